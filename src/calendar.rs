@@ -1,0 +1,130 @@
+//! Moments and days in UTC, their text forms, and the one clock.
+//!
+//! No bare integer stands for a time elsewhere: a moment is [`UnixSeconds`], a day is [`UtcDay`].
+
+use std::fmt;
+use std::time::Duration;
+
+/// Seconds in a UTC day; leap seconds do not exist in Unix time.
+pub const DAY_SECONDS: i64 = 86_400;
+
+/// A moment, in whole seconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixSeconds(pub i64);
+
+impl UnixSeconds {
+    /// The UTC calendar day that the moment lies in.
+    pub const fn day(self) -> UtcDay {
+        UtcDay(self.0.div_euclid(DAY_SECONDS) as i32)
+    }
+
+    /// Seconds until the next UTC midnight, from 1 to 86 400.
+    ///
+    /// Never 0: at midnight itself the next reset is a whole day away, and a client told to
+    /// retry after 0 seconds would come back into the same day.
+    pub const fn until_midnight(self) -> u32 {
+        (DAY_SECONDS - self.0.rem_euclid(DAY_SECONDS)) as u32
+    }
+
+    /// Parses an RFC 3339 timestamp with any offset; fractions of a second are cut off.
+    pub fn parse(text: &str) -> Option<UnixSeconds> {
+        let stamp: jiff::Timestamp = text.parse().ok()?;
+        Some(UnixSeconds(stamp.as_second()))
+    }
+}
+
+/// `2026-11-20T12:05:00Z`.
+impl fmt::Display for UnixSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let second = self.0.rem_euclid(DAY_SECONDS);
+        let (hour, minute) = (second / 3600, second / 60 % 60);
+        write!(f, "{}T{hour:02}:{minute:02}:{:02}Z", self.day(), second % 60)
+    }
+}
+
+/// A UTC calendar day, as days since 1970-01-01.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UtcDay(pub i32);
+
+impl UtcDay {
+    /// Parses exactly `YYYY-MM-DD` naming a day that exists; `None` for anything else.
+    pub fn parse(text: &str) -> Option<UtcDay> {
+        if !UtcDay::looks_like(text) {
+            return None;
+        }
+        let number = |range: std::ops::Range<usize>| text[range].parse::<i16>().ok();
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        let date =
+            jiff::civil::Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+        let since = date.since(jiff::civil::date(1970, 1, 1)).ok()?;
+        Some(UtcDay(since.get_days()))
+    }
+
+    /// Whether the text has the shape `dddd-dd-dd`, be it a real day or not (SPEC section 8).
+    pub fn looks_like(text: &str) -> bool {
+        let bytes = text.as_bytes();
+        bytes.len() == 10
+            && bytes.iter().enumerate().all(|(at, byte)| match at {
+                4 | 7 => *byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    }
+}
+
+/// `2026-11-20`.
+impl fmt::Display for UtcDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let epoch = jiff::civil::date(1970, 1, 1);
+        let span = jiff::Span::new().try_days(self.0).map_err(|_| fmt::Error)?;
+        let date = epoch.checked_add(span).map_err(|_| fmt::Error)?;
+        write!(f, "{:04}-{:02}-{:02}", date.year(), date.month(), date.day())
+    }
+}
+
+/// The one source of the present moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock;
+
+impl Clock {
+    /// Now, by the system's clock. Before 1970 counts as 1970.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that the rest must use")]
+    pub fn now(self) -> UnixSeconds {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_of_two_centuries_reads_back_as_written() {
+        for day in -40_000..40_000 {
+            assert_eq!(UtcDay::parse(&UtcDay(day).to_string()), Some(UtcDay(day)));
+        }
+    }
+
+    #[test]
+    fn days_that_do_not_exist_are_refused() {
+        for text in ["2024-13-45", "2023-02-29", "2024-00-01", "2024-1-01", "2024-01-01 ", "latest"] {
+            assert_eq!(UtcDay::parse(text), None, "{text}");
+        }
+        assert_eq!(UtcDay::parse("1970-01-01"), Some(UtcDay(0)));
+    }
+
+    #[test]
+    fn midnight_is_a_whole_day_away_from_midnight() {
+        assert_eq!(UnixSeconds(0).until_midnight(), 86_400);
+        assert_eq!(UnixSeconds(86_399).until_midnight(), 1);
+        assert_eq!(UnixSeconds(86_400).day(), UtcDay(1));
+    }
+
+    #[test]
+    fn a_moment_reads_back_as_written() {
+        let text = "2026-11-20T12:05:09Z";
+        assert_eq!(UnixSeconds::parse(text).unwrap().to_string(), text);
+    }
+}
