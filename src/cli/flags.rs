@@ -1,0 +1,117 @@
+//! The one table of commands and flags: parsing, help and environment names come from it.
+
+use std::fmt::Write as _;
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) flags: &'static [Flag],
+}
+
+/// A flag. Its environment variable is `ISLAND_METRICS_` and the name in capitals.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
+    /// What stands for its value in help; `None` for a switch.
+    pub(crate) value: Option<&'static str>,
+    pub(crate) help: &'static str,
+    pub(crate) repeatable: bool,
+}
+
+const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
+    Flag { name, value: Some(value), help, repeatable: false }
+}
+
+const fn switch(name: &'static str, help: &'static str) -> Flag {
+    Flag { name, value: None, help, repeatable: false }
+}
+
+/// Every command; the first is the one that runs when none is named.
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: "serve",
+        help: "serves the API; without --published, a sample dataset",
+        flags: &[
+            Flag {
+                name: "listen",
+                value: Some("ADDR"),
+                help: "address and port to listen on; may be given again (127.0.0.1:8080)",
+                repeatable: true,
+            },
+            flag("published", "DIR", "the published directory; without it, the sample dataset"),
+            flag("base-url", "URL", "the service's own address in links (the first --listen)"),
+            flag("workers", "N", "threads that serve (the machine's cores)"),
+            flag("memory", "BYTES", "for bodies and pages beside rows and orders; 64MiB also reads (256MiB)"),
+            flag("limit-anonymous", "N", "requests a UTC day for a client without a key, 1 to 65535 (100)"),
+        ],
+    },
+    Command {
+        name: "publish",
+        help: "publishes a dataset to a directory, atomically",
+        flags: &[
+            flag("dataset", "DIR", "the dataset"),
+            flag("to", "DIR", "the published directory, made if need be"),
+            flag("generated-at", "TIME", "the publish timestamp, as 2026-11-20T12:05:00Z (now)"),
+            switch("force", "replaces what is published even if it is newer"),
+        ],
+    },
+    Command {
+        name: "check",
+        help: "validates a dataset, or a published directory, and writes nothing",
+        flags: &[
+            flag("dataset", "DIR", "the dataset to validate"),
+            flag("published", "DIR", "the published directory to validate"),
+        ],
+    },
+    Command {
+        name: "synth",
+        help: "writes a realistic synthetic dataset; same arguments, same bytes",
+        flags: &[
+            flag("islands", "N", "islands (2000)"),
+            flag("creators", "N", "creators (800)"),
+            flag("days", "N", "days with daily files (30)"),
+            flag("seed", "N", "which of the datasets of this size (1)"),
+            flag("to", "DIR", "where to write it; a new or empty directory"),
+        ],
+    },
+    Command {
+        name: "openapi",
+        help: "prints the OpenAPI document",
+        flags: &[flag("base-url", "URL", "the one server it names (http://127.0.0.1:8080)")],
+    },
+];
+
+/// The environment variable of a flag.
+pub(crate) fn variable(flag: &Flag) -> String {
+    format!("ISLAND_METRICS_{}", flag.name.to_uppercase().replace('-', "_"))
+}
+
+/// What `--help` prints: everything, or one command.
+pub(crate) fn help(only: Option<&Command>) -> String {
+    let mut text = String::from("island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n");
+    for command in COMMANDS.iter().filter(|command| only.is_none_or(|only| only.name == command.name)) {
+        let _ = write!(text, "\nisland-metrics {}\n  {}\n", command.name, command.help);
+        for flag in command.flags {
+            let shown = format!("--{} {}", flag.name, flag.value.unwrap_or_default());
+            let _ = writeln!(text, "    {shown:<24} {}", flag.help);
+        }
+    }
+    text.push_str("\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_command_names_a_flag_twice() {
+        for command in COMMANDS {
+            for (at, flag) in command.flags.iter().enumerate() {
+                assert!(command.flags[..at].iter().all(|other| other.name != flag.name), "{}", flag.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A line on the terminal that shows how far long work has come.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Work shorter than this shows nothing.
+const QUIET: Duration = Duration::from_secs(1);
+/// The least time between two lines.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// One line, rewritten in place; nothing where stderr is no terminal.
+pub(crate) struct Progress {
+    what: &'static str,
+    begun: Instant,
+    drawn: Option<Instant>,
+    terminal: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(what: &'static str) -> Progress {
+        Progress { what, begun: Instant::now(), drawn: None, terminal: std::io::stderr().is_terminal() }
+    }
+
+    pub(crate) fn show(&mut self, done: usize, all: usize) {
+        let now = Instant::now();
+        let due = self.drawn.is_none_or(|drawn| now - drawn > INTERVAL) && now - self.begun > QUIET;
+        if self.terminal && due {
+            let percent = done * 100 / all.max(1);
+            eprint!("\r{} {done} of {all} ({percent} %)\x1b[K", self.what);
+            let _ = std::io::stderr().flush();
+            self.drawn = Some(now);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

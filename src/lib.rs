@@ -1,0 +1,53 @@
+//! island-metrics: a read-only JSON API over game islands, their creators, daily rankings and
+//! player counts. Everything that can be computed when publishing is computed then; a request
+//! finds bytes and sends them.
+//!
+//! ```text
+//! dataset/ ──► publish/ ──► published directory ──► snapshot/ ──► server/
+//! CSV files    renders      history-*.snap          lookup,       client, quota, route,
+//! checked      every answer live-*.snap             list pages    headers, sockets
+//!                           manifest.json
+//! ```
+//!
+//! Start reading at `server/pipeline.rs`, the whole service as one pure function; for how answers
+//! are made, at `publish/history.rs`; for the proof that no client gets more than its quota, at
+//! [`quota`].
+//!
+//! # Rooms
+//!
+//! Imports point down this list, never up; rooms of one row do not know each other.
+//!
+//! | room | what lives there | must never know |
+//! | --- | --- | --- |
+//! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
+//! | [`server`] | sockets and the pipeline; alone names hyper and tokio | the members of answers |
+//! | [`publish`] | dataset to payload files; `render` alone names the members of answers | requests, clients |
+//! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap | members, sockets, clients |
+//! | [`request`] | what was asked, as typed values | data, sockets |
+//! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
+//! | [`quota`] | what is left today | HTTP, keys, clocks |
+//! | [`site`] | text handed out beside the API | everything else |
+//! | [`model`] | island code, creator slug, sort field: parsed once | where they come from |
+//! | [`calendar`], [`durable`], [`sync`] | time; replacing files; atomics | islands |
+//!
+//! # Three decisions
+//!
+//! - Answers are stored, not made: a body costs a lookup and a write, and what a publish made can
+//!   be checked byte for byte. Serializing at request time was rejected.
+//! - Rows are numbered by code, and for each sort field, direction and filter value the row numbers
+//!   are kept in final order, so that a page costs O(limit) at any size. A database was rejected.
+//! - Payload files are read whole where they are needed at once and with `read_at` elsewhere. `mmap`
+//!   was rejected: a file cut short by another process would kill the server.
+
+pub mod calendar;
+pub mod cli;
+pub mod dataset;
+pub mod durable;
+pub mod model;
+pub mod publish;
+pub mod quota;
+pub mod request;
+pub mod server;
+pub mod site;
+pub mod snapshot;
+pub mod sync;

@@ -1,0 +1,148 @@
+//! Row orders and the search index: everything lists need that is computed once.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use crate::dataset::Metrics;
+use crate::model::{SortField, SortOrder, fold};
+use crate::snapshot::{Section, SnapshotWriter, grams};
+
+/// The island rows' places in every ordering.
+pub(crate) struct Orders {
+    /// For each sort field, each row's value as a dense rank from 1; 0 where it is null.
+    levels: Vec<u32>,
+    /// For each sort field and direction, all rows in final order.
+    orders: Vec<Vec<u32>>,
+    /// For each ordering, each row's place in it.
+    places: Vec<Vec<u32>>,
+}
+
+impl Orders {
+    pub(crate) fn new(latest: &[Metrics]) -> Orders {
+        let rows = row_number(latest.len());
+        let mut levels = Vec::with_capacity(latest.len() * SortField::ALL.len());
+        let mut orders = Vec::new();
+        for field in SortField::ALL {
+            let value = |row: u32| latest[row as usize].count(field);
+            let mut distinct: Vec<u64> = (0..rows).filter_map(value).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            levels.extend((0..rows).map(|row| match value(row) {
+                Some(count) => row_number(distinct.partition_point(|other| *other <= count)),
+                None => 0,
+            }));
+            for order in SortOrder::ALL {
+                let mut sorted: Vec<u32> = (0..rows).collect();
+                // Rows are numbered by code, and a stable sort keeps ties in that order.
+                match order {
+                    SortOrder::Asc => sorted.sort_by_key(|row| (value(*row).is_none(), value(*row))),
+                    SortOrder::Desc => sorted.sort_by_key(|row| std::cmp::Reverse(value(*row))),
+                }
+                orders.push(sorted);
+            }
+        }
+        let places = orders.iter().map(|order| inverse(order)).collect();
+        Orders { levels, orders, places }
+    }
+
+    /// All rows by peak, highest first.
+    pub(crate) fn by_peak(&self) -> &[u32] {
+        &self.orders[0]
+    }
+
+    pub(crate) fn write<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
+        out.ints(Section::Levels, &self.levels)?;
+        out.ints(Section::Orders, &self.orders.concat())
+    }
+
+    /// Writes the vectors of groups, each given as its member rows.
+    pub(crate) fn write_groups<W: Write>(
+        &self,
+        out: &mut SnapshotWriter<W>,
+        (starts_section, orders_section): (Section, Section),
+        groups: &[Vec<u32>],
+    ) -> io::Result<()> {
+        let mut starts = vec![0];
+        let mut vectors = Vec::new();
+        let mut members_so_far = 0;
+        for members in groups {
+            members_so_far += members.len() as u64;
+            starts.push(members_so_far);
+            for places in &self.places {
+                let at = vectors.len();
+                vectors.extend_from_slice(members);
+                vectors[at..].sort_unstable_by_key(|row| places[*row as usize]);
+            }
+        }
+        out.longs(starts_section, &starts)?;
+        out.ints(orders_section, &vectors)
+    }
+}
+
+/// A row, creator, tag or day as the file numbers it.
+pub(crate) fn row_number(at: usize) -> u32 {
+    u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
+}
+
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut places = vec![0; order.len()];
+    for (place, row) in order.iter().enumerate() {
+        places[*row as usize] = row_number(place);
+    }
+    places
+}
+
+/// Writes texts one after the other, and where each ends.
+pub(crate) fn write_texts<W: Write>(
+    out: &mut SnapshotWriter<W>,
+    (text_section, ends_section): (Section, Section),
+    texts: impl Iterator<Item = impl AsRef<[u8]>>,
+) -> io::Result<()> {
+    let mut all = Vec::new();
+    let mut ends = vec![0];
+    for text in texts {
+        all.extend_from_slice(text.as_ref());
+        ends.push(all.len() as u64);
+    }
+    out.section(text_section, &all)?;
+    out.longs(ends_section, &ends)
+}
+
+/// The five sections of a search index.
+pub(crate) struct IndexSections {
+    pub(crate) texts: (Section, Section),
+    pub(crate) grams: Section,
+    pub(crate) starts: Section,
+    pub(crate) postings: Section,
+}
+
+/// Writes the search index over texts, which it folds.
+pub(crate) fn write_index<'a, W: Write>(
+    out: &mut SnapshotWriter<W>,
+    sections: &IndexSections,
+    texts: impl Iterator<Item = &'a str>,
+) -> io::Result<()> {
+    let folded: Vec<String> = texts.map(fold).collect();
+    let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (id, text) in folded.iter().enumerate() {
+        let id = row_number(id);
+        for gram in grams(text) {
+            let list = lists.entry(gram).or_default();
+            if list.last() != Some(&id) {
+                list.push(id);
+            }
+        }
+    }
+    write_texts(out, sections.texts, folded.iter())?;
+    let all: Vec<u32> = lists.keys().copied().collect();
+    let mut starts = vec![0];
+    let mut so_far = 0;
+    for list in lists.values() {
+        so_far += list.len() as u64;
+        starts.push(so_far);
+    }
+    out.ints(sections.grams, &all)?;
+    out.longs(sections.starts, &starts)?;
+    let postings: Vec<u32> = lists.into_values().flatten().collect();
+    out.ints(sections.postings, &postings)
+}

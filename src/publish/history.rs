@@ -1,0 +1,342 @@
+//! The history payload: bodies of islands, creators, rankings and new days, then the lists' sections.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::groups::{IndexSections, Orders, row_number, write_index, write_texts};
+use super::render;
+use super::timeline::Timeline;
+use crate::calendar::UnixSeconds;
+use crate::dataset::{Dataset, Metrics, Profile};
+use crate::model::{CreatedIn, SortField};
+use crate::snapshot::{BodyRef, Packed, Section, SnapshotWriter, Stamp, Written};
+
+/// Places in a ranking.
+const RANKING_LENGTH: usize = 10;
+/// Islands rendered between two writes: enough to keep the cores busy, little enough to hold.
+const BATCH: usize = 2048;
+/// `RowCreators` and `RowTools` hold these where an island has none.
+const NO_CREATOR: u32 = u32::MAX;
+const NO_TOOL: u8 = u8::MAX;
+
+/// Renders the history of a dataset to `out`. `progress` is told islands done and islands in all.
+pub(crate) fn write<W: Write>(
+    dataset: &Dataset,
+    published: UnixSeconds,
+    out: W,
+    progress: &mut dyn FnMut(usize, usize),
+) -> io::Result<(W, Written)> {
+    let work = Work::new(dataset, published);
+    let mut out = SnapshotWriter::new(out)?;
+    let bodies = work.write_bodies(&mut out, progress)?;
+    work.write_rows(&mut out)?;
+    work.write_creators(&mut out)?;
+    work.write_tags(&mut out)?;
+    for (section, refs) in bodies {
+        out.bodies(section, &refs)?;
+    }
+    out.section(Section::Stamp, &work.stamp().to_bytes())?;
+    out.section(Section::Frames, &render::frames(published))?;
+    let days: Vec<u8> = work.timeline.days.iter().flat_map(|day| day.0.to_le_bytes()).collect();
+    out.section(Section::Days, &days)?;
+    out.finish()
+}
+
+/// A creator with everything its row says. Creators are numbered in list order.
+struct Creator<'a> {
+    profile: Option<&'a Profile>,
+    aggregate: render::Aggregate,
+    /// Its islands' rows.
+    islands: Vec<u32>,
+}
+
+/// All that the payload is rendered from.
+struct Work<'a> {
+    dataset: &'a Dataset,
+    timeline: Timeline<'a>,
+    published: UnixSeconds,
+    /// Each island's metrics of the newest day.
+    latest: Vec<Metrics>,
+    /// Each island's row in lists.
+    rows: Vec<Vec<u8>>,
+    orders: Orders,
+    creators: Vec<Creator<'a>>,
+    histories: u64,
+}
+
+impl<'a> Work<'a> {
+    fn new(dataset: &'a Dataset, published: UnixSeconds) -> Work<'a> {
+        let timeline = Timeline::new(dataset);
+        let islands = 0..dataset.islands.len();
+        let latest: Vec<Metrics> = islands.clone().map(|island| timeline.latest(island)).collect();
+        let newest = timeline.day_texts.last().map(String::as_str);
+        let row = |island: usize| {
+            let mut out = Vec::new();
+            render::summary(&mut out, &seen(&timeline, island), newest, &latest[island]);
+            out
+        };
+        let rows = islands.clone().map(row).collect();
+        let has_history = |island: &usize| timeline.of(*island).iter().any(|entry| timeline.peak(*entry).is_some());
+        let histories = islands.filter(has_history).count() as u64;
+        let creators = creators(dataset, &latest);
+        let orders = Orders::new(&latest);
+        Work { dataset, timeline, published, latest, rows, orders, creators, histories }
+    }
+
+    fn stamp(&self) -> Stamp {
+        let days = self.timeline.days.len() as u64;
+        let islands = self.dataset.islands.len() as u64;
+        let creators = self.creators.len() as u64;
+        Stamp { published: self.published, counts: [islands, creators, self.histories, days, days] }
+    }
+
+    fn write_bodies<W: Write>(
+        &self,
+        out: &mut SnapshotWriter<W>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> io::Result<Vec<(Section, Vec<BodyRef>)>> {
+        let islands = self.dataset.islands.len();
+        let all = islands * 2 + self.creators.len() + self.timeline.days.len() * 2;
+        let mut done = 0;
+        let mut write_all = |count: usize, render: &(dyn Fn(usize) -> Vec<u8> + Sync)| -> io::Result<Vec<BodyRef>> {
+            let mut refs = Vec::with_capacity(count);
+            for start in (0..count).step_by(BATCH) {
+                let end = (start + BATCH).min(count);
+                for packed in in_parallel(start..end, render) {
+                    refs.push(out.body(&packed)?);
+                }
+                done += end - start;
+                progress(done, all);
+            }
+            Ok(refs)
+        };
+        let previous = self.previous_ranks();
+        let new = self.new_by_day();
+        let days = self.timeline.days.len();
+        let fixed = |_: usize| render::days(&self.timeline.day_texts, self.published);
+        Ok(vec![
+            (Section::IslandBodies, write_all(islands, &|island| self.island(island))?),
+            (Section::CcuBodies, write_all(islands, &|island| self.ccu(island))?),
+            (Section::CreatorBodies, write_all(self.creators.len(), &|creator| self.creator(creator))?),
+            (Section::RankingBodies, write_all(days, &|day| self.ranking(day, &previous[day]))?),
+            (Section::NewBodies, write_all(days, &|day| self.new_islands(day, &new[day]))?),
+            (Section::FixedBodies, write_all(2, &fixed)?),
+        ])
+    }
+
+    fn island(&self, island: usize) -> Vec<u8> {
+        let timeline = &self.timeline;
+        let daily = timeline.of(island).iter().filter(|entry| !entry.from_ccu);
+        let series = daily.map(|entry| (timeline.day_texts[entry.day as usize].as_str(), timeline.metrics(*entry)));
+        render::island(&self.rows[island], series, self.published)
+    }
+
+    fn ccu(&self, island: usize) -> Vec<u8> {
+        let timeline = &self.timeline;
+        let peaks = timeline.of(island).iter().filter_map(|entry| {
+            Some((timeline.day_texts[entry.day as usize].as_str(), timeline.peak(*entry)?))
+        });
+        render::ccu(&self.dataset.islands[island].code.to_string(), peaks, self.published)
+    }
+
+    fn creator(&self, at: usize) -> Vec<u8> {
+        let creator = &self.creators[at];
+        let mut islands = creator.islands.clone();
+        let peak = |row: &u32| self.latest[*row as usize].count(SortField::PeakCcu);
+        islands.sort_by_key(|row| std::cmp::Reverse(peak(row)));
+        let rows = islands.iter().map(|row| self.rows[*row as usize].as_slice());
+        let head = render::creator_row(&creator.aggregate);
+        render::creator(&head, creator.profile, rows, self.published)
+    }
+
+    /// For each day, the first places and what each island's place was on the day before.
+    fn previous_ranks(&self) -> Vec<Vec<(u64, usize, Option<u32>)>> {
+        let mut before: Vec<u32> = vec![0; self.dataset.islands.len()];
+        let mut tops = Vec::new();
+        for day in 0..self.timeline.days.len() {
+            let ranked = self.timeline.ranked(day);
+            let first = ranked.iter().take(RANKING_LENGTH);
+            let top = first.map(|(peak, island)| (*peak, *island, Some(before[*island]).filter(|rank| *rank > 0)));
+            tops.push(top.collect());
+            before.fill(0);
+            for (at, (_, island)) in ranked.iter().enumerate() {
+                before[*island] = row_number(at + 1);
+            }
+        }
+        tops
+    }
+
+    fn ranking(&self, day: usize, top: &[(u64, usize, Option<u32>)]) -> Vec<u8> {
+        let places = top.iter().zip(1..).map(|((peak_ccu, island, previous_rank), rank)| render::Place {
+            rank,
+            previous_rank: *previous_rank,
+            island: &self.dataset.islands[*island],
+            peak_ccu: *peak_ccu,
+        });
+        let texts = &self.timeline.day_texts;
+        let previous = day.checked_sub(1).map(|day| texts[day].as_str());
+        render::ranking(&texts[day], previous, places, self.published)
+    }
+
+    /// For each day, the islands first seen on it.
+    fn new_by_day(&self) -> Vec<Vec<usize>> {
+        let mut new = vec![Vec::new(); self.timeline.days.len()];
+        for island in 0..self.dataset.islands.len() {
+            if let Some(first) = self.timeline.of(island).first() {
+                new[first.day as usize].push(island);
+            }
+        }
+        new
+    }
+
+    fn new_islands(&self, day: usize, islands: &[usize]) -> Vec<u8> {
+        let date = self.timeline.day_texts[day].as_str();
+        let mut islands: Vec<(usize, Metrics)> =
+            islands.iter().map(|island| (*island, self.timeline.metrics_on(*island, day))).collect();
+        islands.sort_by_key(|(_, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
+        let rows: Vec<Vec<u8>> = islands
+            .iter()
+            .map(|(island, metrics)| {
+                let mut out = Vec::new();
+                render::summary(&mut out, &seen(&self.timeline, *island), Some(date), metrics);
+                out
+            })
+            .collect();
+        render::new_islands(date, rows.iter().map(Vec::as_slice), self.published)
+    }
+
+    fn write_rows<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
+        write_texts(out, (Section::RowText, Section::RowEnds), self.rows.iter())?;
+        let codes: Vec<u64> = self.dataset.islands.iter().map(|island| island.code.number()).collect();
+        out.longs(Section::Codes, &codes)?;
+        self.orders.write(out)?;
+        let mut tools = [Vec::new(), Vec::new()];
+        let mut row_tools = vec![NO_TOOL; self.rows.len()];
+        for (row, island) in self.dataset.islands.iter().enumerate() {
+            if let Some(tool) = island.created_in {
+                tools[tool as usize].push(row_number(row));
+                row_tools[row] = tool as u8;
+            }
+        }
+        debug_assert_eq!(tools.len(), CreatedIn::ALL.len());
+        out.section(Section::RowTools, &row_tools)?;
+        self.orders.write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
+        let sections = IndexSections {
+            texts: (Section::TitleText, Section::TitleEnds),
+            grams: Section::TitleGrams,
+            starts: Section::TitleGramStarts,
+            postings: Section::TitlePostings,
+        };
+        write_index(out, &sections, self.dataset.islands.iter().map(|island| &*island.title))
+    }
+
+    fn write_creators<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
+        let mut row_creators = vec![NO_CREATOR; self.rows.len()];
+        for (number, creator) in self.creators.iter().enumerate() {
+            for row in &creator.islands {
+                row_creators[*row as usize] = row_number(number);
+            }
+        }
+        out.ints(Section::RowCreators, &row_creators)?;
+        let groups: Vec<Vec<u32>> = self.creators.iter().map(|creator| creator.islands.clone()).collect();
+        self.orders.write_groups(out, (Section::CreatorStarts, Section::CreatorOrders), &groups)?;
+        let rows = self.creators.iter().map(|creator| render::creator_row(&creator.aggregate));
+        write_texts(out, (Section::CreatorRowText, Section::CreatorRowEnds), rows)?;
+        let slugs = || self.creators.iter().map(|creator| creator.aggregate.slug.as_str());
+        write_texts(out, (Section::CreatorSlugs, Section::CreatorSlugEnds), slugs())?;
+        let mut by_slug: Vec<u32> = (0..row_number(self.creators.len())).collect();
+        by_slug.sort_unstable_by_key(|creator| &self.creators[*creator as usize].aggregate.slug);
+        out.ints(Section::CreatorsBySlug, &by_slug)?;
+        let sections = IndexSections {
+            texts: (Section::SlugText, Section::SlugEnds),
+            grams: Section::SlugGrams,
+            starts: Section::SlugGramStarts,
+            postings: Section::SlugPostings,
+        };
+        write_index(out, &sections, slugs())
+    }
+
+    fn write_tags<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
+        let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for (row, island) in self.dataset.islands.iter().enumerate() {
+            for tag in &island.tags {
+                let rows = members.entry(tag).or_default();
+                // A tag named twice by one island is still one filter match.
+                if rows.last() != Some(&row_number(row)) {
+                    rows.push(row_number(row));
+                }
+            }
+        }
+        write_texts(out, (Section::TagNames, Section::TagNameEnds), members.keys())?;
+        let mut row_tags = vec![Vec::new(); self.rows.len()];
+        for (tag, rows) in members.values().enumerate() {
+            for row in rows {
+                row_tags[*row as usize].push(row_number(tag));
+            }
+        }
+        let groups: Vec<Vec<u32>> = members.into_values().collect();
+        self.orders.write_groups(out, (Section::TagStarts, Section::TagOrders), &groups)?;
+        let mut starts = vec![0];
+        for tags in &row_tags {
+            starts.push(starts[starts.len() - 1] + row_number(tags.len()));
+        }
+        out.ints(Section::RowTagStarts, &starts)?;
+        out.ints(Section::RowTags, &row_tags.concat())
+    }
+}
+
+fn seen<'t>(timeline: &'t Timeline<'_>, island: usize) -> render::Seen<'t> {
+    let entries = timeline.of(island);
+    let text = |entry: &super::timeline::Entry| timeline.day_texts[entry.day as usize].as_str();
+    render::Seen {
+        island: &timeline.dataset.islands[island],
+        first: entries.first().map(text),
+        last: entries.last().map(text),
+    }
+}
+
+/// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
+fn creators<'a>(dataset: &'a Dataset, latest: &[Metrics]) -> Vec<Creator<'a>> {
+    let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
+    let new = |slug: &str| Creator {
+        profile: None,
+        aggregate: render::Aggregate { slug: slug.to_owned(), island_count: 0, sums: [None; 6] },
+        islands: Vec::new(),
+    };
+    for profile in &dataset.profiles {
+        let slug = profile.slug.as_str();
+        by_slug.entry(slug).or_insert_with(|| new(slug)).profile = Some(profile);
+    }
+    for (row, island) in dataset.islands.iter().enumerate() {
+        let Some(slug) = island.creator.as_ref().map(|slug| slug.as_str()) else { continue };
+        let creator = by_slug.entry(slug).or_insert_with(|| new(slug));
+        creator.islands.push(row_number(row));
+        creator.aggregate.island_count += 1;
+        for field in SortField::ALL {
+            if let Some(count) = latest[row].count(field) {
+                *creator.aggregate.sums[field as usize].get_or_insert(0) += u128::from(count);
+            }
+        }
+    }
+    let mut creators: Vec<Creator<'a>> = by_slug.into_values().collect();
+    creators.sort_by_key(|creator| std::cmp::Reverse(creator.aggregate.sums[SortField::PeakCcu as usize]));
+    creators
+}
+
+/// Renders and compresses bodies on all cores, in order.
+fn in_parallel(range: std::ops::Range<usize>, render: &(dyn Fn(usize) -> Vec<u8> + Sync)) -> Vec<Packed> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = range.len().div_ceil(cores).max(1);
+    let pack = |range: std::ops::Range<usize>| range.map(|at| Packed::new(render(at))).collect::<Vec<_>>();
+    if range.len() < cores * 4 {
+        return pack(range);
+    }
+    std::thread::scope(|scope| {
+        let shares = range.clone().step_by(share).map(|start| start..(start + share).min(range.end));
+        let workers: Vec<_> = shares.map(|share| scope.spawn(move || pack(share))).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<Packed>>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().flat_map(join).collect()
+    })
+}

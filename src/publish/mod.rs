@@ -1,0 +1,17 @@
+//! From a dataset to the published form, and the opening of it.
+//!
+//! In: a [`crate::dataset::Dataset`] and the publish timestamp. Out: the history and the live
+//! payload, as files in a directory or in memory, every answer already rendered. Knows nothing of
+//! requests, clients or sockets. Start with `history`, then `render`.
+
+mod directory;
+mod groups;
+mod history;
+mod live;
+mod render;
+mod sample;
+mod timeline;
+
+pub use directory::{PublishError, check_published, nothing_published, open_published, publish};
+pub use render::ENDPOINTS;
+pub use sample::{SAMPLE_FILES, open_sample};

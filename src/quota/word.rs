@@ -1,0 +1,188 @@
+//! One counter in one 64-bit word, and the one rule by which it changes.
+//!
+//! Layout: `tag:36 | day:12 | count:16`, from the top. A count of zero means an empty word.
+
+use crate::calendar::UtcDay;
+
+const TAG_BITS: u32 = 36;
+const DAY_BITS: u32 = 12;
+const COUNT_BITS: u32 = 16;
+const DAY_MASK: u16 = (1 << DAY_BITS) - 1;
+/// Days that a word may lie behind; further back on the ring counts as ahead.
+const BEHIND_MAX: u16 = DAY_MASK / 2;
+
+/// Whom a word counts for, in 36 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag(u64);
+
+impl Tag {
+    /// Everybody who shares an overflow word.
+    pub const SHARED: Tag = Tag(0);
+
+    /// The low 36 bits of `bits`.
+    pub const fn new(bits: u64) -> Tag {
+        Tag(bits & ((1 << TAG_BITS) - 1))
+    }
+}
+
+/// A day on a ring of 4096 days, about eleven years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RingDay(u16);
+
+impl RingDay {
+    /// Days from `earlier` to `self`, going forward round the ring.
+    const fn since(self, earlier: RingDay) -> u16 {
+        self.0.wrapping_sub(earlier.0) & DAY_MASK
+    }
+}
+
+impl From<UtcDay> for RingDay {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the low 12 bits are the ring"
+    )]
+    fn from(day: UtcDay) -> RingDay {
+        RingDay(day.0 as u16 & DAY_MASK)
+    }
+}
+
+/// A tag, a day and a count in 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaWord(u64);
+
+/// What a word means to a client that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Count the request: replace the word by this one.
+    Write(QuotaWord),
+    /// The client's limit is reached; write nothing.
+    Refuse,
+    /// The word counts for somebody else today; look further.
+    Others,
+    /// The word is of a later day than the client's; go on as of that day.
+    Later(RingDay),
+}
+
+impl QuotaWord {
+    /// A word from the table.
+    pub const fn from_bits(bits: u64) -> QuotaWord {
+        QuotaWord(bits)
+    }
+
+    /// The word for the table.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn new(tag: Tag, day: RingDay, count: u16) -> QuotaWord {
+        QuotaWord(
+            tag.0 << (DAY_BITS + COUNT_BITS) | u64::from(day.0) << COUNT_BITS | u64::from(count),
+        )
+    }
+
+    /// Whom it counts for.
+    pub const fn tag(self) -> Tag {
+        Tag(self.0 >> (DAY_BITS + COUNT_BITS))
+    }
+
+    /// The day that it counts.
+    #[expect(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
+    pub const fn day(self) -> RingDay {
+        RingDay((self.0 >> COUNT_BITS) as u16 & DAY_MASK)
+    }
+
+    /// Requests counted; zero in an empty word.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low 16 bits are the count"
+    )]
+    pub const fn count(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// What the word means to a client of that tag and limit on that day.
+    ///
+    /// The word it may write is of the same day or a later one; of the same day, it has the same
+    /// tag and a count higher by one. A word of an earlier day is as good as empty.
+    #[inline]
+    pub fn step(self, tag: Tag, day: RingDay, limit: u16) -> Step {
+        let count = self.count();
+        let age = day.since(self.day());
+        if count > 0 && age == 0 {
+            return match self.tag() == tag {
+                false => Step::Others,
+                true if count >= limit => Step::Refuse,
+                true => Step::Write(QuotaWord::new(tag, day, count + 1)),
+            };
+        }
+        if count > 0 && age > BEHIND_MAX {
+            return Step::Later(self.day());
+        }
+        if limit == 0 {
+            Step::Refuse
+        } else {
+            Step::Write(QuotaWord::new(tag, day, 1))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_parts_do_not_touch() {
+        arbtest::arbtest(|u| {
+            let tag = Tag::new(u.arbitrary()?);
+            let (day, count) = (RingDay::from(UtcDay(u.arbitrary()?)), u.arbitrary()?);
+            let word = QuotaWord::from_bits(QuotaWord::new(tag, day, count).bits());
+            assert_eq!((word.tag(), word.day(), word.count()), (tag, day, count));
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_word_is_stale_for_2047_days_and_then_ahead() {
+        let (mine, limit) = (Tag::new(7), 3);
+        for start in [-1, 0, 4095, 20_000] {
+            let word = QuotaWord::new(mine, UtcDay(start).into(), 2);
+            for days in 1..=2047 {
+                let later = RingDay::from(UtcDay(start + days));
+                assert_eq!(
+                    word.step(mine, later, limit),
+                    Step::Write(QuotaWord::new(mine, later, 1))
+                );
+                let earlier = UtcDay(start - days).into();
+                assert_eq!(word.step(mine, earlier, limit), Step::Later(word.day()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_live_word_counts_up_to_the_limit_for_its_own_client() {
+        let (mine, other, day) = (Tag::new(7), Tag::new(8), RingDay(0));
+        let word = QuotaWord::new(mine, day, 2);
+        assert_eq!(
+            word.step(mine, day, 3),
+            Step::Write(QuotaWord::new(mine, day, 3))
+        );
+        for limit in 0..=2 {
+            assert_eq!(word.step(mine, day, limit), Step::Refuse);
+        }
+        assert_eq!(word.step(other, day, 0), Step::Others);
+        let full = QuotaWord::new(mine, day, u16::MAX);
+        assert_eq!(full.step(mine, day, u16::MAX), Step::Refuse);
+    }
+
+    #[test]
+    fn an_empty_word_is_free_whatever_its_day_bits() {
+        for day in [0, 1, 2048, 4095] {
+            let empty = QuotaWord::new(Tag::new(9), RingDay(day), 0);
+            assert_eq!(empty.step(Tag::SHARED, RingDay(0), 0), Step::Refuse);
+            assert!(
+                matches!(empty.step(Tag::SHARED, RingDay(0), 1), Step::Write(new) if new.count() == 1)
+            );
+        }
+    }
+}

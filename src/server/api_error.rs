@@ -1,0 +1,80 @@
+//! The failures of SPEC section 7, and 405.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde::Serialize;
+
+/// Why a request is not answered with 200. The texts are for people and may change.
+#[derive(Debug)]
+pub(crate) enum ApiError {
+    BadRequest(String),
+    InvalidKey(&'static str),
+    NotFound(String),
+    MethodNotAllowed,
+    RateLimited { limit: u16 },
+    NotReady,
+    /// The request's head could not be read; the status says why.
+    UnreadableHead(StatusCode),
+    /// A published body is damaged.
+    Damaged,
+}
+
+impl ApiError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            ApiError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            ApiError::InvalidKey(_) => StatusCode::UNAUTHORIZED,
+            ApiError::NotFound(_) => StatusCode::NOT_FOUND,
+            ApiError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            ApiError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            ApiError::UnreadableHead(status) => *status,
+            ApiError::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            ApiError::BadRequest(_) | ApiError::UnreadableHead(_) => "bad_request",
+            ApiError::InvalidKey(_) => "invalid_key",
+            ApiError::NotFound(_) => "not_found",
+            ApiError::MethodNotAllowed => "method_not_allowed",
+            ApiError::RateLimited { .. } => "rate_limited",
+            ApiError::NotReady => "not_ready",
+            ApiError::Damaged => "internal",
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
+            ApiError::InvalidKey(message) => (*message).to_owned(),
+            ApiError::MethodNotAllowed => "this method is not allowed; want GET, HEAD or OPTIONS".to_owned(),
+            ApiError::RateLimited { limit } => {
+                format!("the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After")
+            }
+            ApiError::NotReady => "this payload has not been published yet; it clears at the next refresh".to_owned(),
+            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long".to_owned(),
+            ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
+                "the request line and headers are longer than 8 KiB together".to_owned()
+            }
+            ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
+            ApiError::Damaged => "the published answer is damaged; it clears at the next refresh".to_owned(),
+        }
+    }
+
+    /// The body of SPEC section 7.
+    pub(crate) fn body(&self) -> Bytes {
+        #[derive(Serialize)]
+        struct Members {
+            code: &'static str,
+            message: String,
+        }
+        #[derive(Serialize)]
+        struct Envelope {
+            error: Members,
+        }
+        let envelope = Envelope { error: Members { code: self.code(), message: self.message() } };
+        serde_json::to_vec(&envelope).expect("two strings serialize").into()
+    }
+}

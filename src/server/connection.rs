@@ -1,0 +1,108 @@
+//! One connection: hyper around the pipeline.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::TRANSFER_ENCODING;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::Watcher;
+use tokio::net::TcpStream;
+
+use super::answer::{Answer, Limits};
+use super::api_error::ApiError;
+use super::guard::Guard;
+use super::pipeline::{self, Head, State};
+use crate::calendar::Clock;
+use crate::quota::{AnonymousQuota, Client};
+use crate::snapshot::{Body, SnapshotReader};
+
+/// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies, stay well below.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Hyper's buffer: the longest head and a little, so that a connection cannot hold more.
+const BUFFER_BYTES_MAX: usize = 16 * 1024;
+
+/// What all connections of a worker share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) snapshot: SnapshotReader,
+    pub(crate) quota: Arc<AnonymousQuota>,
+    pub(crate) limit_anonymous: u16,
+    pub(crate) openapi: Body,
+    pub(crate) clock: Clock,
+}
+
+impl Worker {
+    fn answer(&self, request: &Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
+        let snapshot = self.snapshot.current();
+        let head = Head {
+            method: request.method(),
+            path: request.uri().path(),
+            query: request.uri().query(),
+            version: request.version(),
+            headers: request.headers(),
+        };
+        let state = State {
+            snapshot: &snapshot,
+            quota: &self.quota,
+            limit_anonymous: self.limit_anonymous,
+            openapi: &self.openapi,
+        };
+        let (answer, limits) = pipeline::answer(head, client, self.clock.now(), state);
+        // What follows a body is not taken for a request: no body is ever read.
+        let has_body = !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+        let close = has_body || request.method() == Method::CONNECT;
+        answer.into_response(limits, close)
+    }
+
+    /// The bytes that replace hyper's own answer to a head it cannot read.
+    fn refusal(&self, status: u16, client: Client) -> Vec<u8> {
+        let now = self.clock.now();
+        let limits = Limits {
+            limit: self.limit_anonymous,
+            remaining: self.quota.peek(client, self.limit_anonymous, now.day()),
+            reset_seconds: now.until_midnight(),
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        let error = ApiError::UnreadableHead(status);
+        let body = error.body();
+        let response = Answer::Failed(error).into_response(limits, true);
+        let mut out = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
+        for (name, value) in response.headers() {
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&body);
+        out
+    }
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+    // Only a hint to the kernel: without it answers are late, not wrong.
+    let _ = stream.set_nodelay(true);
+    let client = Client::new(&worker.quota, peer.ip());
+    let refusing = Arc::clone(&worker);
+    let socket = Guard::new(TokioIo::new(stream), move |status| refusing.refusal(status, client));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let response = worker.answer(&request, client);
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .pipeline_flush(true)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(socket, service);
+    // A connection that breaks is its client's affair; hyper has answered what could be answered.
+    let _ = watcher.watch(connection).await;
+}

@@ -1,0 +1,210 @@
+//! The whole service as one pure function: request head, client, time and state to answer.
+//!
+//! Order of judgement (CONTRACT section 6): method, key, quota, route and parameters, readiness.
+//! Metering is decided here and nowhere else.
+
+use bytes::Bytes;
+use hyper::header::{AUTHORIZATION, HOST};
+use hyper::{HeaderMap, Method, Version};
+
+use super::answer::{Answer, Limits};
+use super::api_error::ApiError;
+use super::negotiate::{accepts_gzip, is_known};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::model::IslandCode;
+use crate::quota::{AnonymousQuota, Client, Decision};
+use crate::request::{self, DayRef, Route, RouteError};
+use crate::snapshot::{Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
+
+/// The part of a request that is read. Bodies never are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) version: Version,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// What a request is answered from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) quota: &'a AnonymousQuota,
+    pub(crate) limit_anonymous: u16,
+    pub(crate) openapi: &'a Body,
+}
+
+/// How long an answer may be kept: as long as a refresh may go unnoticed.
+const MAX_AGE_SECONDS: u32 = 60;
+
+/// Answers a request, with the client's figures to send along.
+pub(crate) fn answer(head: Head<'_>, client: Client, now: UnixSeconds, state: State<'_>) -> (Answer, Limits) {
+    let meter = Meter { client, limit: state.limit_anonymous, day: now.day(), quota: state.quota };
+    let limits = |remaining| Limits { limit: meter.limit, remaining, reset_seconds: now.until_midnight() };
+    let unmetered = |answer| (answer, limits(meter.peek()));
+    if let Some(fault) = host_fault(head) {
+        return unmetered(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
+    }
+    if head.method == Method::OPTIONS {
+        return unmetered(Answer::Preflight);
+    }
+    if head.method != Method::GET && head.method != Method::HEAD {
+        return unmetered(Answer::Failed(ApiError::MethodNotAllowed));
+    }
+    let parsed = request::parse(head.path, head.query);
+    if parsed.under_v1
+        && let Some(error) = key_fault(head)
+    {
+        return unmetered(Answer::Failed(error));
+    }
+    let route = match parsed.route {
+        Ok(Route::OpenApi) => return unmetered(found(head, state.openapi.choose(accepts_gzip(head.headers)), None)),
+        Ok(Route::Health) => {
+            let health = state.snapshot.health(accepts_gzip(head.headers));
+            return unmetered(with_age(0, found(head, health, None)));
+        }
+        Err(error) if !parsed.under_v1 => return unmetered(Answer::Failed(error.into())),
+        route => route,
+    };
+    if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
+        // Not metered, but judged after the quota.
+        let remaining = meter.peek();
+        let error = if remaining == 0 { ApiError::RateLimited { limit: meter.limit } } else { ApiError::NotReady };
+        return (Answer::Failed(error), limits(remaining));
+    }
+    match meter.admit() {
+        Decision::Refuse => (Answer::Failed(ApiError::RateLimited { limit: meter.limit }), limits(0)),
+        Decision::Admit { remaining } => {
+            let answer = route.map_err(ApiError::from).and_then(|route| find(head, &route, state.snapshot));
+            (answer.unwrap_or_else(Answer::Failed), limits(remaining))
+        }
+    }
+}
+
+/// One client's quota today.
+struct Meter<'a> {
+    client: Client,
+    limit: u16,
+    day: UtcDay,
+    quota: &'a AnonymousQuota,
+}
+
+impl Meter<'_> {
+    fn peek(&self) -> u32 {
+        self.quota.peek(self.client, self.limit, self.day)
+    }
+
+    fn admit(&self) -> Decision {
+        self.quota.admit(self.client, self.limit, self.day)
+    }
+}
+
+/// RFC 9112 section 3.2: exactly one Host line in HTTP/1.1, and one that could be a host.
+fn host_fault(head: Head<'_>) -> Option<&'static str> {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if head.version < Version::HTTP_11 => None,
+        (None, _) => Some("the Host header is missing; HTTP/1.1 wants exactly one"),
+        (Some(_), Some(_)) => Some("the Host header is given twice; HTTP/1.1 wants exactly one"),
+        (Some(host), None) => {
+            let sound = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte);
+            let fault = "the Host header is no host; want name, name:port or [address]:port";
+            (!host.as_bytes().iter().all(sound)).then_some(fault)
+        }
+    }
+}
+
+/// No key is known yet, so whoever sends one is told that it is not valid.
+fn key_fault(head: Head<'_>) -> Option<ApiError> {
+    let sent = head.headers.contains_key(AUTHORIZATION) || request::key(head.query).is_some();
+    sent.then_some(ApiError::InvalidKey("this key is not valid; leave it out to use the service anonymously"))
+}
+
+/// Whether the payload that answers a route has been published.
+fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
+    let ready = snapshot.readiness();
+    match route {
+        Route::Index | Route::Islands(_) | Route::Island(_) => ready.islands,
+        // An island that is not tracked is 404 whether histories are there or not.
+        Route::IslandCcu(code) => ready.ccu || (ready.islands && !snapshot.tracks(*code)),
+        Route::Creators(_) | Route::Creator(_) => ready.creators,
+        Route::Live => ready.live,
+        Route::Intraday => ready.intraday,
+        Route::RankingDays | Route::Ranking(_) => ready.rankings,
+        Route::NewDays | Route::New(_) => ready.new,
+        Route::Health | Route::OpenApi => true,
+    }
+}
+
+/// Finds what a route names.
+fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, ApiError> {
+    let gzip = accepts_gzip(head.headers);
+    let island = |code: &IslandCode| ApiError::NotFound(format!("island {code} is not tracked"));
+    let unheld = |day: &DayRef, index: &str| {
+        ApiError::NotFound(format!("no day {day} is held; the held days are listed at {index}"))
+    };
+    let body = match route {
+        Route::Islands(query) => {
+            let (page, links) = snapshot.islands(query, gzip).ok_or(ApiError::NotReady)?;
+            return Ok(found(head, page, Some(links)));
+        }
+        Route::Creators(query) => {
+            let (page, links) = snapshot.creators(query, gzip).ok_or(ApiError::NotReady)?;
+            return Ok(found(head, page, Some(links)));
+        }
+        Route::Index => Ok(snapshot.index(gzip).ok_or(ApiError::NotReady)?),
+        Route::Live => Ok(snapshot.live(FixedLive::Live, gzip).ok_or(ApiError::NotReady)?),
+        Route::Intraday => Ok(snapshot.live(FixedLive::Intraday, gzip).ok_or(ApiError::NotReady)?),
+        Route::RankingDays => snapshot.fixed(FixedHistory::RankingDays, gzip).ok_or(ApiError::NotReady)?,
+        Route::NewDays => snapshot.fixed(FixedHistory::NewDays, gzip).ok_or(ApiError::NotReady)?,
+        Route::Island(code) => snapshot.island(*code, gzip).ok_or_else(|| island(code))?,
+        Route::IslandCcu(code) => snapshot.island_ccu(*code, gzip).ok_or_else(|| island(code))?,
+        Route::Creator(slug) => {
+            let unknown = || ApiError::NotFound("no creator of this slug is tracked".to_owned());
+            snapshot.creator(slug, gzip).ok_or_else(unknown)?
+        }
+        Route::Ranking(day) => {
+            let found = held(day).and_then(|day| snapshot.ranking(day, gzip));
+            found.ok_or_else(|| unheld(day, "/v1/rankings"))?
+        }
+        Route::New(day) => {
+            let found = held(day).and_then(|day| snapshot.new_islands(day, gzip));
+            found.ok_or_else(|| unheld(day, "/v1/new"))?
+        }
+        Route::Health | Route::OpenApi => return Err(ApiError::NotReady),
+    };
+    Ok(found(head, body.map_err(|_: SnapshotError| ApiError::Damaged)?, None))
+}
+
+/// The day to look up, `Some(None)` for the latest; `None` where there is no such day.
+fn held(day: &DayRef) -> Option<Option<UtcDay>> {
+    match day {
+        DayRef::Latest => Some(None),
+        DayRef::Day(day) => Some(Some(*day)),
+        DayRef::NoSuchDay(_) => None,
+    }
+}
+
+fn found(head: Head<'_>, body: Encoded, links: Option<Bytes>) -> Answer {
+    let known = is_known(head.headers, &body.etag);
+    Answer::Found { body, links, max_age_seconds: MAX_AGE_SECONDS, known }
+}
+
+fn with_age(seconds: u32, answer: Answer) -> Answer {
+    match answer {
+        Answer::Found { body, links, known, .. } => {
+            Answer::Found { body, links, max_age_seconds: seconds, known }
+        }
+        other => other,
+    }
+}
+
+impl From<RouteError> for ApiError {
+    fn from(error: RouteError) -> ApiError {
+        match error {
+            RouteError::BadRequest(message) => ApiError::BadRequest(message),
+            RouteError::NotFound(message) => ApiError::NotFound(message),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Taking in a new publish while serving. A bad one is refused and the old data stays.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::publish::open_published;
+use crate::snapshot::{Manifest, Snapshot, SnapshotCell};
+
+/// How often the manifest is looked at; a publish has to show within a second.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Watches a published directory.
+pub(crate) struct Reloader {
+    directory: PathBuf,
+    memory_bytes: usize,
+    base_url: String,
+    served: Option<Manifest>,
+    /// The last complaint, so that each is made once.
+    complaint: String,
+}
+
+impl Reloader {
+    pub(crate) fn new(directory: &Path, memory_bytes: usize, base_url: &str) -> Reloader {
+        Reloader {
+            directory: directory.to_owned(),
+            memory_bytes,
+            base_url: base_url.to_owned(),
+            served: None,
+            complaint: String::new(),
+        }
+    }
+
+    /// What is published now, if it is not what was taken last. `say` is told of news and complaints.
+    pub(crate) fn poll(&mut self, say: &dyn Fn(&str)) -> Option<Snapshot> {
+        let manifest = match Manifest::read(&self.directory) {
+            Ok(Some(manifest)) => manifest,
+            Ok(None) => {
+                let place = self.directory.display();
+                self.complain(say, format!("nothing is published in {place}; `island-metrics publish --to {place}` does"));
+                return None;
+            }
+            Err(error) => {
+                let path = self.directory.join(Manifest::FILE);
+                self.complain(say, format!("{}: {error}; what was loaded before stays", path.display()));
+                return None;
+            }
+        };
+        if self.served.as_ref() == Some(&manifest) {
+            return None;
+        }
+        match open_published(&self.directory, self.memory_bytes, &self.base_url) {
+            Ok(snapshot) => {
+                if let Some(published) = snapshot.published() {
+                    say(&format!("serving the publish of {published}"));
+                }
+                self.complaint.clear();
+                self.served = Some(manifest);
+                Some(snapshot)
+            }
+            Err(error) => {
+                self.complain(say, format!("{error}; what was loaded before stays"));
+                None
+            }
+        }
+    }
+
+    fn complain(&mut self, say: &dyn Fn(&str), complaint: String) {
+        if self.complaint != complaint {
+            say(&complaint);
+            self.complaint = complaint;
+        }
+    }
+
+    /// Keeps a cell at what is published, for ever, off the workers' threads.
+    pub(crate) fn watch(mut self, cell: &Arc<SnapshotCell>, say: &dyn Fn(&str)) {
+        loop {
+            std::thread::sleep(INTERVAL);
+            if let Some(snapshot) = self.poll(say) {
+                cell.replace(snapshot);
+            }
+        }
+    }
+}

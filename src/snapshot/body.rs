@@ -1,0 +1,83 @@
+//! Whole answers: identity and gzip, each with its entity tag.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::calendar::UnixSeconds;
+
+/// A body made ready to be stored: both forms. `gzip` is empty where it would not be smaller.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// The JSON.
+    pub plain: Vec<u8>,
+    /// The same behind gzip.
+    pub gzip: Vec<u8>,
+}
+
+impl Packed {
+    /// Compresses a body.
+    pub fn new(plain: Vec<u8>) -> Packed {
+        let gzip = gzip(&plain);
+        Packed { plain, gzip }
+    }
+}
+
+/// The gzip form of a body; empty where it would not be smaller.
+pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), Compression::default());
+    let written = encoder.write_all(plain).and_then(|()| encoder.finish());
+    let gzip = written.expect("writing to memory does not fail");
+    if gzip.len() < plain.len() { gzip } else { Vec::new() }
+}
+
+/// One form of an answer, ready to send.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The strong entity tag, quotes included.
+    pub etag: Bytes,
+    /// Whether the bytes are gzip.
+    pub gzip: bool,
+}
+
+/// The strong entity tag of one form: publish time, checksum of the JSON, encoding.
+///
+/// Every body carries its publish time, so two versions of one answer share a tag only if both
+/// their times and their checksums agree.
+pub fn entity_tag(published: UnixSeconds, plain_crc: u32, gzip: bool) -> Bytes {
+    let suffix = if gzip { "-gz" } else { "" };
+    format!("\"{:x}-{plain_crc:08x}{suffix}\"", published.0).into()
+}
+
+/// A whole answer held in memory in both forms.
+#[derive(Clone, Debug)]
+pub struct Body {
+    plain: Encoded,
+    gzip: Option<Encoded>,
+}
+
+impl Body {
+    /// From both forms and the moment they were published.
+    pub fn new(packed: Packed, published: UnixSeconds) -> Body {
+        let crc = crc32fast::hash(&packed.plain);
+        let gzip = (!packed.gzip.is_empty()).then(|| Encoded {
+            bytes: packed.gzip.into(),
+            etag: entity_tag(published, crc, true),
+            gzip: true,
+        });
+        let plain = Encoded { bytes: packed.plain.into(), etag: entity_tag(published, crc, false), gzip: false };
+        Body { plain, gzip }
+    }
+
+    /// The form to send: gzip where the client takes it and it is smaller.
+    pub fn choose(&self, accepts_gzip: bool) -> Encoded {
+        match &self.gzip {
+            Some(gzip) if accepts_gzip => gzip.clone(),
+            _ => self.plain.clone(),
+        }
+    }
+}

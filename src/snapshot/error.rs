@@ -1,0 +1,68 @@
+//! What can be wrong with a published file.
+
+use std::fmt;
+use std::io;
+
+/// A published file that cannot be used, or a body in it that must not be sent.
+#[derive(Debug)]
+pub enum SnapshotError {
+    /// The file could not be read.
+    Io(io::Error),
+    /// The file does not begin and end as this version of the format does.
+    Foreign {
+        /// What was expected at that place.
+        expected: &'static str,
+    },
+    /// A checksum is not the one written with the data.
+    Checksum {
+        /// The part that is damaged.
+        part: String,
+        /// The checksum in the file.
+        written: u32,
+        /// The checksum of what is there.
+        found: u32,
+    },
+    /// A part is missing, has the wrong length or points outside the file.
+    Malformed {
+        /// The part.
+        part: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl SnapshotError {
+    pub(crate) fn malformed(part: impl fmt::Display, problem: impl fmt::Display) -> SnapshotError {
+        SnapshotError::Malformed { part: part.to_string(), problem: problem.to_string() }
+    }
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SnapshotError::Io(error) => write!(f, "cannot read: {error}"),
+            SnapshotError::Foreign { expected } => {
+                write!(f, "not a published file of this version: want {expected}; publish again with this program")
+            }
+            SnapshotError::Checksum { part, written, found } => {
+                write!(f, "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again")
+            }
+            SnapshotError::Malformed { part, problem } => write!(f, "{part}: {problem}; publish again"),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SnapshotError::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> SnapshotError {
+        SnapshotError::Io(error)
+    }
+}

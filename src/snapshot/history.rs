@@ -1,0 +1,356 @@
+//! The history payload, opened: islands, creators, rankings and new islands.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::body::{Encoded, entity_tag};
+use super::cache::ByteCache;
+use super::error::SnapshotError;
+use super::file::{BodyRef, Ints, Longs, Section, SnapshotFile, Storage};
+use super::page::{Frame, ListPage, PageKey};
+use super::search::{IndexSections, TextIndex};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
+
+/// Orderings of one set of rows: each sort field in both directions.
+pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
+/// `RowCreators` holds this where an island has no creator.
+pub(crate) const NO_CREATOR: u32 = u32::MAX;
+/// `RowTools` holds this where an island has no tool, else the position in [`CreatedIn::ALL`].
+pub(crate) const NO_TOOL: u8 = u8::MAX;
+
+/// When a payload was published and what is counted in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The publish timestamp.
+    pub published: UnixSeconds,
+    /// Islands, creators, islands with a CCU history, ranking days, days of new islands.
+    pub counts: [u64; 5],
+}
+
+impl Stamp {
+    /// As it stands in a file: six little-endian 64-bit words.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let counts = self.counts.into_iter().flat_map(u64::to_le_bytes);
+        self.published.0.to_le_bytes().into_iter().chain(counts).collect()
+    }
+
+    pub(crate) fn open(file: &SnapshotFile) -> Result<Stamp, SnapshotError> {
+        let words = file.longs(Section::Stamp, 6)?;
+        let published = UnixSeconds(words.get(0).cast_signed());
+        Ok(Stamp { published, counts: std::array::from_fn(|at| words.get(at + 1)) })
+    }
+}
+
+/// Row vectors of a family of groups (the tags, say): for each group, all [`ORDERINGS`] one after
+/// the other.
+#[derive(Debug)]
+struct Groups {
+    starts: Longs,
+    orders: Ints,
+}
+
+impl Groups {
+    fn open(file: &SnapshotFile, starts: Section, orders: Section, rows: usize) -> Result<Groups, SnapshotError> {
+        let orders = file.positions(orders, ORDERINGS, rows)?;
+        let starts = file.bounds(starts, orders.len() / ORDERINGS)?;
+        Ok(Groups { starts, orders })
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn rows(&self, group: usize, ordering: usize) -> Ints {
+        let (start, end) = (self.starts.index(group), self.starts.index(group + 1));
+        let from = start * ORDERINGS + ordering * (end - start);
+        self.orders.slice(from..from + end - start)
+    }
+}
+
+/// The ordering's place among a set's [`ORDERINGS`].
+pub(crate) fn ordering_of(sort: SortField, order: SortOrder) -> usize {
+    sort as usize * SortOrder::ALL.len() + order as usize
+}
+
+/// The bodies of the history payload that exist once.
+#[derive(Clone, Copy, Debug)]
+pub enum FixedHistory {
+    /// `/v1/rankings`
+    RankingDays,
+    /// `/v1/new`
+    NewDays,
+}
+
+/// Families of bodies in the history payload; the number is part of the cache key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Family {
+    Island,
+    Ccu,
+    Creator,
+    Ranking,
+    New,
+    Fixed,
+}
+
+/// The history payload.
+#[derive(Debug)]
+pub struct History {
+    pub(crate) stamp: Stamp,
+    file: SnapshotFile,
+    days: Vec<UtcDay>,
+    codes: Longs,
+    row_text: Bytes,
+    row_ends: Longs,
+    levels: Ints,
+    orders: Ints,
+    tag_names: (Bytes, Longs),
+    tags: Groups,
+    row_tags: (Ints, Ints),
+    row_creators: Ints,
+    creators: Groups,
+    row_tools: Bytes,
+    tools: Groups,
+    pub(crate) titles: TextIndex,
+    creator_rows: (Bytes, Longs),
+    creator_slugs: (Bytes, Longs),
+    creators_by_slug: Ints,
+    pub(crate) slugs: TextIndex,
+    bodies: [Vec<BodyRef>; 6],
+    pub(crate) island_frame: Frame,
+    pub(crate) creator_frame: Frame,
+    body_cache: ByteCache<(u8, u32, bool), Encoded>,
+    pub(crate) page_cache: ByteCache<PageKey, Arc<ListPage>>,
+}
+
+impl History {
+    /// Opens the payload; caches take at most `memory_bytes`.
+    pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
+        let file = SnapshotFile::open(storage)?;
+        let stamp = Stamp::open(&file)?;
+        let texts = |text, ends| -> Result<(Bytes, Longs), SnapshotError> {
+            let text = file.section(text)?;
+            let ends = file.bounds(ends, text.len())?;
+            Ok((text, ends))
+        };
+        let (row_text, row_ends) = texts(Section::RowText, Section::RowEnds)?;
+        let rows = row_ends.len() - 1;
+        let creator_rows = texts(Section::CreatorRowText, Section::CreatorRowEnds)?;
+        let creator_count = creator_rows.1.len() - 1;
+        let row_tags = file.positions(Section::RowTags, 1, usize::MAX)?;
+        let row_tag_starts = file.ints(Section::RowTagStarts, rows + 1)?;
+        let in_order = (1..=rows).all(|at| row_tag_starts.get(at - 1) <= row_tag_starts.get(at));
+        if !in_order || row_tag_starts.get(rows) as usize != row_tags.len() {
+            return Err(SnapshotError::malformed("section RowTagStarts", "its offsets are not in order"));
+        }
+        let day_words = Ints(file.section(Section::Days)?);
+        let days: Vec<UtcDay> = day_words.iter().map(|day| UtcDay(day.cast_signed())).collect();
+        let frames = file.section(Section::Frames)?;
+        let (island_frame, creator_frame) = Frame::pair(&frames)?;
+        let title_parts = IndexSections {
+            text: Section::TitleText,
+            ends: Section::TitleEnds,
+            grams: Section::TitleGrams,
+            starts: Section::TitleGramStarts,
+            postings: Section::TitlePostings,
+        };
+        let slug_parts = IndexSections {
+            text: Section::SlugText,
+            ends: Section::SlugEnds,
+            grams: Section::SlugGrams,
+            starts: Section::SlugGramStarts,
+            postings: Section::SlugPostings,
+        };
+        let history = History {
+            stamp,
+            codes: file.longs(Section::Codes, rows)?,
+            row_text,
+            row_ends,
+            levels: file.ints(Section::Levels, rows * SortField::ALL.len())?,
+            orders: file.positions(Section::Orders, 1, rows)?,
+            tag_names: texts(Section::TagNames, Section::TagNameEnds)?,
+            tags: Groups::open(&file, Section::TagStarts, Section::TagOrders, rows)?,
+            row_tags: (row_tag_starts, row_tags),
+            row_creators: file.ints(Section::RowCreators, rows)?,
+            creators: Groups::open(&file, Section::CreatorStarts, Section::CreatorOrders, rows)?,
+            row_tools: file.section(Section::RowTools)?,
+            tools: Groups::open(&file, Section::ToolStarts, Section::ToolOrders, rows)?,
+            titles: TextIndex::open(&file, &title_parts)?,
+            creator_slugs: texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
+            creators_by_slug: file.positions(Section::CreatorsBySlug, 1, creator_count)?,
+            slugs: TextIndex::open(&file, &slug_parts)?,
+            bodies: [
+                file.bodies(Section::IslandBodies, Some(rows))?,
+                file.bodies(Section::CcuBodies, Some(rows))?,
+                file.bodies(Section::CreatorBodies, Some(creator_count))?,
+                file.bodies(Section::RankingBodies, Some(days.len()))?,
+                file.bodies(Section::NewBodies, Some(days.len()))?,
+                file.bodies(Section::FixedBodies, Some(2))?,
+            ],
+            days,
+            creator_rows,
+            island_frame,
+            creator_frame,
+            body_cache: ByteCache::new(memory_bytes / 4 * 3),
+            page_cache: ByteCache::new(memory_bytes / 4),
+            file,
+        };
+        history.check_lengths(rows, creator_count)?;
+        Ok(history)
+    }
+
+    fn check_lengths(&self, rows: usize, creators: usize) -> Result<(), SnapshotError> {
+        let sound = [
+            ("orders", self.orders.len() == rows * ORDERINGS),
+            ("tag names", self.tag_names.1.len() - 1 == self.tags.len()),
+            ("creator groups", self.creators.len() == creators),
+            ("tools", self.tools.len() == CreatedIn::ALL.len() && self.row_tools.len() == rows),
+            ("titles", self.titles.len() == rows),
+            ("creator slugs", self.creator_slugs.1.len() - 1 == creators && self.slugs.len() == creators),
+            ("creators by slug", self.creators_by_slug.len() == creators),
+            ("days", self.days.is_sorted()),
+        ];
+        match sound.into_iter().find(|(_, sound)| !sound) {
+            Some((part, _)) => Err(SnapshotError::malformed(part, "its length does not fit the others")),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads every body and checks it.
+    pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
+        for body in self.bodies.iter().flatten() {
+            self.file.read_body(*body, false)?;
+            self.file.read_body(*body, true)?;
+        }
+        Ok(())
+    }
+
+    /// Checksum that identifies the file.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.file.checksum()
+    }
+
+    /// Days held, ascending.
+    pub(crate) fn days(&self) -> &[UtcDay] {
+        &self.days
+    }
+
+    pub(crate) fn island_rows(&self) -> usize {
+        self.codes.len()
+    }
+
+    pub(crate) fn creator_count(&self) -> usize {
+        self.creators.len()
+    }
+
+    /// The JSON of an island's row in lists.
+    pub(crate) fn island_row(&self, row: u32) -> &[u8] {
+        &self.row_text[self.row_ends.index(row as usize)..self.row_ends.index(row as usize + 1)]
+    }
+
+    /// The JSON of a creator's row in lists. Creators are numbered in list order.
+    pub(crate) fn creator_row(&self, creator: u32) -> &[u8] {
+        let (text, ends) = &self.creator_rows;
+        &text[ends.index(creator as usize)..ends.index(creator as usize + 1)]
+    }
+
+    /// An island's place, by its code.
+    pub(crate) fn find_island(&self, code: IslandCode) -> Option<usize> {
+        search(self.codes.len(), |at| self.codes.get(at).cmp(&code.number()))
+    }
+
+    /// A creator's number, by its slug.
+    pub(crate) fn find_creator(&self, slug: &str) -> Option<usize> {
+        let (text, ends) = &self.creator_slugs;
+        let slug_of = |creator: usize| &text[ends.index(creator)..ends.index(creator + 1)];
+        let number = |at: usize| self.creators_by_slug.get(at) as usize;
+        search(self.creator_count(), |at| slug_of(number(at)).cmp(slug.as_bytes())).map(number)
+    }
+
+    pub(crate) fn find_tag(&self, name: &str) -> Option<usize> {
+        let (text, ends) = &self.tag_names;
+        search(self.tags.len(), |at| text[ends.index(at)..ends.index(at + 1)].cmp(name.as_bytes()))
+    }
+
+    pub(crate) fn find_day(&self, day: UtcDay) -> Option<usize> {
+        self.days.binary_search(&day).ok()
+    }
+
+    /// All rows in one ordering.
+    pub(crate) fn all_rows(&self, ordering: usize) -> Ints {
+        let rows = self.island_rows();
+        self.orders.slice(ordering * rows..(ordering + 1) * rows)
+    }
+
+    pub(crate) fn tag_rows(&self, tag: usize, ordering: usize) -> Ints {
+        self.tags.rows(tag, ordering)
+    }
+
+    pub(crate) fn creator_rows(&self, creator: usize, ordering: usize) -> Ints {
+        self.creators.rows(creator, ordering)
+    }
+
+    pub(crate) fn tool_rows(&self, tool: CreatedIn, ordering: usize) -> Ints {
+        self.tools.rows(tool as usize, ordering)
+    }
+
+    pub(crate) fn row_has_tag(&self, row: u32, tag: usize) -> bool {
+        let (starts, tags) = &self.row_tags;
+        let range = starts.get(row as usize) as usize..starts.get(row as usize + 1) as usize;
+        tags.slice(range).iter().any(|found| found as usize == tag)
+    }
+
+    pub(crate) fn row_has_creator(&self, row: u32, creator: usize) -> bool {
+        let found = self.row_creators.get(row as usize);
+        found != NO_CREATOR && found as usize == creator
+    }
+
+    pub(crate) fn row_has_tool(&self, row: u32, tool: CreatedIn) -> bool {
+        self.row_tools[row as usize] == tool as u8
+    }
+
+    /// A number that sorts rows as the ordering does: nulls last, ties by row, which is by code.
+    pub(crate) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
+        let level = self.levels.get(sort as usize * self.island_rows() + row as usize);
+        let level = match (level, order) {
+            (0, _) => u32::MAX,
+            (level, SortOrder::Asc) => level - 1,
+            (level, SortOrder::Desc) => u32::MAX - level,
+        };
+        u64::from(level) << 32 | u64::from(row)
+    }
+
+    /// A body of the payload, in the form the client takes.
+    pub(crate) fn body(&self, family: Family, at: usize, accepts_gzip: bool) -> Result<Encoded, SnapshotError> {
+        let body = self.bodies[family as usize][at];
+        let gzip = accepts_gzip && body.gzip_bytes > 0;
+        let load = || -> Result<Encoded, SnapshotError> {
+            let bytes = self.file.read_body(body, gzip)?;
+            Ok(Encoded { bytes, etag: entity_tag(self.stamp.published, body.plain_crc, gzip), gzip })
+        };
+        if self.file.in_memory() {
+            return load();
+        }
+        let key = (family as u8, u32::try_from(at).expect("rows are numbered in u32"), gzip);
+        if let Some(cached) = self.body_cache.get(&key) {
+            return Ok(cached);
+        }
+        let loaded = load()?;
+        self.body_cache.insert(key, loaded.clone(), loaded.bytes.len() + loaded.etag.len());
+        Ok(loaded)
+    }
+}
+
+fn search(count: usize, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        match compare(middle) {
+            std::cmp::Ordering::Less => low = middle + 1,
+            std::cmp::Ordering::Greater => high = middle,
+            std::cmp::Ordering::Equal => return Some(middle),
+        }
+    }
+    None
+}

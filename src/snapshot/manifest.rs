@@ -1,0 +1,44 @@
+//! `manifest.json`: which payload files are the published ones. Written last, read first.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The published directory's table of contents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// Islands, creators, rankings and new islands.
+    pub history: Option<Payload>,
+    /// The live snapshot and the intraday curve.
+    pub live: Option<Payload>,
+}
+
+/// One payload file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Payload {
+    /// Its name in the published directory.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of its table of contents, eight hexadecimal digits.
+    pub checksum: String,
+    /// Its publish timestamp.
+    pub generated_at: String,
+}
+
+impl Manifest {
+    /// The manifest's name in a published directory.
+    pub const FILE: &'static str = "manifest.json";
+
+    /// Reads a directory's manifest; `None` where nothing has been published.
+    pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {
+        match std::fs::read(directory.join(Manifest::FILE)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The published form: one immutable state of everything the API can answer.
+//!
+//! In: the two payload files that `publish` wrote, or the same bytes in memory. Out: whole bodies,
+//! list pages and their entity tags. Nothing here names a member of an answer: the pieces of text
+//! around the rows come out of the file. Knows no sockets, clients or quotas.
+
+mod body;
+mod cache;
+mod cell;
+mod error;
+mod file;
+mod history;
+mod links;
+mod manifest;
+mod page;
+mod read;
+mod search;
+mod write;
+
+pub use body::{Body, Encoded, Packed, entity_tag};
+pub use cell::{SnapshotCell, SnapshotReader};
+pub use error::SnapshotError;
+pub use file::{BodyRef, Section, Storage};
+pub use history::{FixedHistory, History, Stamp};
+pub use manifest::{Manifest, Payload};
+pub use read::{FixedLive, Live, Readiness, Snapshot};
+pub use search::grams;
+pub use write::{SnapshotWriter, Written};

@@ -1,0 +1,231 @@
+//! List pages, gathered from rows that were serialized when publishing.
+//!
+//! A page costs O(limit) with any sort and at most one filter, however many rows there are: its
+//! rows are a slice of a vector in final order. Several filters walk the smallest vector among
+//! theirs; a search walks what the index found, or that vector where it is smaller.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use super::body::{Encoded, Packed, entity_tag, gzip};
+use super::error::SnapshotError;
+use super::file::Ints;
+use super::history::{History, ordering_of};
+use super::links::links;
+use crate::model::CreatedIn;
+use crate::request::{CreatorQuery, IslandQuery, Page};
+
+/// The text around the rows of a page: six pieces between which rows and numbers go.
+#[derive(Debug)]
+pub(crate) struct Frame([Bytes; 6]);
+
+impl Frame {
+    /// Both frames out of their section, where NULs separate the twelve pieces.
+    pub(crate) fn pair(section: &Bytes) -> Result<(Frame, Frame), SnapshotError> {
+        let pieces: Vec<Bytes> = section.split(|byte| *byte == 0).map(|piece| section.slice_ref(piece)).collect();
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = <[Bytes; 12]>::try_from(pieces)
+            .map_err(|found| SnapshotError::malformed("section Frames", format!("{} pieces", found.len())))?;
+        Ok((Frame([a, b, c, d, e, f]), Frame([g, h, i, j, k, l])))
+    }
+
+    fn fill<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, page: Page, total: u64) -> Vec<u8> {
+        let [open, after_rows, after_total, after_more, after_limit, close] = &self.0;
+        let mut text = Vec::with_capacity(512 * page.limit as usize);
+        text.extend_from_slice(open);
+        for (at, row) in rows.enumerate() {
+            if at > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(row);
+        }
+        let has_more = page.offset.saturating_add(u64::from(page.limit)) < total;
+        text.extend_from_slice(after_rows);
+        text.extend_from_slice(total.to_string().as_bytes());
+        text.extend_from_slice(after_total);
+        text.extend_from_slice(if has_more { b"true" } else { b"false" });
+        text.extend_from_slice(after_more);
+        text.extend_from_slice(page.limit.to_string().as_bytes());
+        text.extend_from_slice(after_limit);
+        text.extend_from_slice(page.offset.to_string().as_bytes());
+        text.extend_from_slice(close);
+        text
+    }
+}
+
+/// What an assembled page is remembered by: the normalized query.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PageKey {
+    Islands(IslandQuery),
+    Creators(CreatorQuery),
+}
+
+/// An assembled page. Its gzip form is made when first asked for.
+#[derive(Debug)]
+pub(crate) struct ListPage {
+    plain: Encoded,
+    gzip: OnceLock<Option<Encoded>>,
+    pub(crate) links: Bytes,
+}
+
+impl ListPage {
+    pub(crate) fn choose(&self, history: &History, accepts_gzip: bool) -> Encoded {
+        if !accepts_gzip {
+            return self.plain.clone();
+        }
+        let packed = self.gzip.get_or_init(|| {
+            let bytes = gzip(&self.plain.bytes);
+            let crc = crc32fast::hash(&self.plain.bytes);
+            let etag = entity_tag(history.stamp.published, crc, true);
+            (!bytes.is_empty()).then(|| Encoded { bytes: bytes.into(), etag, gzip: true })
+        });
+        packed.as_ref().unwrap_or(&self.plain).clone()
+    }
+}
+
+/// The rows of a page and how many rows match in all.
+struct Selection {
+    rows: Vec<u32>,
+    total: u64,
+}
+
+impl Selection {
+    const EMPTY: Selection = Selection { rows: Vec::new(), total: 0 };
+
+    /// The page's slice of rows that are in final order already.
+    fn of_sorted(rows: &Ints, page: Page) -> Selection {
+        let range = window(rows.len(), page);
+        Selection { rows: rows.slice(range).iter().collect(), total: rows.len() as u64 }
+    }
+
+    /// The page's slice of all that match, which come in final order.
+    fn of_matches(matches: impl Iterator<Item = u32>, page: Page) -> Selection {
+        let all: Vec<u32> = matches.collect();
+        let range = window(all.len(), page);
+        Selection { total: all.len() as u64, rows: all[range].to_vec() }
+    }
+}
+
+fn window(count: usize, page: Page) -> std::ops::Range<usize> {
+    let start = usize::try_from(page.offset).map_or(count, |offset| offset.min(count));
+    start..start.saturating_add(page.limit as usize).min(count)
+}
+
+/// The filters of an island query, resolved to what the rows hold.
+struct Filters {
+    tag: Option<usize>,
+    creator: Option<usize>,
+    tool: Option<CreatedIn>,
+}
+
+impl Filters {
+    /// `None` where a named tag or creator does not exist, so that nothing matches.
+    fn resolve(history: &History, query: &IslandQuery) -> Option<Filters> {
+        let tag = match &query.tag {
+            Some(name) => Some(history.find_tag(name)?),
+            None => None,
+        };
+        let creator = match &query.creator {
+            Some(slug) => Some(history.find_creator(slug)?),
+            None => None,
+        };
+        Some(Filters { tag, creator, tool: query.created_in })
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.tag.is_some()) + usize::from(self.creator.is_some()) + usize::from(self.tool.is_some())
+    }
+
+    /// The smallest vector among the filters', in final order; all rows where there is no filter.
+    fn smallest(&self, history: &History, ordering: usize) -> Ints {
+        let vectors = [
+            self.creator.map(|creator| history.creator_rows(creator, ordering)),
+            self.tag.map(|tag| history.tag_rows(tag, ordering)),
+            self.tool.map(|tool| history.tool_rows(tool, ordering)),
+        ];
+        let smallest = vectors.into_iter().flatten().min_by_key(Ints::len);
+        smallest.unwrap_or_else(|| history.all_rows(ordering))
+    }
+
+    fn pass(&self, history: &History, row: u32) -> bool {
+        self.tag.is_none_or(|tag| history.row_has_tag(row, tag))
+            && self.creator.is_none_or(|creator| history.row_has_creator(row, creator))
+            && self.tool.is_none_or(|tool| history.row_has_tool(row, tool))
+    }
+}
+
+impl History {
+    /// A page of `/v1/islands`; `base_url` begins its links.
+    pub(crate) fn island_page(&self, query: &IslandQuery, base_url: &str) -> Arc<ListPage> {
+        self.cached(PageKey::Islands(query.clone()), || {
+            let found = self.select_islands(query);
+            let rows = found.rows.iter().map(|row| self.island_row(*row));
+            let text = self.island_frame.fill(rows, query.page, found.total);
+            let url_at = |offset| format!("{base_url}/v1/islands?{}", query.to_query(offset));
+            (text, links(query.page, found.total, url_at))
+        })
+    }
+
+    /// A page of `/v1/creators`.
+    pub(crate) fn creator_page(&self, query: &CreatorQuery, base_url: &str) -> Arc<ListPage> {
+        self.cached(PageKey::Creators(query.clone()), || {
+            let found = match &query.folded {
+                Some(needle) => Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page),
+                None => {
+                    let range = window(self.creator_count(), query.page);
+                    let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
+                    Selection { rows: range.map(number).collect(), total: self.creator_count() as u64 }
+                }
+            };
+            let rows = found.rows.iter().map(|creator| self.creator_row(*creator));
+            let text = self.creator_frame.fill(rows, query.page, found.total);
+            let url_at = |offset| format!("{base_url}/v1/creators?{}", query.to_query(offset));
+            (text, links(query.page, found.total, url_at))
+        })
+    }
+
+    fn cached(&self, key: PageKey, assemble: impl FnOnce() -> (Vec<u8>, Bytes)) -> Arc<ListPage> {
+        if let Some(page) = self.page_cache.get(&key) {
+            return page;
+        }
+        let (text, links) = assemble();
+        let packed = Packed { plain: text, gzip: Vec::new() };
+        let crc = crc32fast::hash(&packed.plain);
+        let etag = entity_tag(self.stamp.published, crc, false);
+        let plain = Encoded { bytes: packed.plain.into(), etag, gzip: false };
+        // The gzip form, at most half as long again, comes later: its room is counted now.
+        let bytes = plain.bytes.len() * 3 / 2 + links.len();
+        let page = Arc::new(ListPage { plain, gzip: OnceLock::new(), links });
+        self.page_cache.insert(key, Arc::clone(&page), bytes);
+        page
+    }
+
+    fn select_islands(&self, query: &IslandQuery) -> Selection {
+        let Some(filters) = Filters::resolve(self, query) else {
+            return Selection::EMPTY;
+        };
+        let smallest = filters.smallest(self, ordering_of(query.sort, query.order));
+        let Some(needle) = &query.folded else {
+            if filters.count() <= 1 {
+                return Selection::of_sorted(&smallest, query.page);
+            }
+            let matches = smallest.iter().filter(|row| filters.pass(self, *row));
+            return Selection::of_matches(matches, query.page);
+        };
+        let found = self.titles.matches(needle);
+        let mut keys: Vec<u64> = found
+            .into_iter()
+            .filter(|row| filters.pass(self, *row))
+            .map(|row| self.sort_key(row, query.sort, query.order))
+            .collect();
+        let range = window(keys.len(), query.page);
+        let total = keys.len() as u64;
+        if range.end < keys.len() {
+            keys.select_nth_unstable(range.end);
+        }
+        keys[..range.end].sort_unstable();
+        // The low half of a sort key is the row.
+        let row_of = |key: &u64| u32::try_from(key & u64::from(u32::MAX)).expect("masked to 32 bits");
+        Selection { rows: keys[range].iter().map(row_of).collect(), total }
+    }
+}

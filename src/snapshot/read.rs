@@ -1,0 +1,203 @@
+//! `Snapshot`: both payloads and the bodies made of the two together; one lookup for each endpoint.
+
+use super::body::{Body, Encoded, Packed};
+use super::error::SnapshotError;
+use super::file::{BodyRef, Section, SnapshotFile, Storage};
+use super::history::{Family, FixedHistory, History, Stamp};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::model::IslandCode;
+use crate::request::{CreatorQuery, IslandQuery};
+use bytes::Bytes;
+
+/// The bodies of the live payload.
+#[derive(Clone, Copy, Debug)]
+pub enum FixedLive {
+    /// `/v1/live`
+    Live,
+    /// `/v1/live/intraday`
+    Intraday,
+}
+
+/// The live payload. Its few bodies are held in memory.
+#[derive(Debug)]
+pub struct Live {
+    published: UnixSeconds,
+    checksum: u32,
+    bodies: [Option<Body>; 2],
+}
+
+impl Live {
+    /// Opens the payload and reads its bodies.
+    pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
+        let file = SnapshotFile::open(storage)?;
+        let published = Stamp::open(&file)?.published;
+        let refs = file.bodies(Section::FixedBodies, Some(2))?;
+        let load = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
+            if body.plain_bytes == 0 {
+                return Ok(None);
+            }
+            let plain = file.read_body(body, false)?.to_vec();
+            let gzip = if body.gzip_bytes == 0 { Vec::new() } else { file.read_body(body, true)?.to_vec() };
+            Ok(Some(Body::new(Packed { plain, gzip }, published)))
+        };
+        Ok(Live { published, checksum: file.checksum(), bodies: [load(refs[0])?, load(refs[1])?] })
+    }
+}
+
+/// Which payloads are there to answer from (CONTRACT section 4, health).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// The island list and details.
+    pub islands: bool,
+    /// The creator list and details.
+    pub creators: bool,
+    /// CCU histories.
+    pub ccu: bool,
+    /// Rankings by day.
+    pub rankings: bool,
+    /// New islands by day.
+    pub new: bool,
+    /// The live snapshot.
+    pub live: bool,
+    /// The intraday curve.
+    pub intraday: bool,
+}
+
+/// Everything the API can answer, from one publish of each payload.
+#[derive(Debug)]
+pub struct Snapshot {
+    history: Option<History>,
+    live: Option<Live>,
+    base_url: String,
+    index: Option<Body>,
+    health: Body,
+}
+
+impl Snapshot {
+    /// Puts payloads together. `index` and `health` render the two bodies that speak of both.
+    pub fn new(
+        history: Option<History>,
+        live: Option<Live>,
+        base_url: &str,
+        index: impl FnOnce(Stamp) -> Packed,
+        health: impl FnOnce(Readiness, Option<UnixSeconds>) -> Packed,
+    ) -> Snapshot {
+        let stamp = history.as_ref().map(|history| history.stamp);
+        let index = stamp.map(|stamp| Body::new(index(stamp), stamp.published));
+        let published = stamp.map(|stamp| stamp.published).max(live.as_ref().map(|live| live.published));
+        let readiness = Self::readiness_of(history.as_ref(), live.as_ref());
+        let health = Body::new(health(readiness, published), published.unwrap_or(UnixSeconds(0)));
+        Snapshot { history, live, base_url: base_url.to_owned(), index, health }
+    }
+
+    fn readiness_of(history: Option<&History>, live: Option<&Live>) -> Readiness {
+        let days = history.is_some_and(|history| !history.days().is_empty());
+        let fixed = |at: FixedLive| live.is_some_and(|live| live.bodies[at as usize].is_some());
+        Readiness {
+            islands: history.is_some(),
+            creators: history.is_some(),
+            ccu: days,
+            rankings: days,
+            new: days,
+            live: fixed(FixedLive::Live),
+            intraday: fixed(FixedLive::Intraday),
+        }
+    }
+
+    /// Which payloads are there.
+    pub fn readiness(&self) -> Readiness {
+        Self::readiness_of(self.history.as_ref(), self.live.as_ref())
+    }
+
+    /// The newest publish timestamp among the payloads.
+    pub fn published(&self) -> Option<UnixSeconds> {
+        let history = self.history.as_ref().map(|history| history.stamp.published);
+        history.max(self.live.as_ref().map(|live| live.published))
+    }
+
+    /// Checksums that identify the two payload files.
+    pub fn checksums(&self) -> [Option<u32>; 2] {
+        [self.history.as_ref().map(History::checksum), self.live.as_ref().map(|live| live.checksum)]
+    }
+
+    /// Reads every body of the history and checks it against its checksum.
+    pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
+        self.history.as_ref().map_or(Ok(()), History::verify_bodies)
+    }
+
+    /// `/v1`; `None` until a history is published.
+    pub fn index(&self, gzip: bool) -> Option<Encoded> {
+        Some(self.index.as_ref()?.choose(gzip))
+    }
+
+    /// `/v1/health`
+    pub fn health(&self, gzip: bool) -> Encoded {
+        self.health.choose(gzip)
+    }
+
+    /// `/v1/islands`, and its `Link` header.
+    pub fn islands(&self, query: &IslandQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
+        let history = self.history.as_ref()?;
+        let page = history.island_page(query, &self.base_url);
+        Some((page.choose(history, gzip), page.links.clone()))
+    }
+
+    /// `/v1/creators`, and its `Link` header.
+    pub fn creators(&self, query: &CreatorQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
+        let history = self.history.as_ref()?;
+        let page = history.creator_page(query, &self.base_url);
+        Some((page.choose(history, gzip), page.links.clone()))
+    }
+
+    /// Whether an island of this code is published.
+    pub fn tracks(&self, code: IslandCode) -> bool {
+        self.history.as_ref().is_some_and(|history| history.find_island(code).is_some())
+    }
+
+    /// `/v1/islands/{code}`
+    pub fn island(&self, code: IslandCode, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        let history = self.history.as_ref()?;
+        Some(history.body(Family::Island, history.find_island(code)?, gzip))
+    }
+
+    /// `/v1/islands/{code}/ccu`
+    pub fn island_ccu(&self, code: IslandCode, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        let history = self.history.as_ref()?;
+        Some(history.body(Family::Ccu, history.find_island(code)?, gzip))
+    }
+
+    /// `/v1/creators/{slug}`
+    pub fn creator(&self, slug: &str, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        let history = self.history.as_ref()?;
+        Some(history.body(Family::Creator, history.find_creator(slug)?, gzip))
+    }
+
+    /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
+    pub fn ranking(&self, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        self.by_day(Family::Ranking, day, gzip)
+    }
+
+    /// `/v1/new/{date}`; the newest day where `day` is `None`.
+    pub fn new_islands(&self, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        self.by_day(Family::New, day, gzip)
+    }
+
+    fn by_day(&self, family: Family, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        let history = self.history.as_ref()?;
+        let at = match day {
+            Some(day) => history.find_day(day)?,
+            None => history.days().len().checked_sub(1)?,
+        };
+        Some(history.body(family, at, gzip))
+    }
+
+    /// `/v1/rankings` and `/v1/new`
+    pub fn fixed(&self, which: FixedHistory, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+        Some(self.history.as_ref()?.body(Family::Fixed, which as usize, gzip))
+    }
+
+    /// `/v1/live` and `/v1/live/intraday`
+    pub fn live(&self, which: FixedLive, gzip: bool) -> Option<Encoded> {
+        Some(self.live.as_ref()?.bodies[which as usize].as_ref()?.choose(gzip))
+    }
+}

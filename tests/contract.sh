@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Holds a running server to the OpenAPI document that it serves. Needs python3 and PyPI.
+#   BIN=target/release/island-metrics tests/contract.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bin=${BIN:-target/release/island-metrics}
+examples=${EXAMPLES:-50}
+[ -x "$bin" ] || { echo "contract: $bin is not there; build it or set BIN" >&2; exit 1; }
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-contract.XXXXXX")
+server=
+finish() {
+    if [ -n "$server" ]; then
+        kill "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check \
+    schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1
+export PATH="$work/venv/bin:$PATH"
+
+"$bin" serve --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
+server=$!
+base=
+for _ in $(seq 100); do
+    base=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/stderr" | head -n 1)
+    if [ -n "$base" ] && curl -fsS -o /dev/null "$base/v1/health" 2>/dev/null; then break; fi
+    kill -0 "$server" 2>/dev/null || { echo "contract: the server ended:" >&2; cat "$work/stderr" >&2; exit 1; }
+    base=
+    sleep 0.1
+done
+[ -n "$base" ] || { echo "contract: the server did not answer in 10 seconds:" >&2; cat "$work/stderr" >&2; exit 1; }
+
+failed=0
+step() {
+    local name=$1
+    shift
+    echo "== $name"
+    if ! "$@"; then
+        echo "contract: $name failed" >&2
+        failed=1
+    fi
+}
+
+curl -fsS -o "$work/openapi.json" "$base/openapi.json"
+step "document" openapi-spec-validator "$work/openapi.json"
+
+step "examples" python3 - "$work/openapi.json" <<'PY'
+import json, sys
+from jsonschema import Draft202012Validator, FormatChecker
+
+document = json.load(open(sys.argv[1]))
+count = faults = 0
+answers = [(path, status, answer) for path, item in document["paths"].items()
+           for status, answer in item["get"]["responses"].items()]
+answers += [("components", name, answer) for name, answer in document["components"]["responses"].items()]
+for path, status, answer in answers:
+    for content in answer.get("content", {}).values():
+        schema = {**content["schema"], "components": document["components"]}
+        checker = Draft202012Validator(schema, format_checker=FormatChecker())
+        for example in content["examples"].values():
+            count += 1
+            for fault in checker.iter_errors(example["value"]):
+                faults += 1
+                print(f"{path} {status}: {fault.json_path}: {fault.message}")
+print(f"examples: {count} checked, {faults} faults")
+sys.exit(faults > 0)
+PY
+
+# Every check is on. The key is optional, which `ignored_auth` knows from the empty security requirement.
+check() (
+    cd "$work" # it leaves a cache where it runs
+    schemathesis --no-color run "$base/openapi.json" --url "$base" \
+        --checks all --max-examples "$examples" --seed 20261120 --generation-database none \
+        --continue-on-failure
+)
+step "schemathesis" check
+
+generate() {
+    mkdir "$work/client"
+    openapi-python-client generate --path "$work/openapi.json" --meta none --fail-on-warning \
+        --output-path "$work/client/island_metrics_client"
+}
+step "generate" generate
+step "client" env PYTHONPATH="$work/client" python3 tests/client.py "$base"
+
+kill -0 "$server" 2>/dev/null || { echo "contract: the server ended during the run:" >&2; cat "$work/stderr" >&2; failed=1; }
+[ "$failed" = 0 ] && echo "contract: passed"
+exit "$failed"

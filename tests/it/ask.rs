@@ -1,0 +1,240 @@
+//! Random requests about a dataset: most of them answerable, many of them almost.
+//!
+//! None is in doubt: where the contract leaves an answer open, the question is not asked.
+
+use std::fmt::Write;
+
+use crate::naive::{COUNTS, World};
+use crate::world::{DAYS, Rng, SLUGS, TAGS, WORDS};
+
+/// Integers as people and scanners send them, good ones and bad.
+const INTEGERS: [&str; 22] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "50",
+    "199",
+    "200",
+    "201",
+    "007",
+    "00000000000000000000000000003",
+    "-1",
+    "+1",
+    " 1",
+    "",
+    "1.0",
+    "1e2",
+    "0x10",
+    "٣",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999",
+];
+/// Escapes that are broken, or that decode to what is not UTF-8.
+const BROKEN: [&str; 8] = ["%", "%4", "%zz", "%+1", "%ff", "%C3", "%C3%28", "%ed%a0%80"];
+/// Paths under /v1 that are none, and segments that are malformed.
+const STRANGE: [&str; 32] = [
+    "/v1/",
+    "/v1/islands/",
+    "/v1/creators/",
+    "/v1/health/",
+    "/v1/live/",
+    "/v1/live/intraday/",
+    "/v1/rankings/",
+    "/v1/new/",
+    "/v1/nothing",
+    "/v1/Islands",
+    "/v1/live/latest",
+    "/v1/islands/0000-0000-000",
+    "/v1/islands/0000-0000-00000",
+    "/v1/islands/000000000000",
+    "/v1/islands/abcd-0000-0000",
+    "/v1/islands/%D9%A3000-0000-0000",
+    "/v1/islands/bad/ccu",
+    "/v1/islands/9999-9999-9999",
+    "/v1/islands/9999-9999-9999/ccu",
+    "/v1/islands/bad/nothing",
+    "/v1/islands/9999-9999-9999/ccu/more",
+    "/v1/islands/0000-0000-0000/",
+    "/v1/islands/%ff",
+    "/v1/creators/%C3",
+    "/v1/creators/a%2Fb",
+    "/v1/creators/nobody/islands",
+    "/v1/rankings/%zz",
+    "/v1/rankings/today",
+    "/v1/new/2024-1-01",
+    "/v1/new/LATEST",
+    "/v1/new/2024-13-45",
+    "/v1/rankings/2024-02-30",
+];
+
+/// Text as it may stand in a path segment: what must be escaped is, and some of the rest.
+fn segment(rng: &mut Rng, text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+        if plain && !rng.one_in(30) {
+            out.push(char::from(byte));
+        } else if rng.one_in(2) {
+            write!(out, "%{byte:02X}").unwrap();
+        } else {
+            write!(out, "%{byte:02x}").unwrap();
+        }
+    }
+    out
+}
+
+/// Text as it may stand in a query: as in a path, with `+` for some spaces.
+fn value(rng: &mut Rng, text: &str) -> String {
+    let escaped = segment(rng, text);
+    if rng.one_in(2) {
+        escaped.replace("%20", "+")
+    } else {
+        escaped
+    }
+}
+
+/// A piece of a title or slug, perhaps in another case.
+fn needle(rng: &mut Rng, text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let start = usize::try_from(rng.below(chars.len() as u64)).unwrap();
+    let length = usize::try_from(rng.below(6)).unwrap();
+    let piece: String = chars[start..].iter().take(length).collect();
+    match rng.below(4) {
+        0 => piece.to_uppercase(),
+        1 => piece.to_lowercase(),
+        2 => piece.to_lowercase().replace('i', "İ"),
+        _ => piece,
+    }
+}
+
+/// A request target.
+pub(crate) fn target(rng: &mut Rng, world: &World) -> String {
+    let codes: Vec<&str> = world.islands.keys().map(String::as_str).collect();
+    let path = match rng.below(40) {
+        0..13 => return list(rng, world, "/v1/islands", 6),
+        13..18 => return list(rng, world, "/v1/creators", 3),
+        18 => "/v1".to_owned(),
+        19 => "/v1/health".to_owned(),
+        20..23 => format!("/v1/islands/{}", place(rng, &codes)),
+        23..26 => format!("/v1/islands/{}/ccu", place(rng, &codes)),
+        26..29 => format!("/v1/creators/{}", place(rng, &SLUGS)),
+        29 => "/v1/live".to_owned(),
+        30 => "/v1/live/intraday".to_owned(),
+        31 => "/v1/rankings".to_owned(),
+        32 => "/v1/new".to_owned(),
+        33..35 => format!("/v1/rankings/{}", day(rng)),
+        35..37 => format!("/v1/new/{}", day(rng)),
+        37 => format!("/v1/{}", garbage(rng)),
+        _ => return rng.pick(&STRANGE).to_owned(),
+    };
+    match rng.below(12) {
+        0 => format!("{path}?limit=0&offset=x&limit=1&sort="),
+        1 => format!("{path}?"),
+        2 => format!("{path}?&&x&=y&a=b=c"),
+        _ => path,
+    }
+}
+
+fn place(rng: &mut Rng, names: &[&str]) -> String {
+    let name = rng.pick(names);
+    segment(rng, name)
+}
+
+fn day(rng: &mut Rng) -> String {
+    if rng.one_in(4) {
+        "latest".to_owned()
+    } else {
+        place(rng, &DAYS)
+    }
+}
+
+/// A segment that no endpoint has.
+fn garbage(rng: &mut Rng) -> String {
+    let mut text = "g".to_owned();
+    for _ in 0..rng.below(12) {
+        let byte = u8::try_from(u64::from(b' ') + rng.below(95)).unwrap();
+        if !matches!(byte, b'/' | b'\\') {
+            text.push(char::from(byte));
+        }
+    }
+    segment(rng, &text)
+}
+
+/// A list with up to `most` parameters, in any order, some twice, some wrong.
+fn list(rng: &mut Rng, world: &World, path: &str, most: u64) -> String {
+    let mut pieces = Vec::new();
+    for _ in 0..rng.below(most) {
+        let (name, text) = parameter(rng, world);
+        let name = if rng.one_in(12) {
+            segment(rng, name)
+        } else {
+            name.to_owned()
+        };
+        pieces.push(format!("{name}={}", value(rng, &text)));
+    }
+    match rng.below(30) {
+        0 => pieces.push(format!("q={}", rng.pick(&BROKEN))),
+        1 => pieces.push(format!("undeclared={}", rng.pick(&BROKEN))),
+        2 => pieces.push(rng.pick(&BROKEN).to_owned()),
+        3 => pieces.push(
+            rng.pick(&["q", "limit", "sort=", "creator=", "tag=", ""])
+                .to_owned(),
+        ),
+        4 => pieces.push("undeclared=1&undeclared=2".to_owned()),
+        _ => {}
+    }
+    if pieces.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{}", pieces.join("&"))
+    }
+}
+
+/// A parameter's name, and a value that is mostly good.
+fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
+    match rng.below(16) {
+        0..2 => ("tag", rng.pick(&TAGS).to_owned()),
+        2..4 => ("creator", rng.pick(&SLUGS).to_owned()),
+        4..6 => {
+            let tools = ["uefn", "creative", "uefn", "creative", "UEFN", ""];
+            ("createdIn", rng.pick(&tools).to_owned())
+        }
+        6..9 => {
+            let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
+            let text = match rng.below(5) {
+                0 => rng.pick(&WORDS),
+                1 => rng.pick(&SLUGS),
+                _ => rng.pick(&titles),
+            };
+            ("q", needle(rng, text))
+        }
+        9..12 => {
+            let sort = if rng.one_in(12) {
+                "title"
+            } else {
+                rng.pick(&COUNTS)
+            };
+            ("sort", sort.to_owned())
+        }
+        12..14 => (
+            "order",
+            rng.pick(&["asc", "desc", "asc", "desc", "asc", "ASC"])
+                .to_owned(),
+        ),
+        which => {
+            let name = if which == 14 { "limit" } else { "offset" };
+            let good = rng.below(40).to_string();
+            (
+                name,
+                if rng.one_in(2) {
+                    rng.pick(&INTEGERS).to_owned()
+                } else {
+                    good
+                },
+            )
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Pages laid end to end are the whole list, and the links lead from one to the next.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::naive::{COUNTS, World};
+use crate::naive_query::form;
+use crate::support::{BASE_URL, Client, Reply, Server, TempDir, publish, run};
+use crate::world::GENERATED_AT;
+
+/// A world with enough islands for several pages, and with days.
+fn world() -> World {
+    let worlds = (1..).map(|seed| World::random(seed, 60));
+    worlds
+        .into_iter()
+        .find(|w| w.islands.len() > 40 && w.days().len() > 3)
+        .unwrap()
+}
+
+fn serve(world: &World, dir: &TempDir, more: &[&str]) -> Server {
+    world.write(&dir.join("dataset"));
+    publish(&dir.join("dataset"), &dir.join("published"), GENERATED_AT);
+    Server::of(&dir.join("published"), more)
+}
+
+/// The links of an answer: relation and path with query.
+fn links(reply: &Reply) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for part in reply.expect("link").split(", ") {
+        let (url, parameters) = part.split_once('>').unwrap();
+        let url = url.strip_prefix('<').unwrap();
+        let relation = parameters
+            .strip_prefix("; rel=\"")
+            .and_then(|r| r.strip_suffix('"'));
+        let target = url.strip_prefix(BASE_URL).unwrap_or(url);
+        assert!(target.starts_with("/v1/"), "{part}");
+        found.push((relation.unwrap().to_owned(), target.to_owned()));
+    }
+    let names: BTreeSet<_> = found.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), found.len(), "a relation twice in {found:?}");
+    found
+}
+
+fn link(reply: &Reply, relation: &str) -> Option<String> {
+    links(reply)
+        .into_iter()
+        .find(|(name, _)| name == relation)
+        .map(|(_, target)| target)
+}
+
+fn get(client: &mut Client, target: &str) -> Reply {
+    let reply = client.get(target);
+    assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+    reply
+}
+
+/// The pages from `target` on, each found by the `next` of the one before.
+fn follow(client: &mut Client, target: &str, relation: &str) -> Vec<Reply> {
+    let mut pages = vec![get(client, target)];
+    while let Some(next) = link(pages.last().unwrap(), relation) {
+        pages.push(get(client, &next));
+        assert!(
+            pages.len() < 1000,
+            "{relation} leads round in circles from {target}"
+        );
+    }
+    pages
+}
+
+fn rows(replies: &[Reply], name: &str) -> Vec<Value> {
+    replies
+        .iter()
+        .flat_map(|reply| reply.json()[name].as_array().unwrap().clone())
+        .collect()
+}
+
+#[test]
+fn pages_laid_end_to_end_are_the_whole_list_in_every_order() {
+    let (world, dir) = (world(), TempDir::new());
+    let server = serve(&world, &dir, &[]);
+    let mut client = server.connect();
+    for sort in COUNTS {
+        for order in ["asc", "desc"] {
+            let list = format!("/v1/islands?sort={sort}&order={order}");
+            let whole = rows(&[get(&mut client, &format!("{list}&limit=200"))], "islands");
+            let asked = world.answer(&format!("{list}&limit=200")).unwrap();
+            let codes = |rows: &[Value]| rows.iter().map(|r| r["code"].clone()).collect::<Vec<_>>();
+            assert_eq!(
+                codes(&whole),
+                codes(asked["islands"].as_array().unwrap()),
+                "{list}"
+            );
+            for limit in [1, 7] {
+                let mut pages = Vec::new();
+                for offset in (0..whole.len()).step_by(limit) {
+                    let target = format!("{list}&limit={limit}&offset={offset}");
+                    pages.push(get(&mut client, &target));
+                }
+                assert_eq!(rows(&pages, "islands"), whole, "{list} by {limit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn following_next_visits_every_row_once() {
+    let (world, dir) = (world(), TempDir::new());
+    let server = serve(&world, &dir, &[]);
+    let mut client = server.connect();
+    for (list, name, key, total) in [
+        (
+            "/v1/islands?limit=7",
+            "islands",
+            "code",
+            world.islands.len(),
+        ),
+        (
+            "/v1/islands?limit=7&sort=plays&order=asc",
+            "islands",
+            "code",
+            world.islands.len(),
+        ),
+        (
+            "/v1/creators?limit=2",
+            "creators",
+            "slug",
+            world.slugs().len(),
+        ),
+    ] {
+        let visited = rows(&follow(&mut client, list, "next"), name);
+        assert_eq!(visited.len(), total, "{list}");
+        let distinct: BTreeSet<_> = visited.iter().map(|row| row[key].to_string()).collect();
+        assert_eq!(distinct.len(), total, "{list}");
+        let last = link(&get(&mut client, list), "last").unwrap();
+        let backwards = rows(&follow(&mut client, &last, "prev"), name);
+        let seen: BTreeSet<_> = backwards.iter().map(|row| row[key].to_string()).collect();
+        assert_eq!(seen, distinct, "{list} from its last page back");
+    }
+}
+
+#[test]
+fn next_is_there_if_more_follows_and_prev_if_rows_were_skipped() {
+    let (world, dir) = (world(), TempDir::new());
+    let server = serve(&world, &dir, &[]);
+    let mut client = server.connect();
+    let total = world.islands.len();
+    for list in ["/v1/islands", "/v1/creators"] {
+        for limit in [1, 3, 50, 200] {
+            for offset in [0, 1, 2, total - 1, total, total + 1, usize::MAX] {
+                let target = format!("{list}?limit={limit}&offset={offset}");
+                let reply = get(&mut client, &target);
+                let more = reply.json()["meta"]["hasMore"].as_bool().unwrap();
+                assert_eq!(link(&reply, "next").is_some(), more, "{target}");
+                assert_eq!(link(&reply, "prev").is_some(), offset > 0, "{target}");
+                let first = get(&mut client, &link(&reply, "first").unwrap()).json();
+                assert_eq!(first["meta"]["offset"], 0, "{target}");
+                let last = get(&mut client, &link(&reply, "last").unwrap()).json();
+                assert_eq!(last["meta"]["hasMore"], false, "{target}");
+            }
+        }
+    }
+    let none = get(&mut client, "/v1/islands?q=no+such+title+anywhere");
+    let names: BTreeSet<_> = links(&none).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        BTreeSet::from(["first".to_owned(), "last".to_owned()])
+    );
+}
+
+/// A query's pairs without the two that paging changes.
+fn filters(target: &str) -> BTreeSet<(String, String)> {
+    let mut pairs = form(target.split_once('?').unwrap().1).unwrap();
+    pairs.retain(|(name, _)| name != "limit" && name != "offset");
+    pairs.into_iter().collect()
+}
+
+#[test]
+fn links_keep_the_filters() {
+    let (world, dir) = (world(), TempDir::new());
+    let server = serve(&world, &dir, &[]);
+    let mut client = server.connect();
+    for query in [
+        "tag=R%26B&sort=plays&order=asc&limit=1",
+        "tag=free+for+all&createdIn=uefn&limit=1",
+        "q=%C4%B0&limit=2",
+        "q=%22%3C%26%5C&limit=2&offset=5",
+        "creator=two%20words&limit=1&offset=1",
+        "q=100%25&limit=1",
+    ] {
+        let target = format!("/v1/islands?{query}");
+        let reply = get(&mut client, &target);
+        let limit = reply.json()["meta"]["limit"].clone();
+        for (relation, linked) in links(&reply) {
+            assert_eq!(filters(&linked), filters(&target), "{relation} of {target}");
+            assert_eq!(
+                get(&mut client, &linked).json()["meta"]["limit"],
+                limit,
+                "{linked}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_key_is_never_in_a_link() {
+    let (world, dir) = (world(), TempDir::new());
+    let state = dir.join("state");
+    let state = state.to_str().unwrap();
+    std::fs::create_dir_all(state).unwrap();
+    let output = run(&[
+        "keys",
+        "issue",
+        "--state",
+        state,
+        "--address",
+        "a@b.example",
+    ]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let key = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+    let server = serve(&world, &dir, &["--state", state]);
+    let mut client = server.connect();
+    for target in [
+        format!("/v1/islands?key={key}&limit=2&offset=2"),
+        format!("/v1/islands?limit=2&%6bey={key}&offset=2&undeclared=1"),
+    ] {
+        let reply = get(&mut client, &target);
+        assert_eq!(
+            reply.expect("x-ratelimit-limit"),
+            "1000",
+            "the key was taken: {target}"
+        );
+        let header = reply.expect("link");
+        assert!(
+            !header.contains(&key) && !header.contains("key"),
+            "{header}"
+        );
+        assert_eq!(links(&reply).len(), 4, "{header}");
+    }
+    let reply = get(&mut client, "/v1/islands?limit=2&offset=2");
+    assert!(!reply.expect("link").contains("key"));
+}

@@ -1,0 +1,20 @@
+//! The running binary, over sockets.
+//!
+//! - `support`: starts the binary, speaks HTTP to it, cleans up after it
+//! - `naive`: the oracle, the plainest reading of CONTRACT.md there is
+//! - `naive_days`: the oracle's days: rankings, newcomers, live players
+//! - `naive_query`: the oracle's reading of paths and query strings
+//! - `world`: random datasets, and the CSV files that hold them
+//! - `ask`: random requests, good and bad, about a dataset
+//! - `answers`: every answer agrees with the oracle, and carries the headers that it must
+//! - `lists`: pages add up to the whole list, and links lead through it
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod answers;
+mod ask;
+mod lists;
+mod naive;
+mod naive_days;
+mod naive_query;
+mod support;
+mod world;
