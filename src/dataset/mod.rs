@@ -8,8 +8,9 @@ mod files;
 mod load;
 mod rows;
 mod synthetic;
+mod table;
 
-pub use fault::{Fault, Faults};
+pub use fault::{Fault, Faults, LoadError};
 pub use files::Files;
 pub use rows::{CcuRow, DailyRow, Dataset, Day, Island, LiveStep, Metrics, Profile};
 pub use synthetic::{Synthetic, synthesize};
