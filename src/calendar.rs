@@ -14,6 +14,10 @@ pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
     /// The UTC calendar day that the moment lies in.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "i32 days reach five million years"
+    )]
     pub const fn day(self) -> UtcDay {
         UtcDay(self.0.div_euclid(DAY_SECONDS) as i32)
     }
@@ -22,6 +26,11 @@ impl UnixSeconds {
     ///
     /// Never 0: at midnight itself the next reset is a whole day away, and a client told to
     /// retry after 0 seconds would come back into the same day.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of a day is from 1 to 86 400"
+    )]
     pub const fn until_midnight(self) -> u32 {
         (DAY_SECONDS - self.0.rem_euclid(DAY_SECONDS)) as u32
     }
@@ -38,7 +47,12 @@ impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let second = self.0.rem_euclid(DAY_SECONDS);
         let (hour, minute) = (second / 3600, second / 60 % 60);
-        write!(f, "{}T{hour:02}:{minute:02}:{:02}Z", self.day(), second % 60)
+        write!(
+            f,
+            "{}T{hour:02}:{minute:02}:{:02}Z",
+            self.day(),
+            second % 60
+        )
     }
 }
 
@@ -54,8 +68,8 @@ impl UtcDay {
         }
         let number = |range: std::ops::Range<usize>| text[range].parse::<i16>().ok();
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let date =
-            jiff::civil::Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+        let date = jiff::civil::Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?)
+            .ok()?;
         let since = date.since(jiff::civil::date(1970, 1, 1)).ok()?;
         Some(UtcDay(since.get_days()))
     }
@@ -77,7 +91,13 @@ impl fmt::Display for UtcDay {
         let epoch = jiff::civil::date(1970, 1, 1);
         let span = jiff::Span::new().try_days(self.0).map_err(|_| fmt::Error)?;
         let date = epoch.checked_add(span).map_err(|_| fmt::Error)?;
-        write!(f, "{:04}-{:02}-{:02}", date.year(), date.month(), date.day())
+        write!(
+            f,
+            "{:04}-{:02}-{:02}",
+            date.year(),
+            date.month(),
+            date.day()
+        )
     }
 }
 
@@ -87,7 +107,10 @@ pub struct Clock;
 
 impl Clock {
     /// Now, by the system's clock. Before 1970 counts as 1970.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that the rest must use")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that the rest must use"
+    )]
     pub fn now(self) -> UnixSeconds {
         let since = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -109,7 +132,14 @@ mod tests {
 
     #[test]
     fn days_that_do_not_exist_are_refused() {
-        for text in ["2024-13-45", "2023-02-29", "2024-00-01", "2024-1-01", "2024-01-01 ", "latest"] {
+        for text in [
+            "2024-13-45",
+            "2023-02-29",
+            "2024-00-01",
+            "2024-1-01",
+            "2024-01-01 ",
+            "latest",
+        ] {
             assert_eq!(UtcDay::parse(text), None, "{text}");
         }
         assert_eq!(UtcDay::parse("1970-01-01"), Some(UtcDay(0)));

@@ -19,7 +19,10 @@ impl Replacement {
     pub fn begin(directory: &Path, name: &str) -> io::Result<Replacement> {
         let unfinished = directory.join(format!("{name}{UNFINISHED}"));
         let out = BufWriter::with_capacity(1 << 20, File::create(&unfinished)?);
-        Ok(Replacement { unfinished, out: Some(out) })
+        Ok(Replacement {
+            unfinished,
+            out: Some(out),
+        })
     }
 
     /// Makes the file durable and renames it to `to`, in the same directory.
@@ -35,7 +38,10 @@ impl Replacement {
 
 impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.as_mut().expect("taken only by finish").write(bytes)
+        self.out
+            .as_mut()
+            .expect("taken only by finish")
+            .write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -64,7 +70,11 @@ pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Waits for, and holds, the lock of a directory until dropped.
 pub fn lock(directory: &Path) -> io::Result<File> {
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(directory.join(".lock"))?;
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join(".lock"))?;
     lock.lock()?;
     Ok(lock)
 }

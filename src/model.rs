@@ -19,7 +19,11 @@ impl IslandCode {
 
     /// The code whose twelve digits spell `number`; `None` when it has more digits.
     pub const fn from_number(number: u64) -> Option<IslandCode> {
-        if number < 1_000_000_000_000 { Some(IslandCode(number)) } else { None }
+        if number < 1_000_000_000_000 {
+            Some(IslandCode(number))
+        } else {
+            None
+        }
     }
 }
 
@@ -50,7 +54,11 @@ impl FromStr for IslandCode {
 
 impl fmt::Display for IslandCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (high, middle, low) = (self.0 / 100_000_000, self.0 / 10_000 % 10_000, self.0 % 10_000);
+        let (high, middle, low) = (
+            self.0 / 100_000_000,
+            self.0 / 10_000 % 10_000,
+            self.0 % 10_000,
+        );
         write!(f, "{high:04}-{middle:04}-{low:04}")
     }
 }
@@ -74,8 +82,13 @@ impl FromStr for CreatorSlug {
     type Err = MalformedSlug;
 
     fn from_str(text: &str) -> Result<CreatorSlug, MalformedSlug> {
-        let sound = matches!(text.len(), 1..=64) && !text.contains('/') && !text.contains(char::is_control);
-        if sound { Ok(CreatorSlug(text.into())) } else { Err(MalformedSlug) }
+        let sound =
+            matches!(text.len(), 1..=64) && !text.contains('/') && !text.contains(char::is_control);
+        if sound {
+            Ok(CreatorSlug(text.into()))
+        } else {
+            Err(MalformedSlug)
+        }
     }
 }
 
@@ -102,7 +115,9 @@ impl CreatedIn {
 
     /// The tool of that name.
     pub fn parse(text: &str) -> Option<CreatedIn> {
-        CreatedIn::ALL.into_iter().find(|tool| tool.as_str() == text)
+        CreatedIn::ALL
+            .into_iter()
+            .find(|tool| tool.as_str() == text)
     }
 }
 
@@ -149,7 +164,9 @@ impl SortField {
 
     /// The field of that name.
     pub fn parse(text: &str) -> Option<SortField> {
-        SortField::ALL.into_iter().find(|field| field.as_str() == text)
+        SortField::ALL
+            .into_iter()
+            .find(|field| field.as_str() == text)
     }
 }
 
@@ -176,7 +193,9 @@ impl SortOrder {
 
     /// The direction of that name.
     pub fn parse(text: &str) -> Option<SortOrder> {
-        SortOrder::ALL.into_iter().find(|order| order.as_str() == text)
+        SortOrder::ALL
+            .into_iter()
+            .find(|order| order.as_str() == text)
     }
 }
 
@@ -196,7 +215,14 @@ mod tests {
 
     #[test]
     fn only_three_groups_of_four_digits_are_a_code() {
-        for text in ["", "1234-5678-901", "1234-5678-90123", "1234_5678_9012", "12345678-9012-", "１234-5678-9012"] {
+        for text in [
+            "",
+            "1234-5678-901",
+            "1234-5678-90123",
+            "1234_5678_9012",
+            "12345678-9012-",
+            "１234-5678-9012",
+        ] {
             assert_eq!(text.parse::<IslandCode>(), Err(MalformedCode), "{text}");
         }
         let code: IslandCode = "0034-5678-9012".parse().unwrap();

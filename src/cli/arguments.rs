@@ -31,11 +31,18 @@ impl Arguments {
         while let Some(word) = parser.next().map_err(Failure::usage)? {
             match word {
                 lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => arguments.wants_help = true,
-                lexopt::Arg::Long("version") | lexopt::Arg::Short('V') => arguments.wants_version = true,
+                lexopt::Arg::Long("version") | lexopt::Arg::Short('V') => {
+                    arguments.wants_version = true;
+                }
                 lexopt::Arg::Long(name) => {
-                    let flag = arguments.command.flags.iter().find(|flag| flag.name == name);
+                    let flag = arguments
+                        .command
+                        .flags
+                        .iter()
+                        .find(|flag| flag.name == name);
                     let command = arguments.command.name;
-                    let flag = flag.ok_or_else(|| Failure::usage(format!("{command} has no flag --{name}")))?;
+                    let flag = flag
+                        .ok_or_else(|| Failure::usage(format!("{command} has no flag --{name}")))?;
                     let value = match flag.value {
                         Some(_) => text(parser.value().map_err(Failure::usage)?)?,
                         None => String::new(),
@@ -43,13 +50,17 @@ impl Arguments {
                     let values = arguments.given.entry(flag.name).or_default();
                     values.push(value);
                     if values.len() > 1 && !flag.repeatable {
-                        return Err(Failure::usage(format!("--{} is given twice; want it once", flag.name)));
+                        return Err(Failure::usage(format!(
+                            "--{} is given twice; want it once",
+                            flag.name
+                        )));
                     }
                 }
                 lexopt::Arg::Value(word) if !named && arguments.given.is_empty() => {
                     let word = text(word)?;
                     let command = COMMANDS.iter().find(|command| command.name == word);
-                    arguments.command = command.ok_or_else(|| Failure::usage(format!("no command {word:?}")))?;
+                    arguments.command =
+                        command.ok_or_else(|| Failure::usage(format!("no command {word:?}")))?;
                     named = true;
                 }
                 other => return Err(Failure::usage(other.unexpected())),
@@ -59,13 +70,19 @@ impl Arguments {
         Ok(arguments)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the environment is read"
+    )]
     fn read_environment(&mut self) {
         for flag in self.command.flags {
             if let Ok(value) = std::env::var(variable(flag)) {
                 let values = || match (flag.value, flag.repeatable) {
                     (None, _) => vec![String::new()],
-                    (Some(_), true) => value.split(',').map(|part| part.trim().to_owned()).collect(),
+                    (Some(_), true) => value
+                        .split(',')
+                        .map(|part| part.trim().to_owned())
+                        .collect(),
                     (Some(_), false) => vec![value.clone()],
                 };
                 let off = flag.value.is_none() && matches!(value.as_str(), "" | "0" | "false");
@@ -83,7 +100,9 @@ impl Arguments {
     {
         let values = self.given.get(name).map(Vec::as_slice).unwrap_or_default();
         let parse = |value: &String| {
-            value.parse().map_err(|_| Failure::configuration(format!("--{name} is {value:?}; want {want}")))
+            value
+                .parse()
+                .map_err(|_| Failure::configuration(format!("--{name} is {value:?}; want {want}")))
         };
         values.iter().map(parse).collect()
     }
@@ -112,5 +131,6 @@ impl Arguments {
 }
 
 fn text(word: OsString) -> Result<String, Failure> {
-    word.into_string().map_err(|word| Failure::usage(format!("{} is not UTF-8", word.display())))
+    word.into_string()
+        .map_err(|word| Failure::usage(format!("{} is not UTF-8", word.display())))
 }

@@ -30,7 +30,9 @@ const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 /// Runs the command that the words name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
     let mut words = words.peekable();
-    let named = words.peek().is_some_and(|word| !word.to_string_lossy().starts_with('-'));
+    let named = words
+        .peek()
+        .is_some_and(|word| !word.to_string_lossy().starts_with('-'));
     let arguments = Arguments::parse(words)?;
     if arguments.wants_help {
         print!("{}", flags::help(named.then_some(arguments.command)));
@@ -50,7 +52,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let mut listen: Vec<SocketAddr> = arguments.all("listen", "an address and port, as 127.0.0.1:8080")?;
+    let mut listen: Vec<SocketAddr> =
+        arguments.all("listen", "an address and port, as 127.0.0.1:8080")?;
     if listen.is_empty() {
         listen.push(DEFAULT_LISTEN.into());
     }
@@ -59,14 +62,21 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let workers: Option<usize> = arguments.one("workers", "a number from 1 to 1024")?;
     let workers = workers.unwrap_or(cores);
     if !(1..=1024).contains(&workers) {
-        return Err(Failure::configuration(format!("--workers is {workers}; want a number from 1 to 1024")));
+        return Err(Failure::configuration(format!(
+            "--workers is {workers}; want a number from 1 to 1024"
+        )));
     }
     let want_limit = "a number from 1 to 65535";
-    let limit_anonymous = arguments.one("limit-anonymous", want_limit)?.unwrap_or(DEFAULT_LIMIT_ANONYMOUS);
+    let limit_anonymous = arguments
+        .one("limit-anonymous", want_limit)?
+        .unwrap_or(DEFAULT_LIMIT_ANONYMOUS);
     if limit_anonymous == 0 {
-        return Err(Failure::configuration(format!("--limit-anonymous is 0; want {want_limit}")));
+        return Err(Failure::configuration(format!(
+            "--limit-anonymous is 0; want {want_limit}"
+        )));
     }
-    let memory: Option<Bytes> = arguments.one("memory", "a number of bytes, as 268435456 or 256MiB")?;
+    let memory: Option<Bytes> =
+        arguments.one("memory", "a number of bytes, as 268435456 or 256MiB")?;
     let settings = Settings {
         served: published.map_or(Served::Sample, Served::Directory),
         listen,
@@ -90,12 +100,20 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
 /// A base URL without its trailing slash, made of what may stand in a header.
 fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
     let want = "http:// or https:// and a host, perhaps a path";
-    let Some(url) = arguments.one::<String>("base-url", want)? else { return Ok(None) };
-    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let Some(url) = arguments.one::<String>("base-url", want)? else {
+        return Ok(None);
+    };
+    let host = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
     let sound = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
-        && url.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>\"\\?#{}".contains(&byte));
+        && url
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"<>\"\\?#{}".contains(&byte));
     if !sound {
-        return Err(Failure::configuration(format!("--base-url is {url:?}; want {want}")));
+        return Err(Failure::configuration(format!(
+            "--base-url is {url:?}; want {want}"
+        )));
     }
     Ok(Some(url.trim_end_matches('/').to_owned()))
 }
@@ -108,7 +126,9 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Bytes, &'static str> {
         let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
-        let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+        let unit = units
+            .iter()
+            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
         let (digits, shift) = unit.unwrap_or((text, 0));
         let count: usize = digits.trim().parse().map_err(|_| "no number")?;
         count.checked_mul(1 << shift).map(Bytes).ok_or("too many")
@@ -118,7 +138,9 @@ impl FromStr for Bytes {
 fn load(directory: &Path, what: &'static str) -> Result<Dataset, Failure> {
     let mut progress = Progress::new(what);
     let files = Files::Directory(directory.to_owned());
-    Ok(Dataset::load(&files, &mut |done, all| progress.show(done, all))?)
+    Ok(Dataset::load(&files, &mut |done, all| {
+        progress.show(done, all);
+    })?)
 }
 
 fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
@@ -133,12 +155,22 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
     let dataset = load(&from, "reading files")?;
     let mut progress = Progress::new("rendering bodies");
     let force = arguments.has("force");
-    let manifest = publish::publish(&dataset, &to, published, force, &mut |done, all| progress.show(done, all))?;
+    let manifest = publish::publish(&dataset, &to, published, force, &mut |done, all| {
+        progress.show(done, all);
+    })?;
     drop(progress);
     for payload in [manifest.history, manifest.live].into_iter().flatten() {
-        say(&format!("{} {} bytes", to.join(&payload.file).display(), payload.bytes));
+        say(&format!(
+            "{} {} bytes",
+            to.join(&payload.file).display(),
+            payload.bytes
+        ));
     }
-    say(&format!("published {} islands and {} days at {published}", dataset.islands.len(), dataset.days.len()));
+    say(&format!(
+        "published {} islands and {} days at {published}",
+        dataset.islands.len(),
+        dataset.days.len()
+    ));
     Ok(())
 }
 
@@ -150,7 +182,11 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(directory) = dataset {
         let dataset = load(&directory, "reading files")?;
-        let rows: usize = dataset.days.values().map(|day| day.daily.len() + day.ccu.len()).sum();
+        let rows: usize = dataset
+            .days
+            .values()
+            .map(|day| day.daily.len() + day.ccu.len())
+            .sum();
         say(&format!(
             "{}: sound; {} islands, {} days with {rows} rows, {} live steps",
             directory.display(),
@@ -161,8 +197,13 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     }
     if let Some(directory) = published {
         let snapshot = publish::check_published(&directory)?;
-        let published = snapshot.published().map_or_else(|| "never".to_owned(), |time| time.to_string());
-        say(&format!("{}: sound; published {published}", directory.display()));
+        let published = snapshot
+            .published()
+            .map_or_else(|| "never".to_owned(), |time| time.to_string());
+        say(&format!(
+            "{}: sound; published {published}",
+            directory.display()
+        ));
     }
     Ok(())
 }
@@ -180,7 +221,10 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
     fs::create_dir_all(&to).map_err(|error| Failure::io(&to, &error))?;
     let mut entries = fs::read_dir(&to).map_err(|error| Failure::io(&to, &error))?;
     if entries.next().is_some() {
-        return Err(Failure::usage(format!("{} is not empty; want a new or empty directory", to.display())));
+        return Err(Failure::usage(format!(
+            "{} is not empty; want a new or empty directory",
+            to.display()
+        )));
     }
     let written = synthesize(&spec, &mut |name, bytes| {
         let path = to.join(name);

@@ -18,17 +18,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// The command line is not understood.
     pub(crate) fn usage(message: impl fmt::Display) -> Failure {
-        Failure { code: 64, message: format!("{message}; `island-metrics --help` lists commands and flags") }
+        Failure {
+            code: 64,
+            message: format!("{message}; `island-metrics --help` lists commands and flags"),
+        }
     }
 
     /// A setting is impossible.
     pub(crate) fn configuration(message: impl fmt::Display) -> Failure {
-        Failure { code: 78, message: message.to_string() }
+        Failure {
+            code: 78,
+            message: message.to_string(),
+        }
     }
 
     /// Reading or writing failed.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> Failure {
-        Failure { code: 74, message: format!("{}: {error}", path.display()) }
+        Failure {
+            code: 74,
+            message: format!("{}: {error}", path.display()),
+        }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
@@ -49,7 +58,10 @@ impl From<LoadError> for Failure {
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
-                Failure { code: 65, message: format!("the dataset has {total} fault{plural}\n{faults}") }
+                Failure {
+                    code: 65,
+                    message: format!("the dataset has {total} fault{plural}\n{faults}"),
+                }
             }
         }
     }
@@ -61,7 +73,10 @@ impl From<PublishError> for Failure {
             PublishError::Io { .. } => 74,
             PublishError::Snapshot { .. } | PublishError::Older { .. } => 65,
         };
-        Failure { code, message: error.to_string() }
+        Failure {
+            code,
+            message: error.to_string(),
+        }
     }
 }
 
@@ -71,6 +86,9 @@ impl From<StartError> for Failure {
             StartError::Bind { .. } => 69,
             StartError::Runtime(_) | StartError::Sample(_) => 70,
         };
-        Failure { code, message: error.to_string() }
+        Failure {
+            code,
+            message: error.to_string(),
+        }
     }
 }

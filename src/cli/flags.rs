@@ -21,11 +21,21 @@ pub(crate) struct Flag {
 }
 
 const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: Some(value), help, repeatable: false }
+    Flag {
+        name,
+        value: Some(value),
+        help,
+        repeatable: false,
+    }
 }
 
 const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, value: None, help, repeatable: false }
+    Flag {
+        name,
+        value: None,
+        help,
+        repeatable: false,
+    }
 }
 
 /// Every command; the first is the one that runs when none is named.
@@ -40,11 +50,27 @@ pub(crate) const COMMANDS: &[Command] = &[
                 help: "address and port to listen on; may be given again (127.0.0.1:8080)",
                 repeatable: true,
             },
-            flag("published", "DIR", "the published directory; without it, the sample dataset"),
-            flag("base-url", "URL", "the service's own address in links (the first --listen)"),
+            flag(
+                "published",
+                "DIR",
+                "the published directory; without it, the sample dataset",
+            ),
+            flag(
+                "base-url",
+                "URL",
+                "the service's own address in links (the first --listen)",
+            ),
             flag("workers", "N", "threads that serve (the machine's cores)"),
-            flag("memory", "BYTES", "for bodies and pages beside rows and orders; 64MiB also reads (256MiB)"),
-            flag("limit-anonymous", "N", "requests a UTC day for a client without a key, 1 to 65535 (100)"),
+            flag(
+                "memory",
+                "BYTES",
+                "for bodies and pages beside rows and orders; 64MiB also reads (256MiB)",
+            ),
+            flag(
+                "limit-anonymous",
+                "N",
+                "requests a UTC day for a client without a key, 1 to 65535 (100)",
+            ),
         ],
     },
     Command {
@@ -53,7 +79,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         flags: &[
             flag("dataset", "DIR", "the dataset"),
             flag("to", "DIR", "the published directory, made if need be"),
-            flag("generated-at", "TIME", "the publish timestamp, as 2026-11-20T12:05:00Z (now)"),
+            flag(
+                "generated-at",
+                "TIME",
+                "the publish timestamp, as 2026-11-20T12:05:00Z (now)",
+            ),
             switch("force", "replaces what is published even if it is newer"),
         ],
     },
@@ -79,26 +109,44 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "openapi",
         help: "prints the OpenAPI document",
-        flags: &[flag("base-url", "URL", "the one server it names (http://127.0.0.1:8080)")],
+        flags: &[flag(
+            "base-url",
+            "URL",
+            "the one server it names (http://127.0.0.1:8080)",
+        )],
     },
 ];
 
 /// The environment variable of a flag.
 pub(crate) fn variable(flag: &Flag) -> String {
-    format!("ISLAND_METRICS_{}", flag.name.to_uppercase().replace('-', "_"))
+    format!(
+        "ISLAND_METRICS_{}",
+        flag.name.to_uppercase().replace('-', "_")
+    )
 }
 
 /// What `--help` prints: everything, or one command.
 pub(crate) fn help(only: Option<&Command>) -> String {
-    let mut text = String::from("island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n");
-    for command in COMMANDS.iter().filter(|command| only.is_none_or(|only| only.name == command.name)) {
-        let _ = write!(text, "\nisland-metrics {}\n  {}\n", command.name, command.help);
+    let mut text = String::from(
+        "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
+    );
+    for command in COMMANDS
+        .iter()
+        .filter(|command| only.is_none_or(|only| only.name == command.name))
+    {
+        let _ = write!(
+            text,
+            "\nisland-metrics {}\n  {}\n",
+            command.name, command.help
+        );
         for flag in command.flags {
             let shown = format!("--{} {}", flag.name, flag.value.unwrap_or_default());
             let _ = writeln!(text, "    {shown:<24} {}", flag.help);
         }
     }
-    text.push_str("\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n");
+    text.push_str(
+        "\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
+    );
     text
 }
 
@@ -110,7 +158,13 @@ mod tests {
     fn no_command_names_a_flag_twice() {
         for command in COMMANDS {
             for (at, flag) in command.flags.iter().enumerate() {
-                assert!(command.flags[..at].iter().all(|other| other.name != flag.name), "{}", flag.name);
+                assert!(
+                    command.flags[..at]
+                        .iter()
+                        .all(|other| other.name != flag.name),
+                    "{}",
+                    flag.name
+                );
             }
         }
     }

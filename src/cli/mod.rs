@@ -1,6 +1,10 @@
 //! The person at the keyboard: commands, one table of flags, exit codes. Alone prints or exits.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the room that talks to a person")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is the room that talks to a person"
+)]
 
 mod arguments;
 mod commands;
@@ -10,7 +14,6 @@ mod progress;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-
 
 /// Runs the command that the words name: data to stdout, words to stderr, exit codes of sysexits.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {

@@ -18,7 +18,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(what: &'static str) -> Progress {
-        Progress { what, begun: Instant::now(), drawn: None, terminal: std::io::stderr().is_terminal() }
+        Progress {
+            what,
+            begun: Instant::now(),
+            drawn: None,
+            terminal: std::io::stderr().is_terminal(),
+        }
     }
 
     pub(crate) fn show(&mut self, done: usize, all: usize) {

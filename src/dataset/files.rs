@@ -26,12 +26,17 @@ impl Files {
         };
         match self {
             Files::Embedded(files) => {
-                let inside = files.iter().filter_map(|(name, _)| name.strip_prefix(folder)?.strip_prefix('/'));
+                let inside = files
+                    .iter()
+                    .filter_map(|(name, _)| name.strip_prefix(folder)?.strip_prefix('/'));
                 inside.for_each(take);
             }
             Files::Directory(directory) => {
                 let path = directory.join(folder);
-                let failed = |source| LoadError::Io { path: path.clone(), source };
+                let failed = |source| LoadError::Io {
+                    path: path.clone(),
+                    source,
+                };
                 let entries = match fs::read_dir(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(stems),
                     entries => entries.map_err(failed)?,
@@ -55,7 +60,10 @@ impl Files {
             Files::Directory(directory) => match File::open(directory.join(name)) {
                 Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(1 << 16, file)))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(source) => Err(LoadError::Io { path: self.path(name), source }),
+                Err(source) => Err(LoadError::Io {
+                    path: self.path(name),
+                    source,
+                }),
             },
         }
     }

@@ -8,8 +8,13 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 use Need::{Optional, Required};
 
-const ISLANDS: &[(&str, Need)] =
-    &[("code", Required), ("title", Required), ("creator", Required), ("createdIn", Required), ("tags", Required)];
+const ISLANDS: &[(&str, Need)] = &[
+    ("code", Required),
+    ("title", Required),
+    ("creator", Required),
+    ("createdIn", Required),
+    ("tags", Required),
+];
 const CREATORS: &[(&str, Need)] = &[
     ("slug", Required),
     ("name", Optional),
@@ -40,12 +45,22 @@ const STEP_SECONDS: i64 = 600;
 
 impl Dataset {
     /// Loads and checks a dataset. `progress` is told files done and files in all.
-    pub fn load(files: &Files, progress: &mut dyn FnMut(usize, usize)) -> Result<Dataset, LoadError> {
+    pub fn load(
+        files: &Files,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Dataset, LoadError> {
         let mut faults = Faults::default();
-        let mut dataset =
-            Dataset { islands: islands(files, &mut faults)?, profiles: profiles(files, &mut faults)?, ..Dataset::default() };
+        let mut dataset = Dataset {
+            islands: islands(files, &mut faults)?,
+            profiles: profiles(files, &mut faults)?,
+            ..Dataset::default()
+        };
         let codes: Vec<IslandCode> = dataset.islands.iter().map(|island| island.code).collect();
-        let [daily, ccu, live] = [files.stems("daily")?, files.stems("ccu")?, files.stems("live")?];
+        let [daily, ccu, live] = [
+            files.stems("daily")?,
+            files.stems("ccu")?,
+            files.stems("live")?,
+        ];
         let all = daily.len() + ccu.len() + live.len();
         let mut done = 0;
         let mut step = || {
@@ -73,7 +88,11 @@ impl Dataset {
             let players = live_rows(files, &file, &codes, &mut faults)?;
             match step_time(&stem) {
                 Some(time) => dataset.live.push(LiveStep { time, players }),
-                None => file_fault(&file, format!("the name is {stem:?}; want {WANT_STEP}"), &mut faults),
+                None => file_fault(
+                    &file,
+                    format!("the name is {stem:?}; want {WANT_STEP}"),
+                    &mut faults,
+                ),
             }
             step();
         }
@@ -90,17 +109,30 @@ impl Dataset {
 /// Where daily/ and ccu/ both hold an island's day, daily/ wins.
 fn daily_wins(day: &mut Day) {
     let daily = &day.daily;
-    day.ccu.retain(|row| daily.binary_search_by_key(&row.island, |row| row.island).is_err());
+    day.ccu.retain(|row| {
+        daily
+            .binary_search_by_key(&row.island, |row| row.island)
+            .is_err()
+    });
 }
 
 fn file_fault(file: &str, problem: String, faults: &mut Faults) {
-    faults.add(Fault { file: file.to_owned(), line: None, column: None, problem });
+    faults.add(Fault {
+        file: file.to_owned(),
+        line: None,
+        column: None,
+        problem,
+    });
 }
 
 fn day_of(file: &str, stem: &str, faults: &mut Faults) -> Option<UtcDay> {
     let day = UtcDay::parse(stem);
     if day.is_none() {
-        file_fault(file, format!("the name is {stem:?}; want a calendar day as 2026-11-20"), faults);
+        file_fault(
+            file,
+            format!("the name is {stem:?}; want a calendar day as 2026-11-20"),
+            faults,
+        );
     }
     day
 }
@@ -125,16 +157,34 @@ impl<K: Ord + Copy, T> Keyed<K, T> {
         self.rows.push((key, table.line(), row));
     }
 
-    fn finish(mut self, file: &str, name: impl Fn(&K) -> String, faults: &mut Faults) -> Vec<(K, T)> {
+    fn finish(
+        mut self,
+        file: &str,
+        name: impl Fn(&K) -> String,
+        faults: &mut Faults,
+    ) -> Vec<(K, T)> {
         self.rows.sort_by_key(|(key, line, _)| (*key, *line));
         for pair in self.rows.windows(2) {
-            let [(first, first_line, _), (second, line, _)] = pair else { continue };
+            let [(first, first_line, _), (second, line, _)] = pair else {
+                continue;
+            };
             if first == second {
-                let problem = format!("{} stands on line {first_line} already; want it once", name(second));
-                faults.add(Fault { file: file.to_owned(), line: Some(*line), column: None, problem });
+                let problem = format!(
+                    "{} stands on line {first_line} already; want it once",
+                    name(second)
+                );
+                faults.add(Fault {
+                    file: file.to_owned(),
+                    line: Some(*line),
+                    column: None,
+                    problem,
+                });
             }
         }
-        self.rows.into_iter().map(|(key, _, row)| (key, row)).collect()
+        self.rows
+            .into_iter()
+            .map(|(key, _, row)| (key, row))
+            .collect()
     }
 }
 
@@ -143,7 +193,11 @@ fn islands(files: &Files, faults: &mut Faults) -> Result<Vec<Island>, LoadError>
     let before = faults.total;
     let Some(mut table) = Table::open(files, file, ISLANDS, faults)? else {
         if faults.total == before {
-            file_fault(file, "the file is missing; want one row for each island".to_owned(), faults);
+            file_fault(
+                file,
+                "the file is missing; want one row for each island".to_owned(),
+                faults,
+            );
         }
         return Ok(Vec::new());
     };
@@ -162,7 +216,17 @@ fn islands(files: &Files, faults: &mut Faults) -> Result<Vec<Island>, LoadError>
             table.wrong(4, faults, "tags joined by |, none of them empty");
         }
         let Some(code) = code else { continue };
-        keyed.push(code, &table, Island { code, title, creator, created_in, tags });
+        keyed.push(
+            code,
+            &table,
+            Island {
+                code,
+                title,
+                creator,
+                created_in,
+                tags,
+            },
+        );
     }
     let rows = keyed.finish(file, ToString::to_string, faults);
     Ok(rows.into_iter().map(|(_, island)| island).collect())
@@ -170,22 +234,45 @@ fn islands(files: &Files, faults: &mut Faults) -> Result<Vec<Island>, LoadError>
 
 fn profiles(files: &Files, faults: &mut Faults) -> Result<Vec<Profile>, LoadError> {
     let file = "creators.csv";
-    let Some(mut table) = Table::open(files, file, CREATORS, faults)? else { return Ok(Vec::new()) };
+    let Some(mut table) = Table::open(files, file, CREATORS, faults)? else {
+        return Ok(Vec::new());
+    };
     let mut rows: Vec<(u64, Profile)> = Vec::new();
     while table.next(faults)? {
         let want = "1 to 64 bytes without / and control characters";
         let slug = table.parsed(0, faults, want, |text| text.parse::<CreatorSlug>().ok());
-        let name = Some(table.text(1)).filter(|name| !name.is_empty()).map(Into::into);
-        let [followers, following, lifetime_plays] = [2, 3, 4].map(|column| table.count(column, faults));
+        let name = Some(table.text(1))
+            .filter(|name| !name.is_empty())
+            .map(Into::into);
+        let [followers, following, lifetime_plays] =
+            [2, 3, 4].map(|column| table.count(column, faults));
         if let Some(slug) = slug {
-            rows.push((table.line(), Profile { slug, name, followers, following, lifetime_plays }));
+            rows.push((
+                table.line(),
+                Profile {
+                    slug,
+                    name,
+                    followers,
+                    following,
+                    lifetime_plays,
+                },
+            ));
         }
     }
     rows.sort_by(|(line, a), (other, b)| (&a.slug, line).cmp(&(&b.slug, other)));
     for pair in rows.windows(2) {
         if pair[0].1.slug == pair[1].1.slug {
-            let problem = format!("{:?} stands on line {} already; want it once", pair[1].1.slug.as_str(), pair[0].0);
-            faults.add(Fault { file: file.to_owned(), line: Some(pair[1].0), column: None, problem });
+            let problem = format!(
+                "{:?} stands on line {} already; want it once",
+                pair[1].1.slug.as_str(),
+                pair[0].0
+            );
+            faults.add(Fault {
+                file: file.to_owned(),
+                line: Some(pair[1].0),
+                column: None,
+                problem,
+            });
         }
     }
     Ok(rows.into_iter().map(|(_, profile)| profile).collect())
@@ -210,7 +297,9 @@ fn by_island<T>(
     faults: &mut Faults,
     mut read: impl FnMut(&mut Table<'_>, &mut Faults) -> T,
 ) -> Result<Vec<(u32, T)>, LoadError> {
-    let Some(mut table) = Table::open(files, file, columns, faults)? else { return Ok(Vec::new()) };
+    let Some(mut table) = Table::open(files, file, columns, faults)? else {
+        return Ok(Vec::new());
+    };
     let mut keyed = Keyed::new();
     while table.next(faults)? {
         let island = island(&mut table, codes, faults);
@@ -222,37 +311,79 @@ fn by_island<T>(
     Ok(keyed.finish(file, |island| codes[*island as usize].to_string(), faults))
 }
 
-fn daily_rows(files: &Files, file: &str, codes: &[IslandCode], faults: &mut Faults) -> Result<Vec<DailyRow>, LoadError> {
+fn daily_rows(
+    files: &Files,
+    file: &str,
+    codes: &[IslandCode],
+    faults: &mut Faults,
+) -> Result<Vec<DailyRow>, LoadError> {
     let rows = by_island(files, file, DAILY, codes, faults, |table, faults| {
         let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column, faults));
         let average = table.decimal(7, faults, None);
         let [d1, d7] = [8, 9].map(|column| table.decimal(column, faults, Some(1.0)));
         Metrics::new(counts, [average, d1, d7])
     })?;
-    Ok(rows.into_iter().map(|(island, metrics)| DailyRow { island, metrics }).collect())
+    Ok(rows
+        .into_iter()
+        .map(|(island, metrics)| DailyRow { island, metrics })
+        .collect())
 }
 
-fn ccu_rows(files: &Files, file: &str, codes: &[IslandCode], faults: &mut Faults) -> Result<Vec<CcuRow>, LoadError> {
-    let rows = by_island(files, file, CCU, codes, faults, |table, faults| table.count(1, faults))?;
-    Ok(rows.into_iter().map(|(island, peak_ccu)| CcuRow { island, peak_ccu }).collect())
+fn ccu_rows(
+    files: &Files,
+    file: &str,
+    codes: &[IslandCode],
+    faults: &mut Faults,
+) -> Result<Vec<CcuRow>, LoadError> {
+    let rows = by_island(files, file, CCU, codes, faults, |table, faults| {
+        table.count(1, faults)
+    })?;
+    Ok(rows
+        .into_iter()
+        .map(|(island, peak_ccu)| CcuRow { island, peak_ccu })
+        .collect())
 }
 
-fn live_rows(files: &Files, file: &str, codes: &[IslandCode], faults: &mut Faults) -> Result<Vec<(u32, u64)>, LoadError> {
-    let rows = by_island(files, file, LIVE, codes, faults, |table, faults| table.count(1, faults))?;
-    Ok(rows.into_iter().filter_map(|(island, players)| Some((island, players?))).collect())
+fn live_rows(
+    files: &Files,
+    file: &str,
+    codes: &[IslandCode],
+    faults: &mut Faults,
+) -> Result<Vec<(u32, u64)>, LoadError> {
+    let rows = by_island(files, file, LIVE, codes, faults, |table, faults| {
+        table.count(1, faults)
+    })?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|(island, players)| Some((island, players?)))
+        .collect())
 }
 
-fn platform(files: &Files, faults: &mut Faults) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
+fn platform(
+    files: &Files,
+    faults: &mut Faults,
+) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
     let file = "platform.csv";
-    let Some(mut table) = Table::open(files, file, PLATFORM, faults)? else { return Ok(None) };
+    let Some(mut table) = Table::open(files, file, PLATFORM, faults)? else {
+        return Ok(None);
+    };
     let mut keyed = Keyed::new();
     while table.next(faults)? {
         let time = table.parsed(0, faults, WANT_STEP, step_time);
-        let players = table.nullable(1, faults, "an integer from 0 to 9007199254740991, or nothing", count);
+        let players = table.nullable(
+            1,
+            faults,
+            "an integer from 0 to 9007199254740991, or nothing",
+            count,
+        );
         if let Some(time) = time {
             keyed.push(time, &table, players);
         }
     }
     let rows = keyed.finish(file, |time| time.0.to_string(), faults);
-    Ok(Some(rows.into_iter().filter_map(|(time, players)| Some((time, players?))).collect()))
+    Ok(Some(
+        rows.into_iter()
+            .filter_map(|(time, players)| Some((time, players?)))
+            .collect(),
+    ))
 }

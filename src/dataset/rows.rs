@@ -87,7 +87,10 @@ pub struct Metrics {
 
 impl Metrics {
     /// All nine null.
-    pub const NULL: Metrics = Metrics { counts: [u64::MAX; 6], decimals: [f64::NAN; 3] };
+    pub const NULL: Metrics = Metrics {
+        counts: [u64::MAX; 6],
+        decimals: [f64::NAN; 3],
+    };
 
     /// From the six counts in the order of [`SortField::ALL`] (each at most 2^53 - 1), then average
     /// minutes per player and the retention after one and after seven days.

@@ -38,8 +38,13 @@ impl<'a> Table<'a> {
         columns: &'static [(&'static str, Need)],
         faults: &mut Faults,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        let Some(input) = files.open(name)? else { return Ok(None) };
-        let reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
+        let Some(input) = files.open(name)? else {
+            return Ok(None);
+        };
+        let reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(input);
         let mut table = Table {
             name,
             files,
@@ -52,7 +57,11 @@ impl<'a> Table<'a> {
             faulty: false,
         };
         if !table.read()? {
-            table.fault(faults, None, "the file is empty; want a header row".to_owned());
+            table.fault(
+                faults,
+                None,
+                "the file is empty; want a header row".to_owned(),
+            );
             return Ok(None);
         }
         Ok(table.find_columns(faults).then_some(table))
@@ -65,10 +74,18 @@ impl<'a> Table<'a> {
             let mut found = (0..header.len()).filter(|at| &header[*at] == column.as_bytes());
             let place = found.next();
             if let Some(again) = found.next() {
-                self.fault(faults, Some(again), format!("column {column} is named twice; want it once"));
+                self.fault(
+                    faults,
+                    Some(again),
+                    format!("column {column} is named twice; want it once"),
+                );
             }
             if place.is_none() && *need == Need::Required {
-                self.fault(faults, None, format!("there is no column {column}; want it in the header row"));
+                self.fault(
+                    faults,
+                    None,
+                    format!("there is no column {column}; want it in the header row"),
+                );
             }
             self.places.push(place);
         }
@@ -81,7 +98,14 @@ impl<'a> Table<'a> {
             self.faulty = false;
             let found = self.record.len();
             if found != self.fields {
-                self.fault(faults, None, format!("the row has {found} fields; want {} as in the header", self.fields));
+                self.fault(
+                    faults,
+                    None,
+                    format!(
+                        "the row has {found} fields; want {} as in the header",
+                        self.fields
+                    ),
+                );
                 continue;
             }
             let record = std::mem::take(&mut self.record);
@@ -89,7 +113,11 @@ impl<'a> Table<'a> {
                 if std::str::from_utf8(field).is_err() {
                     self.fault(faults, Some(at), "the field is not UTF-8".to_owned());
                 } else if memchr::memchr(0, field).is_some() {
-                    self.fault(faults, Some(at), "the field holds a NUL; want text without one".to_owned());
+                    self.fault(
+                        faults,
+                        Some(at),
+                        "the field holds a NUL; want text without one".to_owned(),
+                    );
                 }
             }
             self.record = record;
@@ -101,10 +129,16 @@ impl<'a> Table<'a> {
     }
 
     fn read(&mut self) -> Result<bool, LoadError> {
-        let read = self.reader.read_byte_record(&mut self.record).map_err(|error| {
-            let source = std::io::Error::from(error);
-            LoadError::Io { path: self.files.path(self.name), source }
-        })?;
+        let read = self
+            .reader
+            .read_byte_record(&mut self.record)
+            .map_err(|error| {
+                let source = std::io::Error::from(error);
+                LoadError::Io {
+                    path: self.files.path(self.name),
+                    source,
+                }
+            })?;
         self.line = self.record.position().map_or(1, csv::Position::line);
         Ok(read)
     }
@@ -121,7 +155,9 @@ impl<'a> Table<'a> {
 
     /// A field of the present row, empty where its column is missing.
     pub(crate) fn text(&self, column: usize) -> &str {
-        let field = self.places[column].and_then(|at| self.record.get(at)).unwrap_or_default();
+        let field = self.places[column]
+            .and_then(|at| self.record.get(at))
+            .unwrap_or_default();
         std::str::from_utf8(field).expect("next gives only rows that are UTF-8")
     }
 
@@ -156,13 +192,29 @@ impl<'a> Table<'a> {
 
     /// A count, null where empty.
     pub(crate) fn count(&mut self, column: usize, faults: &mut Faults) -> Option<u64> {
-        self.nullable(column, faults, "an integer from 0 to 9007199254740991, or nothing", count)
+        self.nullable(
+            column,
+            faults,
+            "an integer from 0 to 9007199254740991, or nothing",
+            count,
+        )
     }
 
     /// A decimal, null where empty.
-    pub(crate) fn decimal(&mut self, column: usize, faults: &mut Faults, max: Option<f64>) -> Option<f64> {
-        let want = if max.is_some() { "a decimal from 0 to 1, or nothing" } else { "a decimal of at least 0, or nothing" };
-        self.nullable(column, faults, want, |text| decimal(text).filter(|value| max.is_none_or(|max| *value <= max)))
+    pub(crate) fn decimal(
+        &mut self,
+        column: usize,
+        faults: &mut Faults,
+        max: Option<f64>,
+    ) -> Option<f64> {
+        let want = if max.is_some() {
+            "a decimal from 0 to 1, or nothing"
+        } else {
+            "a decimal of at least 0, or nothing"
+        };
+        self.nullable(column, faults, want, |text| {
+            decimal(text).filter(|value| max.is_none_or(|max| *value <= max))
+        })
     }
 
     /// A fault of a field: what it is, and what is wanted.
@@ -175,7 +227,12 @@ impl<'a> Table<'a> {
     fn fault(&mut self, faults: &mut Faults, place: Option<usize>, problem: String) {
         self.faulty = true;
         let column = place.map(|at| at + 1);
-        faults.add(Fault { file: self.name.to_owned(), line: Some(self.line), column, problem });
+        faults.add(Fault {
+            file: self.name.to_owned(),
+            line: Some(self.line),
+            column,
+            problem,
+        });
     }
 }
 
@@ -190,7 +247,9 @@ pub(crate) fn shown(text: &str) -> String {
 /// ASCII digits, at most 2^53 - 1; leading zeros are allowed.
 pub(crate) fn count(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok())?.filter(|count| *count <= COUNT_MAX)
+    digits
+        .then(|| text.parse().ok())?
+        .filter(|count| *count <= COUNT_MAX)
 }
 
 /// Digits, perhaps a point and more digits.

@@ -12,7 +12,12 @@ use super::{history, live, render};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Dataset;
 use crate::durable::{self, Replacement, UNFINISHED};
-use crate::snapshot::{History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written};
+use crate::snapshot::{
+    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
+};
+
+/// Ends the names of payload files.
+const PAYLOAD: &str = ".snap";
 
 /// Why a directory could not be published to or opened.
 #[derive(Debug)]
@@ -64,7 +69,10 @@ impl std::error::Error for PublishError {
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> PublishError + '_ {
-    move |source| PublishError::Io { path: path.to_owned(), source }
+    move |source| PublishError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// Publishes a dataset to a directory, which is made if need be. Two at once wait for each other.
@@ -79,17 +87,32 @@ pub fn publish(
     let _lock = durable::lock(directory).map_err(at(directory))?;
     let manifest_path = directory.join(Manifest::FILE);
     // A manifest that cannot be read is replaced: publishing again is its cure.
-    let before = Manifest::read(directory).unwrap_or_default().unwrap_or_default();
-    let newest = [&before.history, &before.live].into_iter().flatten().map(|payload| &payload.generated_at).max();
+    let before = Manifest::read(directory)
+        .unwrap_or_default()
+        .unwrap_or_default();
+    let newest = [&before.history, &before.live]
+        .into_iter()
+        .flatten()
+        .map(|payload| &payload.generated_at)
+        .max();
     if let Some(newest) = newest.filter(|newest| !force && **newest > published.to_string()) {
-        return Err(PublishError::Older { published: newest.clone(), offered: published.to_string() });
+        return Err(PublishError::Older {
+            published: newest.clone(),
+            offered: published.to_string(),
+        });
     }
     let history = payload(directory, "history", published, |out| {
         history::write(dataset, published, out, progress)
     })?;
-    let live = payload(directory, "live", published, |out| live::write(dataset, published, out))?;
-    let manifest = Manifest { history: Some(history), live: Some(live) };
-    let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");
+    let live = payload(directory, "live", published, |out| {
+        live::write(dataset, published, out)
+    })?;
+    let manifest = Manifest {
+        history: Some(history),
+        live: Some(live),
+    };
+    let mut text =
+        serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");
     text.push(b'\n');
     durable::replace(&manifest_path, &text).map_err(at(&manifest_path))?;
     sweep(directory, &[&before, &manifest]).map_err(at(directory))?;
@@ -104,8 +127,12 @@ fn payload(
 ) -> Result<Payload, PublishError> {
     let begun = Replacement::begin(directory, kind).map_err(at(directory))?;
     let (written_file, written) = write(begun).map_err(at(directory))?;
-    let compact: String = published.to_string().chars().filter(|letter| !matches!(letter, '-' | ':')).collect();
-    let file = format!("{kind}-{compact}-{:08x}.snap", written.checksum);
+    let compact: String = published
+        .to_string()
+        .chars()
+        .filter(|letter| !matches!(letter, '-' | ':'))
+        .collect();
+    let file = format!("{kind}-{compact}-{:08x}{PAYLOAD}", written.checksum);
     let path = directory.join(&file);
     written_file.finish(&path).map_err(at(&path))?;
     Ok(Payload {
@@ -121,9 +148,11 @@ fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let payloads = keep.iter().flat_map(|manifest| [&manifest.history, &manifest.live]);
+        let payloads = keep
+            .iter()
+            .flat_map(|manifest| [&manifest.history, &manifest.live]);
         let named = payloads.flatten().any(|payload| payload.file == name);
-        let ours = name.ends_with(".snap") || name.ends_with(UNFINISHED);
+        let ours = name.ends_with(PAYLOAD) || name.ends_with(UNFINISHED);
         if ours && !named {
             fs::remove_file(directory.join(name))?;
         }
@@ -132,10 +161,18 @@ fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
 }
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing.
-pub fn open_published(directory: &Path, memory_bytes: usize, base_url: &str) -> Result<Snapshot, PublishError> {
-    let manifest = Manifest::read(directory).map_err(at(&directory.join(Manifest::FILE)))?.unwrap_or_default();
+pub fn open_published(
+    directory: &Path,
+    memory_bytes: usize,
+    base_url: &str,
+) -> Result<Snapshot, PublishError> {
+    let manifest = Manifest::read(directory)
+        .map_err(at(&directory.join(Manifest::FILE)))?
+        .unwrap_or_default();
     let history = match &manifest.history {
-        Some(payload) => Some(open_payload(directory, payload, |storage| History::open(storage, memory_bytes))?),
+        Some(payload) => Some(open_payload(directory, payload, |storage| {
+            History::open(storage, memory_bytes)
+        })?),
         None => None,
     };
     let live = match &manifest.live {
@@ -143,12 +180,18 @@ pub fn open_published(directory: &Path, memory_bytes: usize, base_url: &str) -> 
         None => None,
     };
     let snapshot = together(history, live, base_url);
-    let named = [&manifest.history, &manifest.live].map(|payload| payload.as_ref().map(|payload| &payload.checksum));
-    let found = snapshot.checksums().map(|checksum| checksum.map(|checksum| format!("{checksum:08x}")));
+    let named = [&manifest.history, &manifest.live]
+        .map(|payload| payload.as_ref().map(|payload| &payload.checksum));
+    let found = snapshot
+        .checksums()
+        .map(|checksum| checksum.map(|checksum| format!("{checksum:08x}")));
     if named != [found[0].as_ref(), found[1].as_ref()] {
         let problem = "the payload files are not the ones it names; publish again";
         let source = io::Error::new(io::ErrorKind::InvalidData, problem);
-        return Err(PublishError::Io { path: directory.join(Manifest::FILE), source });
+        return Err(PublishError::Io {
+            path: directory.join(Manifest::FILE),
+            source,
+        });
     }
     Ok(snapshot)
 }
@@ -161,8 +204,13 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "")?;
     snapshot.verify_bodies().map_err(|source| {
-        let file = manifest.history.map_or_else(String::new, |payload| payload.file);
-        PublishError::Snapshot { path: directory.join(file), source }
+        let file = manifest
+            .history
+            .map_or_else(String::new, |payload| payload.file);
+        PublishError::Snapshot {
+            path: directory.join(file),
+            source,
+        }
     })?;
     Ok(snapshot)
 }
@@ -179,7 +227,13 @@ fn open_payload<T>(
 
 /// Puts payloads together with the bodies that speak of both.
 pub(crate) fn together(history: Option<History>, live: Option<Live>, base_url: &str) -> Snapshot {
-    Snapshot::new(history, live, base_url, |stamp| render::index(stamp, base_url), render::health)
+    Snapshot::new(
+        history,
+        live,
+        base_url,
+        |stamp| render::index(stamp, base_url),
+        render::health,
+    )
 }
 
 /// What is served before anything is published: every payload is missing.

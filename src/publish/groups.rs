@@ -12,7 +12,7 @@ pub(crate) struct Orders {
     /// For each sort field, each row's value as a dense rank from 1; 0 where it is null.
     levels: Vec<u32>,
     /// For each sort field and direction, all rows in final order.
-    orders: Vec<Vec<u32>>,
+    sorted: Vec<Vec<u32>>,
     /// For each ordering, each row's place in it.
     places: Vec<Vec<u32>>,
 }
@@ -35,24 +35,25 @@ impl Orders {
                 let mut sorted: Vec<u32> = (0..rows).collect();
                 // Rows are numbered by code, and a stable sort keeps ties in that order.
                 match order {
-                    SortOrder::Asc => sorted.sort_by_key(|row| (value(*row).is_none(), value(*row))),
+                    SortOrder::Asc => {
+                        sorted.sort_by_key(|row| (value(*row).is_none(), value(*row)));
+                    }
                     SortOrder::Desc => sorted.sort_by_key(|row| std::cmp::Reverse(value(*row))),
                 }
                 orders.push(sorted);
             }
         }
         let places = orders.iter().map(|order| inverse(order)).collect();
-        Orders { levels, orders, places }
-    }
-
-    /// All rows by peak, highest first.
-    pub(crate) fn by_peak(&self) -> &[u32] {
-        &self.orders[0]
+        Orders {
+            levels,
+            sorted: orders,
+            places,
+        }
     }
 
     pub(crate) fn write<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
         out.ints(Section::Levels, &self.levels)?;
-        out.ints(Section::Orders, &self.orders.concat())
+        out.ints(Section::Orders, &self.sorted.concat())
     }
 
     /// Writes the vectors of groups, each given as its member rows.

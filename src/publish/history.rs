@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::creators::{self, Creator};
 use super::groups::{IndexSections, Orders, row_number, write_index, write_texts};
+use super::parallel::in_parallel;
 use super::render;
 use super::timeline::Timeline;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Dataset, Metrics, Profile};
+use crate::dataset::{Dataset, Metrics};
 use crate::model::{CreatedIn, SortField};
-use crate::snapshot::{BodyRef, Packed, Section, SnapshotWriter, Stamp, Written};
+use crate::snapshot::{BodyRef, Section, SnapshotWriter, Stamp, Written};
 
 /// Places in a ranking.
 const RANKING_LENGTH: usize = 10;
 /// Islands rendered between two writes: enough to keep the cores busy, little enough to hold.
 const BATCH: usize = 2048;
-/// `RowCreators` and `RowTools` hold these where an island has none.
-const NO_CREATOR: u32 = u32::MAX;
+/// `RowTools` holds this where an island has none.
 const NO_TOOL: u8 = u8::MAX;
 
 /// Renders the history of a dataset to `out`. `progress` is told islands done and islands in all.
@@ -30,24 +31,21 @@ pub(crate) fn write<W: Write>(
     let mut out = SnapshotWriter::new(out)?;
     let bodies = work.write_bodies(&mut out, progress)?;
     work.write_rows(&mut out)?;
-    work.write_creators(&mut out)?;
+    creators::write(&work.creators, &work.orders, work.rows.len(), &mut out)?;
     work.write_tags(&mut out)?;
     for (section, refs) in bodies {
         out.bodies(section, &refs)?;
     }
     out.section(Section::Stamp, &work.stamp().to_bytes())?;
     out.section(Section::Frames, &render::frames(published))?;
-    let days: Vec<u8> = work.timeline.days.iter().flat_map(|day| day.0.to_le_bytes()).collect();
+    let days: Vec<u8> = work
+        .timeline
+        .days
+        .iter()
+        .flat_map(|day| day.0.to_le_bytes())
+        .collect();
     out.section(Section::Days, &days)?;
     out.finish()
-}
-
-/// A creator with everything its row says. Creators are numbered in list order.
-struct Creator<'a> {
-    profile: Option<&'a Profile>,
-    aggregate: render::Aggregate,
-    /// Its islands' rows.
-    islands: Vec<u32>,
 }
 
 /// All that the payload is rendered from.
@@ -68,7 +66,10 @@ impl<'a> Work<'a> {
     fn new(dataset: &'a Dataset, published: UnixSeconds) -> Work<'a> {
         let timeline = Timeline::new(dataset);
         let islands = 0..dataset.islands.len();
-        let latest: Vec<Metrics> = islands.clone().map(|island| timeline.latest(island)).collect();
+        let latest: Vec<Metrics> = islands
+            .clone()
+            .map(|island| timeline.latest(island))
+            .collect();
         let newest = timeline.day_texts.last().map(String::as_str);
         let row = |island: usize| {
             let mut out = Vec::new();
@@ -76,18 +77,35 @@ impl<'a> Work<'a> {
             out
         };
         let rows = islands.clone().map(row).collect();
-        let has_history = |island: &usize| timeline.of(*island).iter().any(|entry| timeline.peak(*entry).is_some());
+        let has_history = |island: &usize| {
+            timeline
+                .of(*island)
+                .iter()
+                .any(|entry| timeline.peak(*entry).is_some())
+        };
         let histories = islands.filter(has_history).count() as u64;
-        let creators = creators(dataset, &latest);
+        let creators = creators::all(dataset, &latest);
         let orders = Orders::new(&latest);
-        Work { dataset, timeline, published, latest, rows, orders, creators, histories }
+        Work {
+            dataset,
+            timeline,
+            published,
+            latest,
+            rows,
+            orders,
+            creators,
+            histories,
+        }
     }
 
     fn stamp(&self) -> Stamp {
         let days = self.timeline.days.len() as u64;
         let islands = self.dataset.islands.len() as u64;
         let creators = self.creators.len() as u64;
-        Stamp { published: self.published, counts: [islands, creators, self.histories, days, days] }
+        Stamp {
+            published: self.published,
+            counts: [islands, creators, self.histories, days, days],
+        }
     }
 
     fn write_bodies<W: Write>(
@@ -98,7 +116,9 @@ impl<'a> Work<'a> {
         let islands = self.dataset.islands.len();
         let all = islands * 2 + self.creators.len() + self.timeline.days.len() * 2;
         let mut done = 0;
-        let mut write_all = |count: usize, render: &(dyn Fn(usize) -> Vec<u8> + Sync)| -> io::Result<Vec<BodyRef>> {
+        let mut write_all = |count: usize,
+                             render: &(dyn Fn(usize) -> Vec<u8> + Sync)|
+         -> io::Result<Vec<BodyRef>> {
             let mut refs = Vec::with_capacity(count);
             for start in (0..count).step_by(BATCH) {
                 let end = (start + BATCH).min(count);
@@ -115,11 +135,26 @@ impl<'a> Work<'a> {
         let days = self.timeline.days.len();
         let fixed = |_: usize| render::days(&self.timeline.day_texts, self.published);
         Ok(vec![
-            (Section::IslandBodies, write_all(islands, &|island| self.island(island))?),
-            (Section::CcuBodies, write_all(islands, &|island| self.ccu(island))?),
-            (Section::CreatorBodies, write_all(self.creators.len(), &|creator| self.creator(creator))?),
-            (Section::RankingBodies, write_all(days, &|day| self.ranking(day, &previous[day]))?),
-            (Section::NewBodies, write_all(days, &|day| self.new_islands(day, &new[day]))?),
+            (
+                Section::IslandBodies,
+                write_all(islands, &|island| self.island(island))?,
+            ),
+            (
+                Section::CcuBodies,
+                write_all(islands, &|island| self.ccu(island))?,
+            ),
+            (
+                Section::CreatorBodies,
+                write_all(self.creators.len(), &|creator| self.creator(creator))?,
+            ),
+            (
+                Section::RankingBodies,
+                write_all(days, &|day| self.ranking(day, &previous[day]))?,
+            ),
+            (
+                Section::NewBodies,
+                write_all(days, &|day| self.new_islands(day, &new[day]))?,
+            ),
             (Section::FixedBodies, write_all(2, &fixed)?),
         ])
     }
@@ -127,16 +162,28 @@ impl<'a> Work<'a> {
     fn island(&self, island: usize) -> Vec<u8> {
         let timeline = &self.timeline;
         let daily = timeline.of(island).iter().filter(|entry| !entry.from_ccu);
-        let series = daily.map(|entry| (timeline.day_texts[entry.day as usize].as_str(), timeline.metrics(*entry)));
+        let series = daily.map(|entry| {
+            (
+                timeline.day_texts[entry.day as usize].as_str(),
+                timeline.metrics(*entry),
+            )
+        });
         render::island(&self.rows[island], series, self.published)
     }
 
     fn ccu(&self, island: usize) -> Vec<u8> {
         let timeline = &self.timeline;
         let peaks = timeline.of(island).iter().filter_map(|entry| {
-            Some((timeline.day_texts[entry.day as usize].as_str(), timeline.peak(*entry)?))
+            Some((
+                timeline.day_texts[entry.day as usize].as_str(),
+                timeline.peak(*entry)?,
+            ))
         });
-        render::ccu(&self.dataset.islands[island].code.to_string(), peaks, self.published)
+        render::ccu(
+            &self.dataset.islands[island].code.to_string(),
+            peaks,
+            self.published,
+        )
     }
 
     fn creator(&self, at: usize) -> Vec<u8> {
@@ -144,7 +191,9 @@ impl<'a> Work<'a> {
         let mut islands = creator.islands.clone();
         let peak = |row: &u32| self.latest[*row as usize].count(SortField::PeakCcu);
         islands.sort_by_key(|row| std::cmp::Reverse(peak(row)));
-        let rows = islands.iter().map(|row| self.rows[*row as usize].as_slice());
+        let rows = islands
+            .iter()
+            .map(|row| self.rows[*row as usize].as_slice());
         let head = render::creator_row(&creator.aggregate);
         render::creator(&head, creator.profile, rows, self.published)
     }
@@ -156,7 +205,13 @@ impl<'a> Work<'a> {
         for day in 0..self.timeline.days.len() {
             let ranked = self.timeline.ranked(day);
             let first = ranked.iter().take(RANKING_LENGTH);
-            let top = first.map(|(peak, island)| (*peak, *island, Some(before[*island]).filter(|rank| *rank > 0)));
+            let top = first.map(|(peak, island)| {
+                (
+                    *peak,
+                    *island,
+                    Some(before[*island]).filter(|rank| *rank > 0),
+                )
+            });
             tops.push(top.collect());
             before.fill(0);
             for (at, (_, island)) in ranked.iter().enumerate() {
@@ -167,12 +222,15 @@ impl<'a> Work<'a> {
     }
 
     fn ranking(&self, day: usize, top: &[(u64, usize, Option<u32>)]) -> Vec<u8> {
-        let places = top.iter().zip(1..).map(|((peak_ccu, island, previous_rank), rank)| render::Place {
-            rank,
-            previous_rank: *previous_rank,
-            island: &self.dataset.islands[*island],
-            peak_ccu: *peak_ccu,
-        });
+        let places = top
+            .iter()
+            .zip(1..)
+            .map(|((peak_ccu, island, previous_rank), rank)| render::Place {
+                rank,
+                previous_rank: *previous_rank,
+                island: &self.dataset.islands[*island],
+                peak_ccu: *peak_ccu,
+            });
         let texts = &self.timeline.day_texts;
         let previous = day.checked_sub(1).map(|day| texts[day].as_str());
         render::ranking(&texts[day], previous, places, self.published)
@@ -191,14 +249,21 @@ impl<'a> Work<'a> {
 
     fn new_islands(&self, day: usize, islands: &[usize]) -> Vec<u8> {
         let date = self.timeline.day_texts[day].as_str();
-        let mut islands: Vec<(usize, Metrics)> =
-            islands.iter().map(|island| (*island, self.timeline.metrics_on(*island, day))).collect();
+        let mut islands: Vec<(usize, Metrics)> = islands
+            .iter()
+            .map(|island| (*island, self.timeline.metrics_on(*island, day)))
+            .collect();
         islands.sort_by_key(|(_, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
         let rows: Vec<Vec<u8>> = islands
             .iter()
             .map(|(island, metrics)| {
                 let mut out = Vec::new();
-                render::summary(&mut out, &seen(&self.timeline, *island), Some(date), metrics);
+                render::summary(
+                    &mut out,
+                    &seen(&self.timeline, *island),
+                    Some(date),
+                    metrics,
+                );
                 out
             })
             .collect();
@@ -207,7 +272,12 @@ impl<'a> Work<'a> {
 
     fn write_rows<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
         write_texts(out, (Section::RowText, Section::RowEnds), self.rows.iter())?;
-        let codes: Vec<u64> = self.dataset.islands.iter().map(|island| island.code.number()).collect();
+        let codes: Vec<u64> = self
+            .dataset
+            .islands
+            .iter()
+            .map(|island| island.code.number())
+            .collect();
         out.longs(Section::Codes, &codes)?;
         self.orders.write(out)?;
         let mut tools = [Vec::new(), Vec::new()];
@@ -220,40 +290,19 @@ impl<'a> Work<'a> {
         }
         debug_assert_eq!(tools.len(), CreatedIn::ALL.len());
         out.section(Section::RowTools, &row_tools)?;
-        self.orders.write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
+        self.orders
+            .write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
         let sections = IndexSections {
             texts: (Section::TitleText, Section::TitleEnds),
             grams: Section::TitleGrams,
             starts: Section::TitleGramStarts,
             postings: Section::TitlePostings,
         };
-        write_index(out, &sections, self.dataset.islands.iter().map(|island| &*island.title))
-    }
-
-    fn write_creators<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
-        let mut row_creators = vec![NO_CREATOR; self.rows.len()];
-        for (number, creator) in self.creators.iter().enumerate() {
-            for row in &creator.islands {
-                row_creators[*row as usize] = row_number(number);
-            }
-        }
-        out.ints(Section::RowCreators, &row_creators)?;
-        let groups: Vec<Vec<u32>> = self.creators.iter().map(|creator| creator.islands.clone()).collect();
-        self.orders.write_groups(out, (Section::CreatorStarts, Section::CreatorOrders), &groups)?;
-        let rows = self.creators.iter().map(|creator| render::creator_row(&creator.aggregate));
-        write_texts(out, (Section::CreatorRowText, Section::CreatorRowEnds), rows)?;
-        let slugs = || self.creators.iter().map(|creator| creator.aggregate.slug.as_str());
-        write_texts(out, (Section::CreatorSlugs, Section::CreatorSlugEnds), slugs())?;
-        let mut by_slug: Vec<u32> = (0..row_number(self.creators.len())).collect();
-        by_slug.sort_unstable_by_key(|creator| &self.creators[*creator as usize].aggregate.slug);
-        out.ints(Section::CreatorsBySlug, &by_slug)?;
-        let sections = IndexSections {
-            texts: (Section::SlugText, Section::SlugEnds),
-            grams: Section::SlugGrams,
-            starts: Section::SlugGramStarts,
-            postings: Section::SlugPostings,
-        };
-        write_index(out, &sections, slugs())
+        write_index(
+            out,
+            &sections,
+            self.dataset.islands.iter().map(|island| &*island.title),
+        )
     }
 
     fn write_tags<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
@@ -267,7 +316,11 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        write_texts(out, (Section::TagNames, Section::TagNameEnds), members.keys())?;
+        write_texts(
+            out,
+            (Section::TagNames, Section::TagNameEnds),
+            members.keys(),
+        )?;
         let mut row_tags = vec![Vec::new(); self.rows.len()];
         for (tag, rows) in members.values().enumerate() {
             for row in rows {
@@ -275,7 +328,8 @@ impl<'a> Work<'a> {
             }
         }
         let groups: Vec<Vec<u32>> = members.into_values().collect();
-        self.orders.write_groups(out, (Section::TagStarts, Section::TagOrders), &groups)?;
+        self.orders
+            .write_groups(out, (Section::TagStarts, Section::TagOrders), &groups)?;
         let mut starts = vec![0];
         for tags in &row_tags {
             starts.push(starts[starts.len() - 1] + row_number(tags.len()));
@@ -293,50 +347,4 @@ fn seen<'t>(timeline: &'t Timeline<'_>, island: usize) -> render::Seen<'t> {
         first: entries.first().map(text),
         last: entries.last().map(text),
     }
-}
-
-/// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
-fn creators<'a>(dataset: &'a Dataset, latest: &[Metrics]) -> Vec<Creator<'a>> {
-    let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
-    let new = |slug: &str| Creator {
-        profile: None,
-        aggregate: render::Aggregate { slug: slug.to_owned(), island_count: 0, sums: [None; 6] },
-        islands: Vec::new(),
-    };
-    for profile in &dataset.profiles {
-        let slug = profile.slug.as_str();
-        by_slug.entry(slug).or_insert_with(|| new(slug)).profile = Some(profile);
-    }
-    for (row, island) in dataset.islands.iter().enumerate() {
-        let Some(slug) = island.creator.as_ref().map(|slug| slug.as_str()) else { continue };
-        let creator = by_slug.entry(slug).or_insert_with(|| new(slug));
-        creator.islands.push(row_number(row));
-        creator.aggregate.island_count += 1;
-        for field in SortField::ALL {
-            if let Some(count) = latest[row].count(field) {
-                *creator.aggregate.sums[field as usize].get_or_insert(0) += u128::from(count);
-            }
-        }
-    }
-    let mut creators: Vec<Creator<'a>> = by_slug.into_values().collect();
-    creators.sort_by_key(|creator| std::cmp::Reverse(creator.aggregate.sums[SortField::PeakCcu as usize]));
-    creators
-}
-
-/// Renders and compresses bodies on all cores, in order.
-fn in_parallel(range: std::ops::Range<usize>, render: &(dyn Fn(usize) -> Vec<u8> + Sync)) -> Vec<Packed> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let share = range.len().div_ceil(cores).max(1);
-    let pack = |range: std::ops::Range<usize>| range.map(|at| Packed::new(render(at))).collect::<Vec<_>>();
-    if range.len() < cores * 4 {
-        return pack(range);
-    }
-    std::thread::scope(|scope| {
-        let shares = range.clone().step_by(share).map(|start| start..(start + share).min(range.end));
-        let workers: Vec<_> = shares.map(|share| scope.spawn(move || pack(share))).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<Packed>>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().flat_map(join).collect()
-    })
 }

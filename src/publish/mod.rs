@@ -4,10 +4,12 @@
 //! payload, as files in a directory or in memory, every answer already rendered. Knows nothing of
 //! requests, clients or sockets. Start with `history`, then `render`.
 
+mod creators;
 mod directory;
 mod groups;
 mod history;
 mod live;
+mod parallel;
 mod render;
 mod sample;
 mod timeline;

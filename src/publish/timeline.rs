@@ -36,14 +36,27 @@ impl<'a> Timeline<'a> {
             starts[at] += starts[at - 1];
         }
         let mut next = starts.clone();
-        let mut entries = vec![Entry { day: 0, row: 0, from_ccu: false }; starts[dataset.islands.len()]];
+        let mut entries = vec![
+            Entry {
+                day: 0,
+                row: 0,
+                from_ccu: false
+            };
+            starts[dataset.islands.len()]
+        ];
         for (island, entry) in rows(dataset) {
             let place = &mut next[island as usize];
             entries[*place] = entry;
             *place += 1;
         }
         let day_texts = days.iter().map(ToString::to_string).collect();
-        Timeline { dataset, days, day_texts, starts, entries }
+        Timeline {
+            dataset,
+            days,
+            day_texts,
+            starts,
+            entries,
+        }
     }
 
     /// An island's rows, oldest first.
@@ -83,10 +96,15 @@ impl<'a> Timeline<'a> {
     /// Islands with a peak on a day, highest first, ties by code.
     pub(crate) fn ranked(&self, day: usize) -> Vec<(u64, usize)> {
         let rows = &self.dataset.days[&self.days[day]];
-        let daily = rows.daily.iter().map(|row| (row.metrics.count(SortField::PeakCcu), row.island));
+        let daily = rows
+            .daily
+            .iter()
+            .map(|row| (row.metrics.count(SortField::PeakCcu), row.island));
         let ccu = rows.ccu.iter().map(|row| (row.peak_ccu, row.island));
-        let mut ranked: Vec<(u64, usize)> =
-            daily.chain(ccu).filter_map(|(peak, island)| Some((peak?, island as usize))).collect();
+        let mut ranked: Vec<(u64, usize)> = daily
+            .chain(ccu)
+            .filter_map(|(peak, island)| Some((peak?, island as usize)))
+            .collect();
         ranked.sort_unstable_by_key(|(peak, island)| (std::cmp::Reverse(*peak), *island));
         ranked
     }
@@ -98,10 +116,24 @@ fn rows(dataset: &Dataset) -> impl Iterator<Item = (u32, Entry)> + '_ {
         let day = u32::try_from(day).expect("held days are fewer than 2^32");
         let number = |row: usize| u32::try_from(row).expect("a day has a row an island at most");
         let daily = rows.daily.iter().enumerate().map(move |(row, daily)| {
-            (daily.island, Entry { day, row: number(row), from_ccu: false })
+            (
+                daily.island,
+                Entry {
+                    day,
+                    row: number(row),
+                    from_ccu: false,
+                },
+            )
         });
         let ccu = rows.ccu.iter().enumerate().map(move |(row, ccu)| {
-            (ccu.island, Entry { day, row: number(row), from_ccu: true })
+            (
+                ccu.island,
+                Entry {
+                    day,
+                    row: number(row),
+                    from_ccu: true,
+                },
+            )
         });
         daily.chain(ccu)
     })

@@ -11,7 +11,8 @@ use crate::snapshot::Encoded;
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const EXPOSED: &str = "ETag, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
+const EXPOSED: &str =
+    "ETag, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
 const METHODS: &str = "GET, HEAD, OPTIONS";
 /// What a browser may send; `*` would not cover `Authorization`.
 const REQUEST_HEADERS: &str = "Authorization, If-None-Match";
@@ -32,7 +33,12 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// 200, or 304 where the client knows the entity tag.
-    Found { body: Encoded, links: Option<Bytes>, max_age_seconds: u32, known: bool },
+    Found {
+        body: Encoded,
+        links: Option<Bytes>,
+        max_age_seconds: u32,
+        known: bool,
+    },
     /// 204 to OPTIONS.
     Preflight,
     /// A failure.
@@ -48,7 +54,12 @@ impl Answer {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let (status, body) = match self {
-            Answer::Found { body, links, max_age_seconds, known } => {
+            Answer::Found {
+                body,
+                links,
+                max_age_seconds,
+                known,
+            } => {
                 found(&mut headers, &body, links, max_age_seconds);
                 if known {
                     (StatusCode::NOT_MODIFIED, Bytes::new())
@@ -81,15 +92,27 @@ fn common(headers: &mut HeaderMap, limits: Limits) {
     headers.insert(LIMIT, limits.limit.into());
     headers.insert(REMAINING, limits.remaining.into());
     headers.insert(RESET, limits.reset_seconds.into());
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static(EXPOSED),
+    );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
 }
 
 fn found(headers: &mut HeaderMap, body: &Encoded, links: Option<Bytes>, max_age_seconds: u32) {
     headers.insert(header::ETAG, value(body.etag.clone()));
     headers.insert(header::CACHE_CONTROL, max_age(max_age_seconds));
-    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Authorization"));
+    headers.insert(
+        header::VARY,
+        HeaderValue::from_static("Accept-Encoding, Authorization"),
+    );
     if let Some(links) = links {
         headers.insert(header::LINK, value(links));
     }
@@ -106,13 +129,25 @@ fn max_age(seconds: u32) -> HeaderValue {
 
 fn preflight(headers: &mut HeaderMap) {
     headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(METHODS),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static(REQUEST_HEADERS),
+    );
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static(PREFLIGHT_SECONDS),
+    );
 }
 
 fn failed(headers: &mut HeaderMap, error: &ApiError, limits: Limits) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     match error {
         ApiError::RateLimited { .. } => {

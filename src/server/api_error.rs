@@ -11,7 +11,9 @@ pub(crate) enum ApiError {
     InvalidKey(&'static str),
     NotFound(String),
     MethodNotAllowed,
-    RateLimited { limit: u16 },
+    RateLimited {
+        limit: u16,
+    },
     NotReady,
     /// The request's head could not be read; the status says why.
     UnreadableHead(StatusCode),
@@ -49,17 +51,27 @@ impl ApiError {
         match self {
             ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
             ApiError::InvalidKey(message) => (*message).to_owned(),
-            ApiError::MethodNotAllowed => "this method is not allowed; want GET, HEAD or OPTIONS".to_owned(),
-            ApiError::RateLimited { limit } => {
-                format!("the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After")
+            ApiError::MethodNotAllowed => {
+                "this method is not allowed; want GET, HEAD or OPTIONS".to_owned()
             }
-            ApiError::NotReady => "this payload has not been published yet; it clears at the next refresh".to_owned(),
-            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long".to_owned(),
+            ApiError::RateLimited { limit } => {
+                format!(
+                    "the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After"
+                )
+            }
+            ApiError::NotReady => {
+                "this payload has not been published yet; it clears at the next refresh".to_owned()
+            }
+            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => {
+                "the request target is too long".to_owned()
+            }
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers are longer than 8 KiB together".to_owned()
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
-            ApiError::Damaged => "the published answer is damaged; it clears at the next refresh".to_owned(),
+            ApiError::Damaged => {
+                "the published answer is damaged; it clears at the next refresh".to_owned()
+            }
         }
     }
 
@@ -74,7 +86,14 @@ impl ApiError {
         struct Envelope {
             error: Members,
         }
-        let envelope = Envelope { error: Members { code: self.code(), message: self.message() } };
-        serde_json::to_vec(&envelope).expect("two strings serialize").into()
+        let envelope = Envelope {
+            error: Members {
+                code: self.code(),
+                message: self.message(),
+            },
+        };
+        serde_json::to_vec(&envelope)
+            .expect("two strings serialize")
+            .into()
     }
 }

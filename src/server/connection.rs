@@ -56,7 +56,8 @@ impl Worker {
         };
         let (answer, limits) = pipeline::answer(head, client, self.clock.now(), state);
         // What follows a body is not taken for a request: no body is ever read.
-        let has_body = !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+        let has_body =
+            !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
         let close = has_body || request.method() == Method::CONNECT;
         answer.into_response(limits, close)
     }
@@ -73,7 +74,8 @@ impl Worker {
         let error = ApiError::UnreadableHead(status);
         let body = error.body();
         let response = Answer::Failed(error).into_response(limits, true);
-        let mut out = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
+        let mut out =
+            format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
         for (name, value) in response.headers() {
             out.extend_from_slice(name.as_str().as_bytes());
             out.extend_from_slice(b": ");
@@ -87,12 +89,19 @@ impl Worker {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+pub(crate) async fn serve(
+    worker: Arc<Worker>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    watcher: Watcher,
+) {
     // Only a hint to the kernel: without it answers are late, not wrong.
     let _ = stream.set_nodelay(true);
     let client = Client::new(&worker.quota, peer.ip());
     let refusing = Arc::clone(&worker);
-    let socket = Guard::new(TokioIo::new(stream), move |status| refusing.refusal(status, client));
+    let socket = Guard::new(TokioIo::new(stream), move |status| {
+        refusing.refusal(status, client)
+    });
     let service = service_fn(move |request: Request<Incoming>| {
         let response = worker.answer(&request, client);
         std::future::ready(Ok::<_, Infallible>(response))

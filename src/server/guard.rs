@@ -24,7 +24,11 @@ pub(crate) struct Guard<S, F> {
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     pub(crate) fn new(socket: S, refusal: F) -> Guard<S, F> {
-        Guard { socket, refusal, pending: Vec::new() }
+        Guard {
+            socket,
+            refusal,
+            pending: Vec::new(),
+        }
     }
 }
 
@@ -58,13 +62,21 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
 }
 
 impl<S: Read + Unpin, F: Unpin> Read for Guard<S, F> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_read(cx, buffer)
     }
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if let Some((start, status)) = bare_answer(bytes) {
             self.pending.extend_from_slice(&bytes[..start]);
             let refusal = (self.refusal)(status);

@@ -35,13 +35,21 @@ pub(crate) fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpLis
 }
 
 fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }
 
 /// Accepts connections for ever.
-pub(crate) async fn accept(listener: tokio::net::TcpListener, worker: Arc<Worker>, graceful: Arc<GracefulShutdown>) {
+pub(crate) async fn accept(
+    listener: tokio::net::TcpListener,
+    worker: Arc<Worker>,
+    graceful: Arc<GracefulShutdown>,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -49,7 +57,11 @@ pub(crate) async fn accept(listener: tokio::net::TcpListener, worker: Arc<Worker
                 tokio::spawn(serve(Arc::clone(&worker), stream, peer, watcher));
             }
             // The client left before it was accepted.
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                ) => {}
             Err(_) => tokio::time::sleep(ACCEPT_REST).await,
         }
     }

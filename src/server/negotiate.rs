@@ -12,7 +12,9 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         for item in value.split(',') {
             let (coding, weight) = coding_and_weight(item);
             match () {
-                () if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") => {
+                () if coding.eq_ignore_ascii_case("gzip")
+                    || coding.eq_ignore_ascii_case("x-gzip") =>
+                {
                     gzip = Some(weight);
                 }
                 () if coding.eq_ignore_ascii_case("identity") => identity = Some(weight),
@@ -31,14 +33,18 @@ fn coding_and_weight(item: &str) -> (&str, u32) {
     let coding = parts.next().unwrap_or_default().trim();
     let weight = parts.find_map(|part| {
         let (name, value) = part.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("q").then(|| thousandths(value.trim()))
+        name.trim()
+            .eq_ignore_ascii_case("q")
+            .then(|| thousandths(value.trim()))
     });
     (coding, weight.unwrap_or(1000))
 }
 
 fn thousandths(text: &str) -> u32 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let sound = matches!(whole, "0" | "1") && fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let sound = matches!(whole, "0" | "1")
+        && fraction.len() <= 3
+        && fraction.bytes().all(|byte| byte.is_ascii_digit());
     if !sound {
         return 0;
     }

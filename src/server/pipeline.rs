@@ -39,9 +39,23 @@ pub(crate) struct State<'a> {
 const MAX_AGE_SECONDS: u32 = 60;
 
 /// Answers a request, with the client's figures to send along.
-pub(crate) fn answer(head: Head<'_>, client: Client, now: UnixSeconds, state: State<'_>) -> (Answer, Limits) {
-    let meter = Meter { client, limit: state.limit_anonymous, day: now.day(), quota: state.quota };
-    let limits = |remaining| Limits { limit: meter.limit, remaining, reset_seconds: now.until_midnight() };
+pub(crate) fn answer(
+    head: Head<'_>,
+    client: Client,
+    now: UnixSeconds,
+    state: State<'_>,
+) -> (Answer, Limits) {
+    let meter = Meter {
+        client,
+        limit: state.limit_anonymous,
+        day: now.day(),
+        quota: state.quota,
+    };
+    let limits = |remaining| Limits {
+        limit: meter.limit,
+        remaining,
+        reset_seconds: now.until_midnight(),
+    };
     let unmetered = |answer| (answer, limits(meter.peek()));
     if let Some(fault) = host_fault(head) {
         return unmetered(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
@@ -59,7 +73,13 @@ pub(crate) fn answer(head: Head<'_>, client: Client, now: UnixSeconds, state: St
         return unmetered(Answer::Failed(error));
     }
     let route = match parsed.route {
-        Ok(Route::OpenApi) => return unmetered(found(head, state.openapi.choose(accepts_gzip(head.headers)), None)),
+        Ok(Route::OpenApi) => {
+            return unmetered(found(
+                head,
+                state.openapi.choose(accepts_gzip(head.headers)),
+                None,
+            ));
+        }
         Ok(Route::Health) => {
             let health = state.snapshot.health(accepts_gzip(head.headers));
             return unmetered(with_age(0, found(head, health, None)));
@@ -70,13 +90,22 @@ pub(crate) fn answer(head: Head<'_>, client: Client, now: UnixSeconds, state: St
     if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
         // Not metered, but judged after the quota.
         let remaining = meter.peek();
-        let error = if remaining == 0 { ApiError::RateLimited { limit: meter.limit } } else { ApiError::NotReady };
+        let error = if remaining == 0 {
+            ApiError::RateLimited { limit: meter.limit }
+        } else {
+            ApiError::NotReady
+        };
         return (Answer::Failed(error), limits(remaining));
     }
     match meter.admit() {
-        Decision::Refuse => (Answer::Failed(ApiError::RateLimited { limit: meter.limit }), limits(0)),
+        Decision::Refuse => (
+            Answer::Failed(ApiError::RateLimited { limit: meter.limit }),
+            limits(0),
+        ),
         Decision::Admit { remaining } => {
-            let answer = route.map_err(ApiError::from).and_then(|route| find(head, &route, state.snapshot));
+            let answer = route
+                .map_err(ApiError::from)
+                .and_then(|route| find(head, &route, state.snapshot));
             (answer.unwrap_or_else(Answer::Failed), limits(remaining))
         }
     }
@@ -108,7 +137,8 @@ fn host_fault(head: Head<'_>) -> Option<&'static str> {
         (None, _) => Some("the Host header is missing; HTTP/1.1 wants exactly one"),
         (Some(_), Some(_)) => Some("the Host header is given twice; HTTP/1.1 wants exactly one"),
         (Some(host), None) => {
-            let sound = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte);
+            let sound =
+                |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte);
             let fault = "the Host header is no host; want name, name:port or [address]:port";
             (!host.as_bytes().iter().all(sound)).then_some(fault)
         }
@@ -118,7 +148,9 @@ fn host_fault(head: Head<'_>) -> Option<&'static str> {
 /// No key is known yet, so whoever sends one is told that it is not valid.
 fn key_fault(head: Head<'_>) -> Option<ApiError> {
     let sent = head.headers.contains_key(AUTHORIZATION) || request::key(head.query).is_some();
-    sent.then_some(ApiError::InvalidKey("this key is not valid; leave it out to use the service anonymously"))
+    sent.then_some(ApiError::InvalidKey(
+        "this key is not valid; leave it out to use the service anonymously",
+    ))
 }
 
 /// Whether the payload that answers a route has been published.
@@ -142,7 +174,9 @@ fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, Ap
     let gzip = accepts_gzip(head.headers);
     let island = |code: &IslandCode| ApiError::NotFound(format!("island {code} is not tracked"));
     let unheld = |day: &DayRef, index: &str| {
-        ApiError::NotFound(format!("no day {day} is held; the held days are listed at {index}"))
+        ApiError::NotFound(format!(
+            "no day {day} is held; the held days are listed at {index}"
+        ))
     };
     let body = match route {
         Route::Islands(query) => {
@@ -154,12 +188,22 @@ fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, Ap
             return Ok(found(head, page, Some(links)));
         }
         Route::Index => Ok(snapshot.index(gzip).ok_or(ApiError::NotReady)?),
-        Route::Live => Ok(snapshot.live(FixedLive::Live, gzip).ok_or(ApiError::NotReady)?),
-        Route::Intraday => Ok(snapshot.live(FixedLive::Intraday, gzip).ok_or(ApiError::NotReady)?),
-        Route::RankingDays => snapshot.fixed(FixedHistory::RankingDays, gzip).ok_or(ApiError::NotReady)?,
-        Route::NewDays => snapshot.fixed(FixedHistory::NewDays, gzip).ok_or(ApiError::NotReady)?,
+        Route::Live => Ok(snapshot
+            .live(FixedLive::Live, gzip)
+            .ok_or(ApiError::NotReady)?),
+        Route::Intraday => Ok(snapshot
+            .live(FixedLive::Intraday, gzip)
+            .ok_or(ApiError::NotReady)?),
+        Route::RankingDays => snapshot
+            .fixed(FixedHistory::RankingDays, gzip)
+            .ok_or(ApiError::NotReady)?,
+        Route::NewDays => snapshot
+            .fixed(FixedHistory::NewDays, gzip)
+            .ok_or(ApiError::NotReady)?,
         Route::Island(code) => snapshot.island(*code, gzip).ok_or_else(|| island(code))?,
-        Route::IslandCcu(code) => snapshot.island_ccu(*code, gzip).ok_or_else(|| island(code))?,
+        Route::IslandCcu(code) => snapshot
+            .island_ccu(*code, gzip)
+            .ok_or_else(|| island(code))?,
         Route::Creator(slug) => {
             let unknown = || ApiError::NotFound("no creator of this slug is tracked".to_owned());
             snapshot.creator(slug, gzip).ok_or_else(unknown)?
@@ -174,10 +218,18 @@ fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, Ap
         }
         Route::Health | Route::OpenApi => return Err(ApiError::NotReady),
     };
-    Ok(found(head, body.map_err(|_: SnapshotError| ApiError::Damaged)?, None))
+    Ok(found(
+        head,
+        body.map_err(|_: SnapshotError| ApiError::Damaged)?,
+        None,
+    ))
 }
 
 /// The day to look up, `Some(None)` for the latest; `None` where there is no such day.
+#[expect(
+    clippy::option_option,
+    reason = "no such day, the latest, or a day: three answers of one lookup"
+)]
 fn held(day: &DayRef) -> Option<Option<UtcDay>> {
     match day {
         DayRef::Latest => Some(None),
@@ -188,14 +240,24 @@ fn held(day: &DayRef) -> Option<Option<UtcDay>> {
 
 fn found(head: Head<'_>, body: Encoded, links: Option<Bytes>) -> Answer {
     let known = is_known(head.headers, &body.etag);
-    Answer::Found { body, links, max_age_seconds: MAX_AGE_SECONDS, known }
+    Answer::Found {
+        body,
+        links,
+        max_age_seconds: MAX_AGE_SECONDS,
+        known,
+    }
 }
 
 fn with_age(seconds: u32, answer: Answer) -> Answer {
     match answer {
-        Answer::Found { body, links, known, .. } => {
-            Answer::Found { body, links, max_age_seconds: seconds, known }
-        }
+        Answer::Found {
+            body, links, known, ..
+        } => Answer::Found {
+            body,
+            links,
+            max_age_seconds: seconds,
+            known,
+        },
         other => other,
     }
 }

@@ -42,7 +42,10 @@ impl Reloader {
             }
             Err(error) => {
                 let path = self.directory.join(Manifest::FILE);
-                self.complain(say, format!("{}: {error}; what was loaded before stays", path.display()));
+                self.complain(
+                    say,
+                    format!("{}: {error}; what was loaded before stays", path.display()),
+                );
                 return None;
             }
         };

@@ -73,7 +73,9 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Bind { address, source } => write!(f, "cannot listen on {address}: {source}"),
+            StartError::Bind { address, source } => {
+                write!(f, "cannot listen on {address}: {source}")
+            }
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
             StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),
         }
@@ -101,7 +103,10 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         }
     }
     let address = first.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080)));
-    let base_url = settings.base_url.clone().unwrap_or_else(|| default_base_url(address));
+    let base_url = settings
+        .base_url
+        .clone()
+        .unwrap_or_else(|| default_base_url(address));
     let cell = Arc::new(SnapshotCell::new(open(settings, &base_url, say)?));
     let quota = Arc::new(AnonymousQuota::new(QUOTA_SLOTS_LOG2, QUOTA_OVERFLOW_LOG2));
     let clock = Clock;
@@ -113,7 +118,9 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
             cell.replace(snapshot);
         }
         let watched = Arc::clone(&cell);
-        std::thread::Builder::new().name("reload".into()).spawn(move || reloader.watch(&watched, &say))?;
+        std::thread::Builder::new()
+            .name("reload".into())
+            .spawn(move || reloader.watch(&watched, &say))?;
     }
     let (stop, stopped) = watch::channel(());
     let mut threads = Vec::new();
@@ -128,11 +135,18 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let stopped = stopped.clone();
         let body = move || runtime.block_on(work(worker, sockets, stopped));
-        threads.push(std::thread::Builder::new().name(format!("worker-{at}")).spawn(body)?);
+        threads.push(
+            std::thread::Builder::new()
+                .name(format!("worker-{at}"))
+                .spawn(body)?,
+        );
     }
     drop(stopped);
     started(&format!("http://{address}"));
-    Builder::new_current_thread().enable_all().build()?.block_on(signalled())?;
+    Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(signalled())?;
     say("stopping: no new connections, requests under way end");
     drop(stop);
     for thread in threads {
@@ -175,7 +189,11 @@ async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>, mut stopped: watch
     for socket in sockets {
         match tokio::net::TcpListener::from_std(socket) {
             Ok(listener) => {
-                accepting.push(tokio::spawn(accept(listener, Arc::clone(&worker), Arc::clone(&graceful))));
+                accepting.push(tokio::spawn(accept(
+                    listener,
+                    Arc::clone(&worker),
+                    Arc::clone(&graceful),
+                )));
             }
             Err(_) => return,
         }
@@ -196,7 +214,11 @@ async fn signalled() -> io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     std::future::poll_fn(|cx| {
         let either = terminate.poll_recv(cx).is_ready() || interrupt.poll_recv(cx).is_ready();
-        if either { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if either {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     Ok(())

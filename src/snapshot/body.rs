@@ -27,10 +27,17 @@ impl Packed {
 
 /// The gzip form of a body; empty where it would not be smaller.
 pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4 + 64), Compression::default());
+    let mut encoder = GzEncoder::new(
+        Vec::with_capacity(plain.len() / 4 + 64),
+        Compression::default(),
+    );
     let written = encoder.write_all(plain).and_then(|()| encoder.finish());
     let gzip = written.expect("writing to memory does not fail");
-    if gzip.len() < plain.len() { gzip } else { Vec::new() }
+    if gzip.len() < plain.len() {
+        gzip
+    } else {
+        Vec::new()
+    }
 }
 
 /// One form of an answer, ready to send.
@@ -69,7 +76,11 @@ impl Body {
             etag: entity_tag(published, crc, true),
             gzip: true,
         });
-        let plain = Encoded { bytes: packed.plain.into(), etag: entity_tag(published, crc, false), gzip: false };
+        let plain = Encoded {
+            bytes: packed.plain.into(),
+            etag: entity_tag(published, crc, false),
+            gzip: false,
+        };
         Body { plain, gzip }
     }
 

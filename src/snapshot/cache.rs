@@ -44,7 +44,11 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
             bytes: 0,
         };
         let shards = (0..SHARDS).map(|_| Mutex::new(shard())).collect();
-        ByteCache { shards, hasher, shard_bytes_max: bytes_max / SHARDS }
+        ByteCache {
+            shards,
+            hasher,
+            shard_bytes_max: bytes_max / SHARDS,
+        }
     }
 
     pub(crate) fn get(&self, key: &K) -> Option<V> {
@@ -61,7 +65,11 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
             return;
         }
         let mut shard = self.shard(&key);
-        let entry = Entry { value, bytes, used: false };
+        let entry = Entry {
+            value,
+            bytes,
+            used: false,
+        };
         shard.bytes += bytes;
         match shard.entries.insert(key.clone(), entry) {
             Some(old) => shard.bytes -= old.bytes,
@@ -73,14 +81,18 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
     fn shard(&self, key: &K) -> std::sync::MutexGuard<'_, Shard<K, V>> {
         // The high bits, since the map inside uses the low ones of the same hash.
         let at = usize::try_from(self.hasher.hash_one(key) >> 60).expect("four bits are an index");
-        self.shards[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[at]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Hash + Eq, V> Shard<K, V> {
     fn shrink_to(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
-            let Some(key) = self.ring.pop_front() else { return };
+            let Some(key) = self.ring.pop_front() else {
+                return;
+            };
             match self.entries.get_mut(&key) {
                 Some(entry) if entry.used => {
                     entry.used = false;
@@ -105,7 +117,11 @@ mod tests {
         let cache = ByteCache::new(SHARDS * 10_000);
         for key in 0..10_000_u32 {
             cache.insert(key, key, 1_000);
-            let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().bytes).sum();
+            let held: usize = cache
+                .shards
+                .iter()
+                .map(|shard| shard.lock().unwrap().bytes)
+                .sum();
             assert!(held <= SHARDS * 10_000);
         }
     }

@@ -15,7 +15,10 @@ pub struct SnapshotCell {
 impl SnapshotCell {
     /// Begins with a snapshot.
     pub fn new(snapshot: Snapshot) -> SnapshotCell {
-        SnapshotCell { generation: AtomicU64::new(0), current: Mutex::new(Arc::new(snapshot)) }
+        SnapshotCell {
+            generation: AtomicU64::new(0),
+            current: Mutex::new(Arc::new(snapshot)),
+        }
     }
 
     /// Serves another snapshot from now on.
@@ -28,7 +31,10 @@ impl SnapshotCell {
 
     fn load(&self) -> (u64, Arc<Snapshot>) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.generation.load(Ordering::Acquire), Arc::clone(&current))
+        (
+            self.generation.load(Ordering::Acquire),
+            Arc::clone(&current),
+        )
     }
 }
 

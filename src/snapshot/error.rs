@@ -33,7 +33,10 @@ pub enum SnapshotError {
 
 impl SnapshotError {
     pub(crate) fn malformed(part: impl fmt::Display, problem: impl fmt::Display) -> SnapshotError {
-        SnapshotError::Malformed { part: part.to_string(), problem: problem.to_string() }
+        SnapshotError::Malformed {
+            part: part.to_string(),
+            problem: problem.to_string(),
+        }
     }
 }
 
@@ -42,12 +45,24 @@ impl fmt::Display for SnapshotError {
         match self {
             SnapshotError::Io(error) => write!(f, "cannot read: {error}"),
             SnapshotError::Foreign { expected } => {
-                write!(f, "not a published file of this version: want {expected}; publish again with this program")
+                write!(
+                    f,
+                    "not a published file of this version: want {expected}; publish again with this program"
+                )
             }
-            SnapshotError::Checksum { part, written, found } => {
-                write!(f, "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again")
+            SnapshotError::Checksum {
+                part,
+                written,
+                found,
+            } => {
+                write!(
+                    f,
+                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again"
+                )
             }
-            SnapshotError::Malformed { part, problem } => write!(f, "{part}: {problem}; publish again"),
+            SnapshotError::Malformed { part, problem } => {
+                write!(f, "{part}: {problem}; publish again")
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use bytes::Bytes;
 
 use super::error::SnapshotError;
+use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x01";
@@ -26,7 +27,10 @@ pub(crate) const TRAILER_BYTES: usize = 32;
 /// A part of the resident region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-#[expect(missing_docs, reason = "each is described where it is written, in publish::history")]
+#[expect(
+    missing_docs,
+    reason = "each is described where it is written, in publish::history"
+)]
 pub enum Section {
     Stamp = 1,
     Frames,
@@ -94,7 +98,10 @@ impl Storage {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 let end = start.saturating_add(length);
                 if end > bytes.len() {
-                    return Err(SnapshotError::malformed("the file", "a part lies beyond its end"));
+                    return Err(SnapshotError::malformed(
+                        "the file",
+                        "a part lies beyond its end",
+                    ));
                 }
                 Ok(bytes.slice(start..end))
             }
@@ -105,99 +112,6 @@ impl Storage {
             }
         }
     }
-}
-
-/// Where a body lies and what it must check to. An absent body has length 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BodyRef {
-    /// Offset of the identity form in the file; the gzip form follows it.
-    pub offset: u64,
-    /// Length of the identity form in bytes; 0 where there is no such body.
-    pub plain_bytes: u32,
-    /// Length of the gzip form; 0 where gzip would not be smaller.
-    pub gzip_bytes: u32,
-    /// CRC-32 of the identity form.
-    pub plain_crc: u32,
-    /// CRC-32 of the gzip form.
-    pub gzip_crc: u32,
-}
-
-impl BodyRef {
-    /// Length of the record in a file.
-    pub const BYTES: usize = 24;
-
-    /// The record as it stands in a file.
-    pub fn to_bytes(self) -> [u8; BodyRef::BYTES] {
-        let mut record = [0; BodyRef::BYTES];
-        record[..8].copy_from_slice(&self.offset.to_le_bytes());
-        let words = [self.plain_bytes, self.gzip_bytes, self.plain_crc, self.gzip_crc];
-        for (at, word) in words.into_iter().enumerate() {
-            record[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_le_bytes());
-        }
-        record
-    }
-
-    fn from_bytes(record: &[u8]) -> BodyRef {
-        let word = |at: usize| u32_at(record, 2 + at);
-        BodyRef {
-            offset: u64_at(record, 0),
-            plain_bytes: word(0),
-            gzip_bytes: word(1),
-            plain_crc: word(2),
-            gzip_crc: word(3),
-        }
-    }
-}
-
-/// A vector of `u32` read in place.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ints(pub(crate) Bytes);
-
-impl Ints {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len() / 4
-    }
-
-    pub(crate) fn get(&self, at: usize) -> u32 {
-        u32_at(&self.0, at)
-    }
-
-    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Ints {
-        Ints(self.0.slice(range.start * 4..range.end * 4))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.chunks_exact(4).map(|word| u32_at(word, 0))
-    }
-}
-
-/// A vector of `u64` read in place.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Longs(pub(crate) Bytes);
-
-impl Longs {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len() / 8
-    }
-
-    pub(crate) fn get(&self, at: usize) -> u64 {
-        u64_at(&self.0, at)
-    }
-
-    /// Entry `at` as an index. Never cut: an entry is checked against a length in memory at open.
-    pub(crate) fn index(&self, at: usize) -> usize {
-        usize::try_from(self.get(at)).unwrap_or(usize::MAX)
-    }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let word = bytes[4 * at..4 * at + 4].try_into().expect("a range of four is four long");
-    u32::from_le_bytes(word)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes[8 * at..8 * at + 8].try_into().expect("a range of eight is eight long");
-    u64::from_le_bytes(word)
 }
 
 /// An open payload file whose resident region has been checked.
@@ -215,12 +129,16 @@ impl SnapshotFile {
         let length = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
         if length < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
-            return Err(SnapshotError::Foreign { expected: "its first eight bytes" });
+            return Err(SnapshotError::Foreign {
+                expected: "its first eight bytes",
+            });
         }
         let trailer_offset = length - TRAILER_BYTES as u64;
         let trailer = storage.read(trailer_offset, TRAILER_BYTES)?;
         if trailer[24..] != MAGIC {
-            return Err(SnapshotError::Foreign { expected: "its last eight bytes" });
+            return Err(SnapshotError::Foreign {
+                expected: "its last eight bytes",
+            });
         }
         let (start, contents) = (u64_at(&trailer, 0), u64_at(&trailer, 1));
         let count = u64::from(u32_at(&trailer, 4));
@@ -228,29 +146,50 @@ impl SnapshotFile {
             && start <= contents
             && contents.checked_add(count * ENTRY_BYTES as u64) == Some(trailer_offset);
         if !sound {
-            return Err(SnapshotError::malformed("the trailer", "its offsets do not fit the file's length"));
+            return Err(SnapshotError::malformed(
+                "the trailer",
+                "its offsets do not fit the file's length",
+            ));
         }
         let region_bytes = usize::try_from(trailer_offset - start)
             .map_err(|_| SnapshotError::malformed("the sections", "they do not fit in memory"))?;
         let region = storage.read(start, region_bytes)?;
-        let table = &region[usize::try_from(contents - start).expect("contents lie in the region just read")..];
+        let table = &region
+            [usize::try_from(contents - start).expect("contents lie in the region just read")..];
         let checksum = contents_checksum(table, &trailer[..20]);
         expect_checksum("the table of contents", u32_at(&trailer, 5), checksum)?;
         let mut sections = Vec::new();
         for entry in table.chunks_exact(ENTRY_BYTES) {
             sections.push(Self::section_of(entry, start, contents, &region)?);
         }
-        Ok(SnapshotFile { storage, bodies_end: start, sections, checksum })
+        Ok(SnapshotFile {
+            storage,
+            bodies_end: start,
+            sections,
+            checksum,
+        })
     }
 
-    fn section_of(entry: &[u8], start: u64, contents: u64, region: &Bytes) -> Result<(u32, Bytes), SnapshotError> {
+    fn section_of(
+        entry: &[u8],
+        start: u64,
+        contents: u64,
+        region: &Bytes,
+    ) -> Result<(u32, Bytes), SnapshotError> {
         let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
         let part = format!("section {id}");
-        let within = offset >= start && offset.checked_add(length).is_some_and(|end| end <= contents);
+        let within = offset >= start
+            && offset
+                .checked_add(length)
+                .is_some_and(|end| end <= contents);
         if !within {
-            return Err(SnapshotError::malformed(part, "it lies outside the sections"));
+            return Err(SnapshotError::malformed(
+                part,
+                "it lies outside the sections",
+            ));
         }
-        let at = |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
+        let at =
+            |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
         let bytes = region.slice(at(offset)..at(offset + length));
         expect_checksum(&part, u32_at(entry, 1), crc32fast::hash(&bytes))?;
         Ok((id, bytes))
@@ -264,9 +203,9 @@ impl SnapshotFile {
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {
         let id = section as u32;
         let found = self.sections.iter().find(|(found, _)| *found == id);
-        found
-            .map(|(_, bytes)| bytes.clone())
-            .ok_or_else(|| SnapshotError::malformed(format!("section {section:?}"), "it is missing"))
+        found.map(|(_, bytes)| bytes.clone()).ok_or_else(|| {
+            SnapshotError::malformed(format!("section {section:?}"), "it is missing")
+        })
     }
 
     /// A section of `u32`, which must be `count` long.
@@ -286,7 +225,7 @@ impl SnapshotFile {
     /// Offsets that start at 0, never fall, and end at `end`; one more than there are parts.
     pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<Longs, SnapshotError> {
         let bounds = Longs(self.section(section)?);
-        let sound = bounds.0.len() % 8 == 0
+        let sound = bounds.0.len().is_multiple_of(8)
             && bounds.len() > 0
             && bounds.get(0) == 0
             && bounds.get(bounds.len() - 1) == end as u64
@@ -294,33 +233,63 @@ impl SnapshotFile {
         if sound {
             Ok(bounds)
         } else {
-            Err(SnapshotError::malformed(format!("section {section:?}"), "its offsets are not in order"))
+            Err(SnapshotError::malformed(
+                format!("section {section:?}"),
+                "its offsets are not in order",
+            ))
         }
     }
 
     /// A section of positions, each below `limit`, of any length that is a multiple of `unit`.
-    pub(crate) fn positions(&self, section: Section, unit: usize, limit: usize) -> Result<Ints, SnapshotError> {
+    pub(crate) fn positions(
+        &self,
+        section: Section,
+        unit: usize,
+        limit: usize,
+    ) -> Result<Ints, SnapshotError> {
         let ints = Ints(self.section(section)?);
-        if ints.0.len() % (4 * unit.max(1)) != 0 {
-            return Err(SnapshotError::malformed(format!("section {section:?}"), "its length is no multiple"));
+        if !ints.0.len().is_multiple_of(4 * unit.max(1)) {
+            return Err(SnapshotError::malformed(
+                format!("section {section:?}"),
+                "its length is no multiple",
+            ));
         }
         let highest = ints.iter().max();
         if highest.is_some_and(|highest| highest as usize >= limit) {
-            return Err(SnapshotError::malformed(format!("section {section:?}"), "it points past the last row"));
+            return Err(SnapshotError::malformed(
+                format!("section {section:?}"),
+                "it points past the last row",
+            ));
         }
         Ok(ints)
     }
 
     /// A section of body records, `count` long when that is known; each must lie among the bodies.
-    pub(crate) fn bodies(&self, section: Section, count: Option<usize>) -> Result<Vec<BodyRef>, SnapshotError> {
+    pub(crate) fn bodies(
+        &self,
+        section: Section,
+        count: Option<usize>,
+    ) -> Result<Vec<BodyRef>, SnapshotError> {
         let bytes = self.section(section)?;
-        let want = count.unwrap_or(bytes.len() / BodyRef::BYTES).checked_mul(BodyRef::BYTES);
+        let want = count
+            .unwrap_or(bytes.len() / BodyRef::BYTES)
+            .checked_mul(BodyRef::BYTES);
         expect_length(section, bytes.len(), want)?;
-        let refs: Vec<BodyRef> = bytes.chunks_exact(BodyRef::BYTES).map(BodyRef::from_bytes).collect();
+        let refs: Vec<BodyRef> = bytes
+            .chunks_exact(BodyRef::BYTES)
+            .map(BodyRef::from_bytes)
+            .collect();
         for body in &refs {
             let length = u64::from(body.plain_bytes) + u64::from(body.gzip_bytes);
-            if body.offset.checked_add(length).is_none_or(|end| end > self.bodies_end) {
-                return Err(SnapshotError::malformed(format!("section {section:?}"), "a body lies outside the bodies"));
+            if body
+                .offset
+                .checked_add(length)
+                .is_none_or(|end| end > self.bodies_end)
+            {
+                return Err(SnapshotError::malformed(
+                    format!("section {section:?}"),
+                    "a body lies outside the bodies",
+                ));
             }
         }
         Ok(refs)
@@ -329,7 +298,11 @@ impl SnapshotFile {
     /// One form of a body, its checksum verified.
     pub(crate) fn read_body(&self, body: BodyRef, gzip: bool) -> Result<Bytes, SnapshotError> {
         let (offset, length, written) = if gzip {
-            (body.offset + u64::from(body.plain_bytes), body.gzip_bytes, body.gzip_crc)
+            (
+                body.offset + u64::from(body.plain_bytes),
+                body.gzip_bytes,
+                body.gzip_crc,
+            )
         } else {
             (body.offset, body.plain_bytes, body.plain_crc)
         };
@@ -356,12 +329,19 @@ fn expect_checksum(part: &str, written: u32, found: u32) -> Result<(), SnapshotE
     if written == found {
         return Ok(());
     }
-    Err(SnapshotError::Checksum { part: part.to_owned(), written, found })
+    Err(SnapshotError::Checksum {
+        part: part.to_owned(),
+        written,
+        found,
+    })
 }
 
 fn expect_length(section: Section, found: usize, want: Option<usize>) -> Result<(), SnapshotError> {
     if Some(found) == want {
         return Ok(());
     }
-    Err(SnapshotError::malformed(format!("section {section:?}"), format!("it is {found} bytes long")))
+    Err(SnapshotError::malformed(
+        format!("section {section:?}"),
+        format!("it is {found} bytes long"),
+    ))
 }

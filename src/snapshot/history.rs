@@ -7,9 +7,10 @@ use bytes::Bytes;
 use super::body::{Encoded, entity_tag};
 use super::cache::ByteCache;
 use super::error::SnapshotError;
-use super::file::{BodyRef, Ints, Longs, Section, SnapshotFile, Storage};
+use super::file::{Section, SnapshotFile, Storage};
 use super::page::{Frame, ListPage, PageKey};
-use super::search::{IndexSections, TextIndex};
+use super::search::{SLUGS, TITLES, TextIndex};
+use super::views::{BodyRef, Ints, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
@@ -17,8 +18,6 @@ use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// `RowCreators` holds this where an island has no creator.
 pub(crate) const NO_CREATOR: u32 = u32::MAX;
-/// `RowTools` holds this where an island has no tool, else the position in [`CreatedIn::ALL`].
-pub(crate) const NO_TOOL: u8 = u8::MAX;
 
 /// When a payload was published and what is counted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +32,21 @@ impl Stamp {
     /// As it stands in a file: six little-endian 64-bit words.
     pub fn to_bytes(self) -> Vec<u8> {
         let counts = self.counts.into_iter().flat_map(u64::to_le_bytes);
-        self.published.0.to_le_bytes().into_iter().chain(counts).collect()
+        self.published
+            .0
+            .to_le_bytes()
+            .into_iter()
+            .chain(counts)
+            .collect()
     }
 
     pub(crate) fn open(file: &SnapshotFile) -> Result<Stamp, SnapshotError> {
         let words = file.longs(Section::Stamp, 6)?;
         let published = UnixSeconds(words.get(0).cast_signed());
-        Ok(Stamp { published, counts: std::array::from_fn(|at| words.get(at + 1)) })
+        Ok(Stamp {
+            published,
+            counts: std::array::from_fn(|at| words.get(at + 1)),
+        })
     }
 }
 
@@ -52,7 +59,12 @@ struct Groups {
 }
 
 impl Groups {
-    fn open(file: &SnapshotFile, starts: Section, orders: Section, rows: usize) -> Result<Groups, SnapshotError> {
+    fn open(
+        file: &SnapshotFile,
+        starts: Section,
+        orders: Section,
+        rows: usize,
+    ) -> Result<Groups, SnapshotError> {
         let orders = file.positions(orders, ORDERINGS, rows)?;
         let starts = file.bounds(starts, orders.len() / ORDERINGS)?;
         Ok(Groups { starts, orders })
@@ -142,26 +154,18 @@ impl History {
         let row_tag_starts = file.ints(Section::RowTagStarts, rows + 1)?;
         let in_order = (1..=rows).all(|at| row_tag_starts.get(at - 1) <= row_tag_starts.get(at));
         if !in_order || row_tag_starts.get(rows) as usize != row_tags.len() {
-            return Err(SnapshotError::malformed("section RowTagStarts", "its offsets are not in order"));
+            return Err(SnapshotError::malformed(
+                "section RowTagStarts",
+                "its offsets are not in order",
+            ));
         }
         let day_words = Ints(file.section(Section::Days)?);
-        let days: Vec<UtcDay> = day_words.iter().map(|day| UtcDay(day.cast_signed())).collect();
+        let days: Vec<UtcDay> = day_words
+            .iter()
+            .map(|day| UtcDay(day.cast_signed()))
+            .collect();
         let frames = file.section(Section::Frames)?;
         let (island_frame, creator_frame) = Frame::pair(&frames)?;
-        let title_parts = IndexSections {
-            text: Section::TitleText,
-            ends: Section::TitleEnds,
-            grams: Section::TitleGrams,
-            starts: Section::TitleGramStarts,
-            postings: Section::TitlePostings,
-        };
-        let slug_parts = IndexSections {
-            text: Section::SlugText,
-            ends: Section::SlugEnds,
-            grams: Section::SlugGrams,
-            starts: Section::SlugGramStarts,
-            postings: Section::SlugPostings,
-        };
         let history = History {
             stamp,
             codes: file.longs(Section::Codes, rows)?,
@@ -176,10 +180,10 @@ impl History {
             creators: Groups::open(&file, Section::CreatorStarts, Section::CreatorOrders, rows)?,
             row_tools: file.section(Section::RowTools)?,
             tools: Groups::open(&file, Section::ToolStarts, Section::ToolOrders, rows)?,
-            titles: TextIndex::open(&file, &title_parts)?,
+            titles: TextIndex::open(&file, &TITLES)?,
             creator_slugs: texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
             creators_by_slug: file.positions(Section::CreatorsBySlug, 1, creator_count)?,
-            slugs: TextIndex::open(&file, &slug_parts)?,
+            slugs: TextIndex::open(&file, &SLUGS)?,
             bodies: [
                 file.bodies(Section::IslandBodies, Some(rows))?,
                 file.bodies(Section::CcuBodies, Some(rows))?,
@@ -205,14 +209,23 @@ impl History {
             ("orders", self.orders.len() == rows * ORDERINGS),
             ("tag names", self.tag_names.1.len() - 1 == self.tags.len()),
             ("creator groups", self.creators.len() == creators),
-            ("tools", self.tools.len() == CreatedIn::ALL.len() && self.row_tools.len() == rows),
+            (
+                "tools",
+                self.tools.len() == CreatedIn::ALL.len() && self.row_tools.len() == rows,
+            ),
             ("titles", self.titles.len() == rows),
-            ("creator slugs", self.creator_slugs.1.len() - 1 == creators && self.slugs.len() == creators),
+            (
+                "creator slugs",
+                self.creator_slugs.1.len() - 1 == creators && self.slugs.len() == creators,
+            ),
             ("creators by slug", self.creators_by_slug.len() == creators),
             ("days", self.days.is_sorted()),
         ];
         match sound.into_iter().find(|(_, sound)| !sound) {
-            Some((part, _)) => Err(SnapshotError::malformed(part, "its length does not fit the others")),
+            Some((part, _)) => Err(SnapshotError::malformed(
+                part,
+                "its length does not fit the others",
+            )),
             None => Ok(()),
         }
     }
@@ -257,7 +270,9 @@ impl History {
 
     /// An island's place, by its code.
     pub(crate) fn find_island(&self, code: IslandCode) -> Option<usize> {
-        search(self.codes.len(), |at| self.codes.get(at).cmp(&code.number()))
+        search(self.codes.len(), |at| {
+            self.codes.get(at).cmp(&code.number())
+        })
     }
 
     /// A creator's number, by its slug.
@@ -265,12 +280,17 @@ impl History {
         let (text, ends) = &self.creator_slugs;
         let slug_of = |creator: usize| &text[ends.index(creator)..ends.index(creator + 1)];
         let number = |at: usize| self.creators_by_slug.get(at) as usize;
-        search(self.creator_count(), |at| slug_of(number(at)).cmp(slug.as_bytes())).map(number)
+        search(self.creator_count(), |at| {
+            slug_of(number(at)).cmp(slug.as_bytes())
+        })
+        .map(number)
     }
 
     pub(crate) fn find_tag(&self, name: &str) -> Option<usize> {
         let (text, ends) = &self.tag_names;
-        search(self.tags.len(), |at| text[ends.index(at)..ends.index(at + 1)].cmp(name.as_bytes()))
+        search(self.tags.len(), |at| {
+            text[ends.index(at)..ends.index(at + 1)].cmp(name.as_bytes())
+        })
     }
 
     pub(crate) fn find_day(&self, day: UtcDay) -> Option<usize> {
@@ -312,7 +332,9 @@ impl History {
 
     /// A number that sorts rows as the ordering does: nulls last, ties by row, which is by code.
     pub(crate) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
-        let level = self.levels.get(sort as usize * self.island_rows() + row as usize);
+        let level = self
+            .levels
+            .get(sort as usize * self.island_rows() + row as usize);
         let level = match (level, order) {
             (0, _) => u32::MAX,
             (level, SortOrder::Asc) => level - 1,
@@ -322,22 +344,36 @@ impl History {
     }
 
     /// A body of the payload, in the form the client takes.
-    pub(crate) fn body(&self, family: Family, at: usize, accepts_gzip: bool) -> Result<Encoded, SnapshotError> {
+    pub(crate) fn body(
+        &self,
+        family: Family,
+        at: usize,
+        accepts_gzip: bool,
+    ) -> Result<Encoded, SnapshotError> {
         let body = self.bodies[family as usize][at];
         let gzip = accepts_gzip && body.gzip_bytes > 0;
         let load = || -> Result<Encoded, SnapshotError> {
             let bytes = self.file.read_body(body, gzip)?;
-            Ok(Encoded { bytes, etag: entity_tag(self.stamp.published, body.plain_crc, gzip), gzip })
+            Ok(Encoded {
+                bytes,
+                etag: entity_tag(self.stamp.published, body.plain_crc, gzip),
+                gzip,
+            })
         };
         if self.file.in_memory() {
             return load();
         }
-        let key = (family as u8, u32::try_from(at).expect("rows are numbered in u32"), gzip);
+        let key = (
+            family as u8,
+            u32::try_from(at).expect("rows are numbered in u32"),
+            gzip,
+        );
         if let Some(cached) = self.body_cache.get(&key) {
             return Ok(cached);
         }
         let loaded = load()?;
-        self.body_cache.insert(key, loaded.clone(), loaded.bytes.len() + loaded.etag.len());
+        self.body_cache
+            .insert(key, loaded.clone(), loaded.bytes.len() + loaded.etag.len());
         Ok(loaded)
     }
 }

@@ -1,5 +1,7 @@
 //! The `Link` header of a list page (RFC 8288): first, prev, next and last.
 
+use std::fmt::Write;
+
 use bytes::Bytes;
 
 use crate::request::Page;
@@ -10,7 +12,7 @@ pub(crate) fn links(page: Page, total: u64, url_at: impl Fn(u64) -> String) -> B
     let last = total.saturating_sub(1) / limit * limit;
     let mut links = format!("<{}>; rel=\"first\"", url_at(0));
     let mut add = |offset: u64, rel: &str| {
-        links.push_str(&format!(", <{}>; rel=\"{rel}\"", url_at(offset)));
+        let _ = write!(links, ", <{}>; rel=\"{rel}\"", url_at(offset));
     };
     if page.offset > 0 {
         // From beyond the end, the way back is the last page.

@@ -15,14 +15,16 @@ mod manifest;
 mod page;
 mod read;
 mod search;
+mod views;
 mod write;
 
 pub use body::{Body, Encoded, Packed, entity_tag};
 pub use cell::{SnapshotCell, SnapshotReader};
 pub use error::SnapshotError;
-pub use file::{BodyRef, Section, Storage};
+pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};
 pub use manifest::{Manifest, Payload};
 pub use read::{FixedLive, Live, Readiness, Snapshot};
 pub use search::grams;
+pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};

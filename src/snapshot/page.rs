@@ -10,27 +10,45 @@ use bytes::Bytes;
 
 use super::body::{Encoded, Packed, entity_tag, gzip};
 use super::error::SnapshotError;
-use super::file::Ints;
 use super::history::{History, ordering_of};
 use super::links::links;
+use super::views::Ints;
 use crate::model::CreatedIn;
 use crate::request::{CreatorQuery, IslandQuery, Page};
 
+/// Pieces of a frame.
+const FRAME_PIECES: usize = 6;
+
 /// The text around the rows of a page: six pieces between which rows and numbers go.
 #[derive(Debug)]
-pub(crate) struct Frame([Bytes; 6]);
+pub(crate) struct Frame([Bytes; FRAME_PIECES]);
 
 impl Frame {
     /// Both frames out of their section, where NULs separate the twelve pieces.
     pub(crate) fn pair(section: &Bytes) -> Result<(Frame, Frame), SnapshotError> {
-        let pieces: Vec<Bytes> = section.split(|byte| *byte == 0).map(|piece| section.slice_ref(piece)).collect();
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = <[Bytes; 12]>::try_from(pieces)
-            .map_err(|found| SnapshotError::malformed("section Frames", format!("{} pieces", found.len())))?;
-        Ok((Frame([a, b, c, d, e, f]), Frame([g, h, i, j, k, l])))
+        let pieces: Vec<Bytes> = section
+            .split(|byte| *byte == 0)
+            .map(|piece| section.slice_ref(piece))
+            .collect();
+        let (islands, creators) = pieces.split_at(pieces.len().min(FRAME_PIECES));
+        let frame = |pieces: &[Bytes]| {
+            let pieces = <[Bytes; FRAME_PIECES]>::try_from(pieces.to_vec());
+            pieces.map(Frame).map_err(|found| {
+                SnapshotError::malformed("section Frames", format!("{} pieces", found.len()))
+            })
+        };
+        Ok((frame(islands)?, frame(creators)?))
     }
 
     fn fill<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, page: Page, total: u64) -> Vec<u8> {
-        let [open, after_rows, after_total, after_more, after_limit, close] = &self.0;
+        let [
+            open,
+            after_rows,
+            after_total,
+            after_more,
+            after_limit,
+            close,
+        ] = &self.0;
         let mut text = Vec::with_capacity(512 * page.limit as usize);
         text.extend_from_slice(open);
         for (at, row) in rows.enumerate() {
@@ -77,7 +95,11 @@ impl ListPage {
             let bytes = gzip(&self.plain.bytes);
             let crc = crc32fast::hash(&self.plain.bytes);
             let etag = entity_tag(history.stamp.published, crc, true);
-            (!bytes.is_empty()).then(|| Encoded { bytes: bytes.into(), etag, gzip: true })
+            (!bytes.is_empty()).then(|| Encoded {
+                bytes: bytes.into(),
+                etag,
+                gzip: true,
+            })
         });
         packed.as_ref().unwrap_or(&self.plain).clone()
     }
@@ -90,19 +112,28 @@ struct Selection {
 }
 
 impl Selection {
-    const EMPTY: Selection = Selection { rows: Vec::new(), total: 0 };
+    const EMPTY: Selection = Selection {
+        rows: Vec::new(),
+        total: 0,
+    };
 
     /// The page's slice of rows that are in final order already.
     fn of_sorted(rows: &Ints, page: Page) -> Selection {
         let range = window(rows.len(), page);
-        Selection { rows: rows.slice(range).iter().collect(), total: rows.len() as u64 }
+        Selection {
+            rows: rows.slice(range).iter().collect(),
+            total: rows.len() as u64,
+        }
     }
 
     /// The page's slice of all that match, which come in final order.
     fn of_matches(matches: impl Iterator<Item = u32>, page: Page) -> Selection {
         let all: Vec<u32> = matches.collect();
         let range = window(all.len(), page);
-        Selection { total: all.len() as u64, rows: all[range].to_vec() }
+        Selection {
+            total: all.len() as u64,
+            rows: all[range].to_vec(),
+        }
     }
 }
 
@@ -129,17 +160,24 @@ impl Filters {
             Some(slug) => Some(history.find_creator(slug)?),
             None => None,
         };
-        Some(Filters { tag, creator, tool: query.created_in })
+        Some(Filters {
+            tag,
+            creator,
+            tool: query.created_in,
+        })
     }
 
     fn count(&self) -> usize {
-        usize::from(self.tag.is_some()) + usize::from(self.creator.is_some()) + usize::from(self.tool.is_some())
+        usize::from(self.tag.is_some())
+            + usize::from(self.creator.is_some())
+            + usize::from(self.tool.is_some())
     }
 
     /// The smallest vector among the filters', in final order; all rows where there is no filter.
     fn smallest(&self, history: &History, ordering: usize) -> Ints {
         let vectors = [
-            self.creator.map(|creator| history.creator_rows(creator, ordering)),
+            self.creator
+                .map(|creator| history.creator_rows(creator, ordering)),
             self.tag.map(|tag| history.tag_rows(tag, ordering)),
             self.tool.map(|tool| history.tool_rows(tool, ordering)),
         ];
@@ -149,7 +187,9 @@ impl Filters {
 
     fn pass(&self, history: &History, row: u32) -> bool {
         self.tag.is_none_or(|tag| history.row_has_tag(row, tag))
-            && self.creator.is_none_or(|creator| history.row_has_creator(row, creator))
+            && self
+                .creator
+                .is_none_or(|creator| history.row_has_creator(row, creator))
             && self.tool.is_none_or(|tool| history.row_has_tool(row, tool))
     }
 }
@@ -169,12 +209,14 @@ impl History {
     /// A page of `/v1/creators`.
     pub(crate) fn creator_page(&self, query: &CreatorQuery, base_url: &str) -> Arc<ListPage> {
         self.cached(PageKey::Creators(query.clone()), || {
-            let found = match &query.folded {
-                Some(needle) => Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page),
-                None => {
-                    let range = window(self.creator_count(), query.page);
-                    let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
-                    Selection { rows: range.map(number).collect(), total: self.creator_count() as u64 }
+            let found = if let Some(needle) = &query.folded {
+                Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page)
+            } else {
+                let range = window(self.creator_count(), query.page);
+                let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
+                Selection {
+                    rows: range.map(number).collect(),
+                    total: self.creator_count() as u64,
                 }
             };
             let rows = found.rows.iter().map(|creator| self.creator_row(*creator));
@@ -189,13 +231,24 @@ impl History {
             return page;
         }
         let (text, links) = assemble();
-        let packed = Packed { plain: text, gzip: Vec::new() };
+        let packed = Packed {
+            plain: text,
+            gzip: Vec::new(),
+        };
         let crc = crc32fast::hash(&packed.plain);
         let etag = entity_tag(self.stamp.published, crc, false);
-        let plain = Encoded { bytes: packed.plain.into(), etag, gzip: false };
+        let plain = Encoded {
+            bytes: packed.plain.into(),
+            etag,
+            gzip: false,
+        };
         // The gzip form, at most half as long again, comes later: its room is counted now.
         let bytes = plain.bytes.len() * 3 / 2 + links.len();
-        let page = Arc::new(ListPage { plain, gzip: OnceLock::new(), links });
+        let page = Arc::new(ListPage {
+            plain,
+            gzip: OnceLock::new(),
+            links,
+        });
         self.page_cache.insert(key, Arc::clone(&page), bytes);
         page
     }
@@ -225,7 +278,11 @@ impl History {
         }
         keys[..range.end].sort_unstable();
         // The low half of a sort key is the row.
-        let row_of = |key: &u64| u32::try_from(key & u64::from(u32::MAX)).expect("masked to 32 bits");
-        Selection { rows: keys[range].iter().map(row_of).collect(), total }
+        let row_of =
+            |key: &u64| u32::try_from(key & u64::from(u32::MAX)).expect("masked to 32 bits");
+        Selection {
+            rows: keys[range].iter().map(row_of).collect(),
+            total,
+        }
     }
 }

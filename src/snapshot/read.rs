@@ -2,8 +2,9 @@
 
 use super::body::{Body, Encoded, Packed};
 use super::error::SnapshotError;
-use super::file::{BodyRef, Section, SnapshotFile, Storage};
+use super::file::{Section, SnapshotFile, Storage};
 use super::history::{Family, FixedHistory, History, Stamp};
+use super::views::BodyRef;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 use crate::request::{CreatorQuery, IslandQuery};
@@ -37,15 +38,27 @@ impl Live {
                 return Ok(None);
             }
             let plain = file.read_body(body, false)?.to_vec();
-            let gzip = if body.gzip_bytes == 0 { Vec::new() } else { file.read_body(body, true)?.to_vec() };
+            let gzip = if body.gzip_bytes == 0 {
+                Vec::new()
+            } else {
+                file.read_body(body, true)?.to_vec()
+            };
             Ok(Some(Body::new(Packed { plain, gzip }, published)))
         };
-        Ok(Live { published, checksum: file.checksum(), bodies: [load(refs[0])?, load(refs[1])?] })
+        Ok(Live {
+            published,
+            checksum: file.checksum(),
+            bodies: [load(refs[0])?, load(refs[1])?],
+        })
     }
 }
 
 /// Which payloads are there to answer from (CONTRACT section 4, health).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each payload of CONTRACT section 4"
+)]
 pub struct Readiness {
     /// The island list and details.
     pub islands: bool,
@@ -84,10 +97,21 @@ impl Snapshot {
     ) -> Snapshot {
         let stamp = history.as_ref().map(|history| history.stamp);
         let index = stamp.map(|stamp| Body::new(index(stamp), stamp.published));
-        let published = stamp.map(|stamp| stamp.published).max(live.as_ref().map(|live| live.published));
+        let published = stamp
+            .map(|stamp| stamp.published)
+            .max(live.as_ref().map(|live| live.published));
         let readiness = Self::readiness_of(history.as_ref(), live.as_ref());
-        let health = Body::new(health(readiness, published), published.unwrap_or(UnixSeconds(0)));
-        Snapshot { history, live, base_url: base_url.to_owned(), index, health }
+        let health = Body::new(
+            health(readiness, published),
+            published.unwrap_or(UnixSeconds(0)),
+        );
+        Snapshot {
+            history,
+            live,
+            base_url: base_url.to_owned(),
+            index,
+            health,
+        }
     }
 
     fn readiness_of(history: Option<&History>, live: Option<&Live>) -> Readiness {
@@ -117,7 +141,10 @@ impl Snapshot {
 
     /// Checksums that identify the two payload files.
     pub fn checksums(&self) -> [Option<u32>; 2] {
-        [self.history.as_ref().map(History::checksum), self.live.as_ref().map(|live| live.checksum)]
+        [
+            self.history.as_ref().map(History::checksum),
+            self.live.as_ref().map(|live| live.checksum),
+        ]
     }
 
     /// Reads every body of the history and checks it against its checksum.
@@ -151,7 +178,9 @@ impl Snapshot {
 
     /// Whether an island of this code is published.
     pub fn tracks(&self, code: IslandCode) -> bool {
-        self.history.as_ref().is_some_and(|history| history.find_island(code).is_some())
+        self.history
+            .as_ref()
+            .is_some_and(|history| history.find_island(code).is_some())
     }
 
     /// `/v1/islands/{code}`
@@ -161,7 +190,11 @@ impl Snapshot {
     }
 
     /// `/v1/islands/{code}/ccu`
-    pub fn island_ccu(&self, code: IslandCode, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn island_ccu(
+        &self,
+        code: IslandCode,
+        gzip: bool,
+    ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
         Some(history.body(Family::Ccu, history.find_island(code)?, gzip))
     }
@@ -173,16 +206,29 @@ impl Snapshot {
     }
 
     /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
-    pub fn ranking(&self, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn ranking(
+        &self,
+        day: Option<UtcDay>,
+        gzip: bool,
+    ) -> Option<Result<Encoded, SnapshotError>> {
         self.by_day(Family::Ranking, day, gzip)
     }
 
     /// `/v1/new/{date}`; the newest day where `day` is `None`.
-    pub fn new_islands(&self, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn new_islands(
+        &self,
+        day: Option<UtcDay>,
+        gzip: bool,
+    ) -> Option<Result<Encoded, SnapshotError>> {
         self.by_day(Family::New, day, gzip)
     }
 
-    fn by_day(&self, family: Family, day: Option<UtcDay>, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    fn by_day(
+        &self,
+        family: Family,
+        day: Option<UtcDay>,
+        gzip: bool,
+    ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
         let at = match day {
             Some(day) => history.find_day(day)?,
@@ -193,11 +239,19 @@ impl Snapshot {
 
     /// `/v1/rankings` and `/v1/new`
     pub fn fixed(&self, which: FixedHistory, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
-        Some(self.history.as_ref()?.body(Family::Fixed, which as usize, gzip))
+        Some(
+            self.history
+                .as_ref()?
+                .body(Family::Fixed, which as usize, gzip),
+        )
     }
 
     /// `/v1/live` and `/v1/live/intraday`
     pub fn live(&self, which: FixedLive, gzip: bool) -> Option<Encoded> {
-        Some(self.live.as_ref()?.bodies[which as usize].as_ref()?.choose(gzip))
+        Some(
+            self.live.as_ref()?.bodies[which as usize]
+                .as_ref()?
+                .choose(gzip),
+        )
     }
 }

@@ -7,7 +7,8 @@
 use memchr::memmem::Finder;
 
 use super::error::SnapshotError;
-use super::file::{Ints, Longs, Section, SnapshotFile};
+use super::file::{Section, SnapshotFile};
+use super::views::{Ints, Longs};
 use bytes::Bytes;
 
 /// Ends a text in the index. No UTF-8 text holds this byte.
@@ -29,6 +30,24 @@ pub(crate) struct IndexSections {
     pub(crate) postings: Section,
 }
 
+/// The index over island titles.
+pub(crate) const TITLES: IndexSections = IndexSections {
+    text: Section::TitleText,
+    ends: Section::TitleEnds,
+    grams: Section::TitleGrams,
+    starts: Section::TitleGramStarts,
+    postings: Section::TitlePostings,
+};
+
+/// The index over creator slugs.
+pub(crate) const SLUGS: IndexSections = IndexSections {
+    text: Section::SlugText,
+    ends: Section::SlugEnds,
+    grams: Section::SlugGrams,
+    starts: Section::SlugGramStarts,
+    postings: Section::SlugPostings,
+};
+
 #[derive(Debug)]
 pub(crate) struct TextIndex {
     text: Bytes,
@@ -39,14 +58,23 @@ pub(crate) struct TextIndex {
 }
 
 impl TextIndex {
-    pub(crate) fn open(file: &SnapshotFile, parts: &IndexSections) -> Result<TextIndex, SnapshotError> {
+    pub(crate) fn open(
+        file: &SnapshotFile,
+        parts: &IndexSections,
+    ) -> Result<TextIndex, SnapshotError> {
         let text = file.section(parts.text)?;
         let ends = file.bounds(parts.ends, text.len())?;
         let texts = ends.len() - 1;
         let postings = file.positions(parts.postings, 1, texts)?;
         let starts = file.bounds(parts.starts, postings.len())?;
         let grams = file.ints(parts.grams, starts.len() - 1)?;
-        Ok(TextIndex { text, ends, grams, starts, postings })
+        Ok(TextIndex {
+            text,
+            ends,
+            grams,
+            starts,
+            postings,
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -112,7 +140,11 @@ impl TextIndex {
         let (mut low, mut high) = (0, self.grams.len());
         while low < high {
             let middle = low.midpoint(high);
-            if self.grams.get(middle) < gram { low = middle + 1 } else { high = middle }
+            if self.grams.get(middle) < gram {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
         low
     }

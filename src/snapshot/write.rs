@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::body::Packed;
-use super::file::{BodyRef, ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, contents_checksum};
+use super::file::{ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, contents_checksum};
+use super::views::BodyRef;
 
 /// A payload file being written: all bodies first, then all sections.
 #[derive(Debug)]
@@ -27,12 +28,20 @@ impl<W: Write> SnapshotWriter<W> {
     /// Begins a file.
     pub fn new(mut out: W) -> io::Result<SnapshotWriter<W>> {
         out.write_all(&MAGIC)?;
-        Ok(SnapshotWriter { out, at: MAGIC.len() as u64, sections_start: None, table: Vec::new() })
+        Ok(SnapshotWriter {
+            out,
+            at: MAGIC.len() as u64,
+            sections_start: None,
+            table: Vec::new(),
+        })
     }
 
     /// Writes a body in both forms.
     pub fn body(&mut self, packed: &Packed) -> io::Result<BodyRef> {
-        assert!(self.sections_start.is_none(), "bodies are written before sections");
+        assert!(
+            self.sections_start.is_none(),
+            "bodies are written before sections"
+        );
         let offset = self.at;
         self.write(&packed.plain)?;
         self.write(&packed.gzip)?;
@@ -81,7 +90,8 @@ impl<W: Write> SnapshotWriter<W> {
         let table = std::mem::take(&mut self.table);
         let contents = self.at;
         self.write(&table)?;
-        let count = u32::try_from(table.len() / ENTRY_BYTES).expect("there are a few dozen sections");
+        let count =
+            u32::try_from(table.len() / ENTRY_BYTES).expect("there are a few dozen sections");
         let mut trailer = Vec::with_capacity(TRAILER_BYTES);
         trailer.extend(start.to_le_bytes());
         trailer.extend(contents.to_le_bytes());
@@ -91,7 +101,13 @@ impl<W: Write> SnapshotWriter<W> {
         trailer.extend(MAGIC);
         self.write(&trailer)?;
         self.out.flush()?;
-        Ok((self.out, Written { bytes: self.at, checksum }))
+        Ok((
+            self.out,
+            Written {
+                bytes: self.at,
+                checksum,
+            },
+        ))
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -102,6 +118,10 @@ impl<W: Write> SnapshotWriter<W> {
 }
 
 fn length_of(body: &[u8]) -> io::Result<u32> {
-    u32::try_from(body.len())
-        .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "a single answer is longer than 4 GiB"))
+    u32::try_from(body.len()).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "a single answer is longer than 4 GiB",
+        )
+    })
 }

@@ -1,0 +1,110 @@
+//! The creators of a dataset: their sums, their order, and the sections of their list.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::groups::{IndexSections, Orders, row_number, write_index, write_texts};
+use super::render;
+use crate::dataset::{Dataset, Metrics, Profile};
+use crate::model::{CreatorSlug, SortField};
+use crate::snapshot::{Section, SnapshotWriter};
+
+/// `RowCreators` holds this where an island has none.
+const NO_CREATOR: u32 = u32::MAX;
+
+/// A creator with everything its row says. Creators are numbered in list order.
+pub(crate) struct Creator<'a> {
+    pub(crate) profile: Option<&'a Profile>,
+    pub(crate) aggregate: render::Aggregate,
+    /// Its islands' rows.
+    pub(crate) islands: Vec<u32>,
+}
+
+/// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
+pub(crate) fn all<'a>(dataset: &'a Dataset, latest: &[Metrics]) -> Vec<Creator<'a>> {
+    let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
+    let new = |slug: &str| Creator {
+        profile: None,
+        aggregate: render::Aggregate {
+            slug: slug.to_owned(),
+            island_count: 0,
+            sums: [None; 6],
+        },
+        islands: Vec::new(),
+    };
+    for profile in &dataset.profiles {
+        let slug = profile.slug.as_str();
+        by_slug.entry(slug).or_insert_with(|| new(slug)).profile = Some(profile);
+    }
+    for (row, island) in dataset.islands.iter().enumerate() {
+        let Some(slug) = island.creator.as_ref().map(CreatorSlug::as_str) else {
+            continue;
+        };
+        let creator = by_slug.entry(slug).or_insert_with(|| new(slug));
+        creator.islands.push(row_number(row));
+        creator.aggregate.island_count += 1;
+        for field in SortField::ALL {
+            if let Some(count) = latest[row].count(field) {
+                *creator.aggregate.sums[field as usize].get_or_insert(0) += u128::from(count);
+            }
+        }
+    }
+    let mut creators: Vec<Creator<'a>> = by_slug.into_values().collect();
+    creators.sort_by_key(|creator| {
+        std::cmp::Reverse(creator.aggregate.sums[SortField::PeakCcu as usize])
+    });
+    creators
+}
+
+/// Writes the sections of the creator list, of its search, and of the creator filter.
+pub(crate) fn write<W: Write>(
+    creators: &[Creator<'_>],
+    orders: &Orders,
+    islands: usize,
+    out: &mut SnapshotWriter<W>,
+) -> io::Result<()> {
+    let mut row_creators = vec![NO_CREATOR; islands];
+    for (number, creator) in creators.iter().enumerate() {
+        for row in &creator.islands {
+            row_creators[*row as usize] = row_number(number);
+        }
+    }
+    out.ints(Section::RowCreators, &row_creators)?;
+    let groups: Vec<Vec<u32>> = creators
+        .iter()
+        .map(|creator| creator.islands.clone())
+        .collect();
+    orders.write_groups(
+        out,
+        (Section::CreatorStarts, Section::CreatorOrders),
+        &groups,
+    )?;
+    let rows = creators
+        .iter()
+        .map(|creator| render::creator_row(&creator.aggregate));
+    write_texts(
+        out,
+        (Section::CreatorRowText, Section::CreatorRowEnds),
+        rows,
+    )?;
+    let slugs = || {
+        creators
+            .iter()
+            .map(|creator| creator.aggregate.slug.as_str())
+    };
+    write_texts(
+        out,
+        (Section::CreatorSlugs, Section::CreatorSlugEnds),
+        slugs(),
+    )?;
+    let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
+    by_slug.sort_unstable_by_key(|creator| &creators[*creator as usize].aggregate.slug);
+    out.ints(Section::CreatorsBySlug, &by_slug)?;
+    let sections = IndexSections {
+        texts: (Section::SlugText, Section::SlugEnds),
+        grams: Section::SlugGrams,
+        starts: Section::SlugGramStarts,
+        postings: Section::SlugPostings,
+    };
+    write_index(out, &sections, slugs())
+}

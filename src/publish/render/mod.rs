@@ -1,0 +1,229 @@
+//! The JSON of every answer (CONTRACT section 4). The only place that names their members.
+
+mod days;
+mod service;
+
+pub(crate) use days::{Place, days, intraday, live, new_islands, ranking};
+pub use service::ENDPOINTS;
+pub(crate) use service::{frames, health, index};
+
+use serde::Serialize;
+
+use crate::calendar::UnixSeconds;
+use crate::dataset::{Island, Metrics, Profile};
+use crate::model::{CreatedIn, CreatorSlug, SortField};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    generated_at: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MetricMembers {
+    #[serde(rename = "peakCCU")]
+    peak_ccu: Option<u64>,
+    unique_players: Option<u64>,
+    minutes_played: Option<u64>,
+    favorites: Option<u64>,
+    plays: Option<u64>,
+    recommendations: Option<u64>,
+    average_minutes_per_player: Option<f64>,
+    retention_d1: Option<f64>,
+    retention_d7: Option<f64>,
+}
+
+impl From<&Metrics> for MetricMembers {
+    fn from(metrics: &Metrics) -> MetricMembers {
+        MetricMembers {
+            peak_ccu: metrics.count(SortField::PeakCcu),
+            unique_players: metrics.count(SortField::UniquePlayers),
+            minutes_played: metrics.count(SortField::MinutesPlayed),
+            favorites: metrics.count(SortField::Favorites),
+            plays: metrics.count(SortField::Plays),
+            recommendations: metrics.count(SortField::Recommendations),
+            average_minutes_per_player: metrics.average_minutes_per_player(),
+            retention_d1: metrics.retention_d1(),
+            retention_d7: metrics.retention_d7(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SummaryHead<'a> {
+    code: String,
+    title: &'a str,
+    creator: Option<&'a str>,
+    created_in: Option<&'a str>,
+    tags: &'a [Box<str>],
+    first_seen: Option<&'a str>,
+    last_seen: Option<&'a str>,
+    date: Option<&'a str>,
+}
+
+/// Writes a value's JSON.
+fn json(out: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(out, value).expect("plain values serialize, and memory takes them");
+}
+
+/// Writes two objects as one with the members of both.
+fn joined(out: &mut Vec<u8>, head: &impl Serialize, tail: &impl Serialize) {
+    json(out, head);
+    reopen(out);
+    let brace = out.len();
+    json(out, tail);
+    out.remove(brace);
+}
+
+/// Turns the object just written into one that takes more members.
+fn reopen(out: &mut Vec<u8>) {
+    out.pop();
+    out.push(b',');
+}
+
+/// Writes the last member, `meta`, and closes the body.
+fn close(out: &mut Vec<u8>, published: UnixSeconds) {
+    out.extend_from_slice(b",\"meta\":");
+    json(
+        out,
+        &Meta {
+            generated_at: Some(published.to_string()),
+        },
+    );
+    out.push(b'}');
+}
+
+/// An array of items that a closure writes one by one.
+fn array<T>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = T>,
+    mut write: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (at, item) in items.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
+
+/// An island and the days it was seen.
+pub(crate) struct Seen<'a> {
+    pub(crate) island: &'a Island,
+    pub(crate) first: Option<&'a str>,
+    pub(crate) last: Option<&'a str>,
+}
+
+/// An island summary with the metrics of `date`.
+pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, metrics: &Metrics) {
+    let island = seen.island;
+    let head = SummaryHead {
+        code: island.code.to_string(),
+        title: &island.title,
+        creator: island.creator.as_ref().map(CreatorSlug::as_str),
+        created_in: island.created_in.map(CreatedIn::as_str),
+        tags: &island.tags,
+        first_seen: seen.first,
+        last_seen: seen.last,
+        date,
+    };
+    joined(out, &head, &MetricMembers::from(metrics));
+}
+
+/// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
+pub(crate) fn island<'a>(
+    summary: &[u8],
+    series: impl Iterator<Item = (&'a str, Metrics)>,
+    published: UnixSeconds,
+) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Date<'a> {
+        date: &'a str,
+    }
+    let mut out = b"{\"island\":".to_vec();
+    out.extend_from_slice(summary);
+    reopen(&mut out);
+    out.extend_from_slice(b"\"series\":");
+    array(&mut out, series, |out, (date, metrics)| {
+        joined(out, &Date { date }, &MetricMembers::from(&metrics));
+    });
+    out.push(b'}');
+    close(&mut out, published);
+    out
+}
+
+/// `/v1/islands/{code}/ccu`
+pub(crate) fn ccu<'a>(
+    code: &str,
+    peaks: impl Iterator<Item = (&'a str, u64)>,
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let mut out = b"{\"code\":".to_vec();
+    json(&mut out, &code);
+    out.extend_from_slice(b",\"ccu\":");
+    array(&mut out, peaks, |out, pair| json(out, &pair));
+    close(&mut out, published);
+    out
+}
+
+/// The sums over a creator's islands. A sum of counts may pass 2^64, so they are wider.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Aggregate {
+    pub(crate) slug: String,
+    pub(crate) island_count: u64,
+    #[serde(flatten, serialize_with = "sums")]
+    pub(crate) sums: [Option<u128>; 6],
+}
+
+fn sums<S: serde::Serializer>(sums: &[Option<u128>; 6], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(
+        SortField::ALL
+            .iter()
+            .map(|field| (field.as_str(), sums[*field as usize])),
+    )
+}
+
+/// A creator's row in lists.
+pub(crate) fn creator_row(aggregate: &Aggregate) -> Vec<u8> {
+    let mut out = Vec::new();
+    json(&mut out, aggregate);
+    out
+}
+
+/// `/v1/creators/{slug}`, from its row, its profile and its islands' rows.
+pub(crate) fn creator<'a>(
+    row: &[u8],
+    profile: Option<&Profile>,
+    islands: impl Iterator<Item = &'a [u8]>,
+    published: UnixSeconds,
+) -> Vec<u8> {
+    #[derive(Default, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Members<'a> {
+        name: Option<&'a str>,
+        followers: Option<u64>,
+        following: Option<u64>,
+        lifetime_plays: Option<u64>,
+    }
+    let members = profile.map_or_else(Members::default, |profile| Members {
+        name: profile.name.as_deref(),
+        followers: profile.followers,
+        following: profile.following,
+        lifetime_plays: profile.lifetime_plays,
+    });
+    let mut out = b"{\"creator\":".to_vec();
+    out.extend_from_slice(row);
+    reopen(&mut out);
+    out.extend_from_slice(b"\"profile\":");
+    json(&mut out, &members);
+    out.extend_from_slice(b",\"islands\":");
+    array(&mut out, islands, Vec::extend_from_slice);
+    out.push(b'}');
+    close(&mut out, published);
+    out
+}

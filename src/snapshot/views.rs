@@ -1,0 +1,105 @@
+//! Integers and records of a payload file, read in place.
+
+use bytes::Bytes;
+
+/// Where a body lies and what it must check to. An absent body has length 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyRef {
+    /// Offset of the identity form in the file; the gzip form follows it.
+    pub offset: u64,
+    /// Length of the identity form in bytes; 0 where there is no such body.
+    pub plain_bytes: u32,
+    /// Length of the gzip form; 0 where gzip would not be smaller.
+    pub gzip_bytes: u32,
+    /// CRC-32 of the identity form.
+    pub plain_crc: u32,
+    /// CRC-32 of the gzip form.
+    pub gzip_crc: u32,
+}
+
+impl BodyRef {
+    /// Length of the record in a file.
+    pub const BYTES: usize = 24;
+
+    /// The record as it stands in a file.
+    pub fn to_bytes(self) -> [u8; BodyRef::BYTES] {
+        let mut record = [0; BodyRef::BYTES];
+        record[..8].copy_from_slice(&self.offset.to_le_bytes());
+        let words = [
+            self.plain_bytes,
+            self.gzip_bytes,
+            self.plain_crc,
+            self.gzip_crc,
+        ];
+        for (at, word) in words.into_iter().enumerate() {
+            record[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_le_bytes());
+        }
+        record
+    }
+
+    pub(crate) fn from_bytes(record: &[u8]) -> BodyRef {
+        let word = |at: usize| u32_at(record, 2 + at);
+        BodyRef {
+            offset: u64_at(record, 0),
+            plain_bytes: word(0),
+            gzip_bytes: word(1),
+            plain_crc: word(2),
+            gzip_crc: word(3),
+        }
+    }
+}
+
+/// A vector of `u32` read in place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ints(pub(crate) Bytes);
+
+impl Ints {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len() / 4
+    }
+
+    pub(crate) fn get(&self, at: usize) -> u32 {
+        u32_at(&self.0, at)
+    }
+
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Ints {
+        Ints(self.0.slice(range.start * 4..range.end * 4))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.chunks_exact(4).map(|word| u32_at(word, 0))
+    }
+}
+
+/// A vector of `u64` read in place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Longs(pub(crate) Bytes);
+
+impl Longs {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    pub(crate) fn get(&self, at: usize) -> u64 {
+        u64_at(&self.0, at)
+    }
+
+    /// Entry `at` as an index. Never cut: an entry is checked against a length in memory at open.
+    pub(crate) fn index(&self, at: usize) -> usize {
+        usize::try_from(self.get(at)).unwrap_or(usize::MAX)
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes[4 * at..4 * at + 4]
+        .try_into()
+        .expect("a range of four is four long");
+    u32::from_le_bytes(word)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes[8 * at..8 * at + 8]
+        .try_into()
+        .expect("a range of eight is eight long");
+    u64::from_le_bytes(word)
+}
