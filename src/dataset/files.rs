@@ -1,78 +1,109 @@
-//! Where a dataset's files are: in a directory, or compiled in.
+//! Where the dataset's files come from: a directory, or the binary itself.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::PathBuf;
 
-use super::fault::LoadError;
-
-/// The files of a dataset.
+/// A set of named files, read one at a time.
 #[derive(Clone, Debug)]
 pub enum Files {
-    /// A directory laid out as CONTRACT section 3 says.
+    /// Files below this directory.
     Directory(PathBuf),
-    /// Names, as `daily/2026-11-20.csv`, and contents.
+    /// Files compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
     Embedded(&'static [(&'static str, &'static [u8])]),
 }
 
 impl Files {
-    /// The names of the CSV files in a folder, without `.csv`, sorted. A missing folder has none.
-    pub(crate) fn stems(&self, folder: &str) -> Result<Vec<String>, LoadError> {
-        let mut stems = Vec::new();
-        let mut take = |name: &str| {
-            if let Some(stem) = name.strip_suffix(".csv").filter(|_| !name.starts_with('.')) {
-                stems.push(stem.to_owned());
-            }
-        };
+    /// The path to tell a person for the file or folder of that name; the empty name is the root.
+    pub fn path(&self, name: &str) -> PathBuf {
         match self {
-            Files::Embedded(files) => {
-                let inside = files
-                    .iter()
-                    .filter_map(|(name, _)| name.strip_prefix(folder)?.strip_prefix('/'));
-                inside.for_each(take);
-            }
-            Files::Directory(directory) => {
-                let path = directory.join(folder);
-                let failed = |source| LoadError::Io {
-                    path: path.clone(),
-                    source,
-                };
-                let entries = match fs::read_dir(&path) {
+            Files::Directory(root) if name.is_empty() => root.clone(),
+            Files::Directory(root) => root.join(name),
+            Files::Embedded(_) => PathBuf::from(name),
+        }
+    }
+
+    /// Fails if there is no such directory at all, which is a slip of the operator's and not an
+    /// empty dataset.
+    pub fn probe(&self) -> io::Result<()> {
+        match self {
+            Files::Directory(root) => fs::read_dir(root).map(drop),
+            Files::Embedded(_) => Ok(()),
+        }
+    }
+
+    /// The names, without their `.csv`, of the CSV files in a folder such as `daily`, sorted.
+    /// Hidden files and files of other kinds are left out; a folder that is absent holds none.
+    pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut stems = Vec::new();
+        match self {
+            Files::Directory(root) => {
+                let entries = match fs::read_dir(root.join(folder)) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(stems),
-                    entries => entries.map_err(failed)?,
+                    entries => entries?,
                 };
                 for entry in entries {
-                    take(&entry.map_err(failed)?.file_name().to_string_lossy());
+                    // A name that is not UTF-8 keeps a replacement character, so it is no day
+                    // and no number, and is told as such instead of being passed over.
+                    stems.extend(stem(&entry?.file_name().to_string_lossy()));
                 }
             }
+            Files::Embedded(files) => {
+                let below = |name: &'static str| name.strip_prefix(folder)?.strip_prefix('/');
+                stems.extend(files.iter().filter_map(|(name, _)| stem(below(name)?)));
+            }
         }
-        stems.sort();
+        stems.sort_unstable();
         Ok(stems)
     }
 
-    /// Opens a file; `None` where there is none.
-    pub(crate) fn open(&self, name: &str) -> Result<Option<Box<dyn Read + '_>>, LoadError> {
+    /// Opens a file; `None` if there is no file of that name. The reader is not buffered.
+    pub fn open(&self, name: &str) -> io::Result<Option<Box<dyn Read>>> {
         match self {
-            Files::Embedded(files) => {
-                let found = files.iter().find(|(found, _)| *found == name);
-                Ok(found.map(|(_, bytes)| -> Box<dyn Read + '_> { Box::new(*bytes) }))
-            }
-            Files::Directory(directory) => match File::open(directory.join(name)) {
-                Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(1 << 16, file)))),
+            Files::Directory(root) => match File::open(root.join(name)) {
+                Ok(file) => Ok(Some(Box::new(file))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(source) => Err(LoadError::Io {
-                    path: self.path(name),
-                    source,
-                }),
+                Err(error) => Err(error),
             },
+            Files::Embedded(files) => {
+                let found = files.iter().find(|(held, _)| *held == name);
+                Ok(found.map(|(_, content)| Box::new(*content) as Box<dyn Read>))
+            }
         }
     }
+}
 
-    /// A file's path, for messages.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        match self {
-            Files::Embedded(_) => PathBuf::from(name),
-            Files::Directory(directory) => directory.join(name),
-        }
+/// The name without `.csv`; `None` for a hidden file or one of another kind.
+fn stem(name: &str) -> Option<String> {
+    let stem = name.strip_suffix(".csv")?;
+    (!name.starts_with('.')).then(|| stem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedded_folders_list_their_csv_files_sorted() {
+        let files = Files::Embedded(&[
+            ("daily/b.csv", b""),
+            ("daily/a.csv", b"x"),
+            ("daily/.c.csv", b""),
+            ("daily/readme.txt", b""),
+            ("dailyish/d.csv", b""),
+            ("islands.csv", b""),
+        ]);
+        assert_eq!(files.stems("daily").unwrap(), ["a", "b"]);
+        assert!(files.stems("live").unwrap().is_empty());
+        assert!(files.open("daily/a.csv").unwrap().is_some());
+        assert!(files.open("daily/z.csv").unwrap().is_none());
+    }
+
+    #[test]
+    fn an_absent_directory_is_an_error_and_an_absent_file_is_none() {
+        let files = Files::Directory(PathBuf::from("/nonexistent/dataset"));
+        assert!(files.probe().is_err());
+        assert!(files.open("islands.csv").unwrap().is_none());
+        assert!(files.stems("daily").unwrap().is_empty());
     }
 }

@@ -5,6 +5,7 @@
 
 mod fault;
 mod files;
+mod index;
 mod load;
 mod rows;
 mod synthetic;

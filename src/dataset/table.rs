@@ -1,263 +1,336 @@
-//! One CSV file read row by row: columns found by name, fields parsed, faults collected with their place.
+//! One CSV file read row by row: columns found by name, fields parsed, faults noted with their place.
 
-use super::fault::{Fault, Faults, LoadError};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use csv::StringRecord;
+
+use super::fault::{Fault, FaultLog, LoadError, quoted};
 use super::files::Files;
-use crate::model::COUNT_MAX;
+use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
-/// Characters of a bad field that a message shows.
-const SHOWN_MAX: usize = 40;
+/// Bytes asked of a file at once.
+const BUFFER: usize = 1 << 16;
 
-/// Whether a column must be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    Required,
-    Optional,
+/// What would be right where a code stands.
+const WANT_CODE: &str = "an island code like 1234-5678-9012";
+
+/// What would be right where a creator slug must stand.
+pub(super) const WANT_SLUG: &str = "a slug of 1 to 64 bytes without / and control characters";
+
+/// What would be right where a step's time stands.
+pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
+
+/// The columns that a file is read by. A column is named elsewhere by its position in `names`.
+pub(super) struct Columns {
+    /// Their names, those that must be there first.
+    pub(super) names: &'static [&'static str],
+    /// How many must be there.
+    pub(super) required: usize,
 }
 
-/// An open CSV file.
-pub(crate) struct Table<'a> {
-    name: &'a str,
-    files: &'a Files,
-    reader: csv::Reader<Box<dyn std::io::Read + 'a>>,
-    /// For each wanted column, where it stands.
+/// An open file, standing on one row.
+pub(super) struct Table<'a> {
+    file: &'a str,
+    path: PathBuf,
+    reader: csv::Reader<io::Chain<Box<dyn Read>, &'static [u8]>>,
+    columns: &'static Columns,
+    /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
-    columns: &'static [(&'static str, Need)],
-    fields: usize,
-    record: csv::ByteRecord,
+    width: usize,
+    row: StringRecord,
     line: u64,
-    /// Whether the present row has had a fault.
-    faulty: bool,
+    /// Whether lines end with CR LF, judged by the first one.
+    crlf: bool,
+    faults: &'a mut FaultLog,
 }
 
 impl<'a> Table<'a> {
-    /// Opens a file and finds its columns. `None` where there is no such file, or none that can be
-    /// read on: its faults are told then.
-    pub(crate) fn open(
-        files: &'a Files,
-        name: &'a str,
-        columns: &'static [(&'static str, Need)],
-        faults: &mut Faults,
+    /// Reads the header; `None` if it has faults that leave the rows without meaning.
+    pub(super) fn new(
+        files: &Files,
+        file: &'a str,
+        content: Box<dyn Read>,
+        columns: &'static Columns,
+        faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        let Some(input) = files.open(name)? else {
-            return Ok(None);
-        };
+        // The newline added at the end makes every row a terminated one, so that its line can be
+        // counted back from its end; where the file already ends with one it is a blank line.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .from_reader(input);
+            .buffer_capacity(BUFFER)
+            .from_reader(content.chain(&b"\n"[..]));
         let mut table = Table {
-            name,
-            files,
+            file,
+            path: files.path(file),
             reader,
-            places: Vec::new(),
             columns,
-            fields: 0,
-            record: csv::ByteRecord::new(),
+            places: Vec::new(),
+            width: 0,
+            row: StringRecord::new(),
             line: 1,
-            faulty: false,
+            crlf: false,
+            faults,
         };
-        if !table.read()? {
-            table.fault(
-                faults,
-                None,
-                "the file is empty; want a header row".to_owned(),
-            );
-            return Ok(None);
-        }
-        Ok(table.find_columns(faults).then_some(table))
+        Ok(table.read_header()?.then_some(table))
     }
 
-    fn find_columns(&mut self, faults: &mut Faults) -> bool {
-        let header = self.record.clone();
-        self.fields = header.len();
-        for (column, need) in self.columns {
-            let mut found = (0..header.len()).filter(|at| &header[*at] == column.as_bytes());
-            let place = found.next();
-            if let Some(again) = found.next() {
-                self.fault(
-                    faults,
-                    Some(again),
-                    format!("column {column} is named twice; want it once"),
-                );
-            }
-            if place.is_none() && *need == Need::Required {
-                self.fault(
-                    faults,
-                    None,
-                    format!("there is no column {column}; want it in the header row"),
-                );
-            }
+    fn read_header(&mut self) -> Result<bool, LoadError> {
+        let want = self.columns.names[..self.columns.required].join(",");
+        let Some(sound) = self.read_record()? else {
+            self.faults
+                .push_file(self.file, format!("there is no header row; want {want}"));
+            return Ok(false);
+        };
+        let mut usable = sound;
+        self.width = self.row.len();
+        for (at, name) in self.columns.names.iter().enumerate() {
+            let mut places = (0..self.width).filter(|place| self.row.get(*place) == Some(name));
+            let (place, again) = (places.next(), places.next());
             self.places.push(place);
+            if place.is_none() && at < self.columns.required && sound {
+                usable = false;
+                self.fault_at(None, format!("there is no column {name}; want {want}"));
+            }
+            if let Some(again) = again {
+                usable = false;
+                self.fault_at(
+                    Some(again),
+                    format!("there is a second column {name}; want one"),
+                );
+            }
         }
-        !self.faulty
+        Ok(usable)
     }
 
-    /// Goes to the next sound row; `false` at the end. Rows that are no rows are faults and passed over.
-    pub(crate) fn next(&mut self, faults: &mut Faults) -> Result<bool, LoadError> {
-        while self.read()? {
-            self.faulty = false;
-            let found = self.record.len();
-            if found != self.fields {
-                self.fault(
-                    faults,
-                    None,
-                    format!(
-                        "the row has {found} fields; want {} as in the header",
-                        self.fields
-                    ),
-                );
-                continue;
-            }
-            let record = std::mem::take(&mut self.record);
-            for (at, field) in record.iter().enumerate() {
-                if std::str::from_utf8(field).is_err() {
-                    self.fault(faults, Some(at), "the field is not UTF-8".to_owned());
-                } else if memchr::memchr(0, field).is_some() {
-                    self.fault(
-                        faults,
-                        Some(at),
-                        "the field holds a NUL; want text without one".to_owned(),
-                    );
-                }
-            }
-            self.record = record;
-            if !self.faulty {
+    /// Moves to the next row that is whole; false at the end of the file.
+    pub(super) fn next_row(&mut self) -> Result<bool, LoadError> {
+        while let Some(sound) = self.read_record()? {
+            let found = self.row.len();
+            if found == self.width && sound {
                 return Ok(true);
+            }
+            if found != self.width && sound {
+                let want = self.width;
+                self.fault_at(
+                    None,
+                    format!("the number of fields is {found}; want {want}, as in the header"),
+                );
             }
         }
         Ok(false)
     }
 
-    fn read(&mut self) -> Result<bool, LoadError> {
-        let read = self
-            .reader
-            .read_byte_record(&mut self.record)
-            .map_err(|error| {
-                let source = std::io::Error::from(error);
-                LoadError::Io {
-                    path: self.files.path(self.name),
-                    source,
-                }
-            })?;
-        self.line = self.record.position().map_or(1, csv::Position::line);
-        Ok(read)
+    /// Reads one record and notes a NUL or broken UTF-8 in it; says whether it has neither.
+    /// `None` at the end of the file.
+    fn read_record(&mut self) -> Result<Option<bool>, LoadError> {
+        let mut bytes = std::mem::take(&mut self.row).into_byte_record();
+        let more = self.reader.read_byte_record(&mut bytes);
+        let more = more.map_err(|error| LoadError::Io {
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
+        if !more {
+            return Ok(None);
+        }
+        // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
+        // it. Where the record ended is sure: with CR LF on its last line, with LF on the next.
+        let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
+        let inner = u64::try_from(inner).expect("a usize fits in 64 bits");
+        let end = self.reader.position().line() - inner;
+        if self.places.is_empty() {
+            self.crlf = end == 1;
+        }
+        self.line = if self.crlf { end } else { end - 1 };
+
+        let nul = bytes
+            .iter()
+            .position(|field| memchr::memchr(0, field).is_some());
+        if let Some(place) = nul {
+            self.fault_at(
+                Some(place),
+                "there is a NUL in the field; want text without one".to_owned(),
+            );
+        }
+        let utf8 = match StringRecord::from_byte_record(bytes) {
+            Ok(row) => {
+                self.row = row;
+                true
+            }
+            Err(error) => {
+                let place = error.utf8_error().field();
+                let bytes = error.into_byte_record();
+                let found = quoted(&String::from_utf8_lossy(&bytes[place]));
+                self.fault_at(
+                    Some(place),
+                    format!("the field is {found}, which is not UTF-8; want UTF-8"),
+                );
+                false
+            }
+        };
+        Ok(Some(utf8 && nul.is_none()))
     }
 
-    /// Whether the present row has had no fault.
-    pub(crate) fn is_sound(&self) -> bool {
-        !self.faulty
+    /// The field of the present row; empty where the column is absent.
+    pub(super) fn field(&self, column: usize) -> &str {
+        self.places[column]
+            .and_then(|place| self.row.get(place))
+            .unwrap_or_default()
     }
 
-    /// The line on which the present row begins.
-    pub(crate) fn line(&self) -> u64 {
+    /// The field, or `None` where it is empty.
+    pub(super) fn text(&self, column: usize) -> Option<Box<str>> {
+        Some(self.field(column))
+            .filter(|text| !text.is_empty())
+            .map(Into::into)
+    }
+
+    /// The line that the present row starts on.
+    pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// A field of the present row, empty where its column is missing.
-    pub(crate) fn text(&self, column: usize) -> &str {
-        let field = self.places[column]
-            .and_then(|at| self.record.get(at))
-            .unwrap_or_default();
-        std::str::from_utf8(field).expect("next gives only rows that are UTF-8")
+    /// Notes a fault of a field of the present row.
+    pub(super) fn fault(&mut self, column: usize, problem: String) {
+        self.fault_at(self.places[column], problem);
     }
 
-    /// Parses a field; where that fails, it is a fault that says what is wanted.
-    pub(crate) fn parsed<T>(
-        &mut self,
-        column: usize,
-        faults: &mut Faults,
-        want: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let value = parse(self.text(column));
-        if value.is_none() {
-            self.wrong(column, faults, want);
-        }
-        value
-    }
-
-    /// As [`Table::parsed`], but an empty field is null and no fault.
-    pub(crate) fn nullable<T>(
-        &mut self,
-        column: usize,
-        faults: &mut Faults,
-        want: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        if self.text(column).is_empty() {
-            return None;
-        }
-        self.parsed(column, faults, want, parse)
-    }
-
-    /// A count, null where empty.
-    pub(crate) fn count(&mut self, column: usize, faults: &mut Faults) -> Option<u64> {
-        self.nullable(
-            column,
-            faults,
-            "an integer from 0 to 9007199254740991, or nothing",
-            count,
-        )
-    }
-
-    /// A decimal, null where empty.
-    pub(crate) fn decimal(
-        &mut self,
-        column: usize,
-        faults: &mut Faults,
-        max: Option<f64>,
-    ) -> Option<f64> {
-        let want = if max.is_some() {
-            "a decimal from 0 to 1, or nothing"
-        } else {
-            "a decimal of at least 0, or nothing"
-        };
-        self.nullable(column, faults, want, |text| {
-            decimal(text).filter(|value| max.is_none_or(|max| *value <= max))
-        })
-    }
-
-    /// A fault of a field: what it is, and what is wanted.
-    pub(crate) fn wrong(&mut self, column: usize, faults: &mut Faults, want: &str) {
-        let name = self.columns[column].0;
-        let problem = format!("{name} is {}; want {want}", shown(self.text(column)));
-        self.fault(faults, self.places[column], problem);
-    }
-
-    fn fault(&mut self, faults: &mut Faults, place: Option<usize>, problem: String) {
-        self.faulty = true;
-        let column = place.map(|at| at + 1);
-        faults.add(Fault {
-            file: self.name.to_owned(),
-            line: Some(self.line),
+    fn fault_at(&mut self, place: Option<usize>, problem: String) {
+        let (file, line, column) = (
+            self.file.to_owned(),
+            Some(self.line),
+            place.map(|place| place + 1),
+        );
+        self.faults.push(Fault {
+            file,
+            line,
             column,
             problem,
         });
     }
-}
 
-/// A value in a message: quoted, escaped, cut.
-pub(crate) fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
-        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
-        None => format!("{text:?}"),
+    /// The field through `parse`; if that refuses it, a fault that says what is wanted.
+    pub(super) fn required<T>(
+        &mut self,
+        column: usize,
+        want: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = self.field(column);
+        let value = parse(text);
+        if value.is_none() {
+            let found = if text.is_empty() {
+                "empty".to_owned()
+            } else {
+                quoted(text)
+            };
+            self.fault(
+                column,
+                format!("{} is {found}; want {want}", self.columns.names[column]),
+            );
+        }
+        value
+    }
+
+    /// As [`Table::required`], but an empty field is `None` and no fault.
+    pub(super) fn optional<T>(
+        &mut self,
+        column: usize,
+        want: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        if self.field(column).is_empty() {
+            None
+        } else {
+            self.required(column, want, parse)
+        }
+    }
+
+    /// An island code.
+    pub(super) fn code(&mut self, column: usize) -> Option<IslandCode> {
+        self.required(column, WANT_CODE, |text| text.parse().ok())
+    }
+
+    /// A creator slug, or nothing.
+    pub(super) fn slug(&mut self, column: usize) -> Option<CreatorSlug> {
+        self.optional(column, &format!("{WANT_SLUG}, or nothing"), |text| {
+            text.parse().ok()
+        })
+    }
+
+    /// A count, or nothing.
+    pub(super) fn count(&mut self, column: usize) -> Option<u64> {
+        let parse = |text: &str| digits(text).filter(|count| *count <= COUNT_MAX);
+        self.optional(
+            column,
+            "an integer from 0 to 9007199254740991, or nothing",
+            parse,
+        )
+    }
+
+    /// A decimal of at least 0, or nothing.
+    pub(super) fn decimal(&mut self, column: usize) -> Option<f64> {
+        self.optional(
+            column,
+            "a decimal of at least 0, like 12.5, or nothing",
+            decimal,
+        )
+    }
+
+    /// A decimal from 0 to 1, or nothing.
+    pub(super) fn share(&mut self, column: usize) -> Option<f64> {
+        let parse = |text: &str| decimal(text).filter(|share| *share <= 1.0);
+        self.optional(
+            column,
+            "a decimal from 0 to 1, like 0.25, or nothing",
+            parse,
+        )
+    }
+
+    /// Notes a fault unless the key of the present row is new to the file.
+    pub(super) fn once<K: Eq + Hash>(&mut self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
+        if let Some(first) = seen.insert(key, self.line) {
+            self.fault_repeated(column, first);
+        }
+    }
+
+    /// Notes that the key of the present row was on another line already.
+    pub(super) fn fault_repeated(&mut self, column: usize, first: u64) {
+        let (name, found) = (self.columns.names[column], quoted(self.field(column)));
+        self.fault(
+            column,
+            format!("{name} is {found}, as on line {first}; want each {name} once"),
+        );
     }
 }
 
-/// ASCII digits, at most 2^53 - 1; leading zeros are allowed.
-pub(crate) fn count(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits
-        .then(|| text.parse().ok())?
-        .filter(|count| *count <= COUNT_MAX)
+/// The number that ASCII digits spell, leading zeros allowed.
+pub(super) fn digits(text: &str) -> Option<u64> {
+    // The standard parser alone would take a sign.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().ok()
+    } else {
+        None
+    }
 }
 
-/// Digits, perhaps a point and more digits.
+/// The number that `digits` or `digits.digits` spells, if a float can hold it.
 fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
-        return None;
+    let sound = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if sound(whole) && sound(fraction) {
+        text.parse().ok().filter(|value: &f64| value.is_finite())
+    } else {
+        None
     }
-    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// The time of a 10-minute step.
+pub(super) fn step_time(text: &str) -> Option<i64> {
+    digits(text)
+        .and_then(|time| i64::try_from(time).ok())
+        .filter(|time| time % 600 == 0)
 }

@@ -1,0 +1,99 @@
+//! The islands by code, for resolving the rows of the other files.
+
+use super::table::Table;
+use crate::model::IslandCode;
+
+/// Finds islands by code, and knows which ones the present file had.
+#[derive(Default)]
+pub(super) struct Index {
+    /// Ascending.
+    codes: Vec<IslandCode>,
+    /// The line of the present file that each island was on; 0 for none yet.
+    lines: Vec<u64>,
+    /// Whether islands.csv could not be read, so that no code can be judged.
+    unread: bool,
+    /// One past the island found last: files are mostly sorted, so the next one is near.
+    next: usize,
+}
+
+impl Index {
+    /// Of islands by code ascending; `unread` where islands.csv gave none for a fault of its own.
+    pub(super) fn new(codes: Vec<IslandCode>, unread: bool) -> Index {
+        Index {
+            lines: vec![0; codes.len()],
+            codes,
+            unread,
+            next: 0,
+        }
+    }
+
+    /// Forgets what the file before had.
+    pub(super) fn start_file(&mut self) {
+        self.lines.fill(0);
+        self.next = 0;
+    }
+
+    /// The island that column 0 of the row names, if it is one and this is its first row.
+    pub(super) fn resolve(&mut self, table: &mut Table<'_>) -> Option<u32> {
+        let code = table.code(0)?;
+        // The fault of islands.csv says it all: not one more for each row.
+        if self.unread {
+            return None;
+        }
+        let Some(at) = self.find(code) else {
+            table.fault(
+                0,
+                format!("code is \"{code}\", which islands.csv lacks; want a code that it has"),
+            );
+            return None;
+        };
+        self.next = at + 1;
+        let first = std::mem::replace(&mut self.lines[at], table.line());
+        if first != 0 {
+            table.fault_repeated(0, first);
+            return None;
+        }
+        Some(u32::try_from(at).expect("2^32 islands fit in no memory"))
+    }
+
+    /// Gallops ahead from the island found last, or searches all that is before it.
+    fn find(&self, code: IslandCode) -> Option<usize> {
+        let ahead = self.next < self.codes.len() && self.codes[self.next] <= code;
+        let (from, to) = if ahead {
+            let mut span = 1;
+            while self
+                .codes
+                .get(self.next + span)
+                .is_some_and(|held| *held <= code)
+            {
+                span *= 2;
+            }
+            (self.next + span / 2, self.codes.len().min(self.next + span))
+        } else {
+            (0, self.next)
+        };
+        self.codes[from..to]
+            .binary_search(&code)
+            .ok()
+            .map(|at| from + at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_found_from_every_position() {
+        let code = |number| IslandCode::from_number(number).unwrap();
+        let mut index = Index::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
+        for next in 0..=40 {
+            index.next = next;
+            for number in 0..82 {
+                let at = usize::try_from(number / 2).unwrap();
+                let want = (number % 2 == 1 && at < 40).then_some(at);
+                assert_eq!(index.find(code(number)), want, "{number} from {next}");
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Datasets with one fault each, and the message that each must give.
+
+use super::*;
+
+const GOOD: [(&str, &str); 6] = [
+    (
+        "islands.csv",
+        "\u{feff}code,title,creator,createdIn,tags,more\r\n2000-0000-0000,\"a \"\"b\"\",\r\nc\",eve,uefn,pvp|1v1,x\r\n1000-0000-0000,,,,,\r\n",
+    ),
+    ("creators.csv", "followers,slug\n007,eve\n,adam\n"),
+    (
+        "daily/2026-11-20.csv",
+        "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,averageMinutesPerPlayer,retentionD1,retentionD7\n2000-0000-0000,,2,3,4,5,9007199254740991,1.5,0.11,\n",
+    ),
+    (
+        "ccu/2026-11-20.csv",
+        "code,peakCCU\n1000-0000-0000,7\n2000-0000-0000,8\n",
+    ),
+    (
+        "live/1200.csv",
+        "players,code\n5,2000-0000-0000\n,1000-0000-0000\n",
+    ),
+    ("platform.csv", "time,players\n1200,9\n600,8\n1800,\n"),
+];
+
+fn load(files: &[(&str, Vec<u8>)]) -> Result<Dataset, LoadError> {
+    let leaked = files.iter().map(|(name, content)| {
+        let (name, content): (&'static str, &'static [u8]) = (
+            Box::leak(Box::from(*name)),
+            Box::leak(content.clone().into()),
+        );
+        (name, content)
+    });
+    let files = Files::Embedded(Box::leak(leaked.collect()));
+    Dataset::load(&files, &mut |done, all| assert!(done <= all))
+}
+
+/// The good dataset with one file in place of, or besides, its own; what is wrong with it.
+fn faults_with(name: &str, content: &[u8]) -> String {
+    let mut files: Vec<(&str, Vec<u8>)> = GOOD
+        .iter()
+        .filter(|(held, _)| *held != name)
+        .map(|(held, text)| (*held, (*text).into()))
+        .collect();
+    files.push((name, content.to_vec()));
+    load(&files).map_or_else(|error| error.to_string(), |_| String::new())
+}
+
+#[test]
+fn a_good_dataset_is_read_whole() {
+    let dataset = load(&GOOD.map(|(name, text)| (name, text.into()))).unwrap();
+    let [plain, full] = &dataset.islands[..] else {
+        panic!("two islands")
+    };
+    assert_eq!(
+        (plain.code.to_string().as_str(), &*plain.title),
+        ("1000-0000-0000", "")
+    );
+    assert!(plain.creator.is_none() && plain.created_in.is_none() && plain.tags.is_empty());
+    assert_eq!(&*full.title, "a \"b\",\r\nc");
+    assert_eq!(full.tags, ["pvp".into(), "1v1".into()]);
+    assert_eq!(dataset.profiles[1].followers, Some(7));
+    let day = &dataset.days[&UtcDay::parse("2026-11-20").unwrap()];
+    let counts = [
+        None,
+        Some(2),
+        Some(3),
+        Some(4),
+        Some(5),
+        Some(9_007_199_254_740_991),
+    ];
+    let held = day.daily[0].metrics;
+    assert_eq!(
+        crate::model::SortField::ALL.map(|field| held.count(field)),
+        counts
+    );
+    assert_eq!(held.average_minutes_per_player(), Some(1.5));
+    assert_eq!(
+        (held.retention_d1(), held.retention_d7()),
+        (Some(0.11), None)
+    );
+    // The daily row wins, though its peak is null.
+    assert_eq!(
+        day.ccu
+            .iter()
+            .map(|row| (row.island, row.peak_ccu))
+            .collect::<Vec<_>>(),
+        [(0, Some(7))]
+    );
+    assert_eq!(dataset.live[0].players, [(1, 5)]);
+    assert_eq!(
+        dataset.platform.unwrap(),
+        [(UnixSeconds(600), 8), (UnixSeconds(1200), 9)]
+    );
+}
+
+#[test]
+fn each_fault_is_told_with_its_place() {
+    let code = "is \"1\"; want an island code like 1234-5678-9012";
+    let count = "; want an integer from 0 to 9007199254740991, or nothing";
+    let share = "; want a decimal from 0 to 1, like 0.25, or nothing";
+    let least = "; want a decimal of at least 0, like 12.5, or nothing";
+    let slug = "a slug of 1 to 64 bytes without / and control characters";
+    let time = "want Unix seconds in digits, a multiple of 600";
+    let ccu = |rows: &str| format!("code,peakCCU\n{rows}");
+    let daily = |tail: &str| format!("{}1000-0000-0000,1,1,1,1,1,1,{tail}\n", GOOD[2].1);
+    let islands = |row: &str| format!("{}{row}\r\n", GOOD[0].1);
+    let day = "ccu/2026-11-19.csv";
+    let dailies = "daily/2026-11-20.csv";
+    let cases: Vec<(&str, String, String)> = vec![
+        (
+            day,
+            String::new(),
+            ": there is no header row; want code,peakCCU".into(),
+        ),
+        (
+            day,
+            "code\n".into(),
+            ":1: there is no column peakCCU; want code,peakCCU".into(),
+        ),
+        (
+            day,
+            "code,peakCCU,code\n".into(),
+            ":1:3: there is a second column code; want one".into(),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000\n"),
+            ":2: the number of fields is 1; want 2, as in the header".into(),
+        ),
+        (day, ccu("\n1,2\n"), format!(":3:1: code {code}")),
+        (
+            day,
+            "code,peakCCU\r\n\r\n1,2\r\n".into(),
+            format!(":3:1: code {code}"),
+        ),
+        (day, ccu("1,2"), format!(":2:1: code {code}")),
+        (
+            day,
+            ccu(",2\n"),
+            ":2:1: code is empty; want an island code like 1234-5678-9012".into(),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000,\0\n"),
+            ":2:2: there is a NUL in the field; want text without one".into(),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000,1\n\n1000-0000-0000,1\n"),
+            ":4:1: code is \"1000-0000-0000\", as on line 2; want each code once".into(),
+        ),
+        (
+            day,
+            ccu("3000-0000-0000,1\n"),
+            ":2:1: code is \"3000-0000-0000\", which islands.csv lacks; want a code that it has"
+                .into(),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000,12k\n"),
+            format!(":2:2: peakCCU is \"12k\"{count}"),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000,+1\n"),
+            format!(":2:2: peakCCU is \"+1\"{count}"),
+        ),
+        (
+            day,
+            ccu("1000-0000-0000,9007199254740992\n"),
+            format!(":2:2: peakCCU is \"9007199254740992\"{count}"),
+        ),
+        (
+            dailies,
+            daily("-1,,"),
+            format!(":3:8: averageMinutesPerPlayer is \"-1\"{least}"),
+        ),
+        (
+            dailies,
+            daily("1e3,,"),
+            format!(":3:8: averageMinutesPerPlayer is \"1e3\"{least}"),
+        ),
+        (
+            dailies,
+            daily(&format!("{},,", "9".repeat(400))),
+            format!(
+                ":3:8: averageMinutesPerPlayer is \"{}\"…{least}",
+                "9".repeat(40)
+            ),
+        ),
+        (
+            dailies,
+            daily(",1.,"),
+            format!(":3:9: retentionD1 is \"1.\"{share}"),
+        ),
+        (
+            dailies,
+            daily(",,1.01"),
+            format!(":3:10: retentionD7 is \"1.01\"{share}"),
+        ),
+        (
+            "islands.csv",
+            islands("3000-0000-0000,,a/b,,,"),
+            format!(":5:3: creator is \"a/b\"; want {slug}, or nothing"),
+        ),
+        (
+            "islands.csv",
+            islands("3000-0000-0000,,,UEFN,,"),
+            ":5:4: createdIn is \"UEFN\"; want uefn, creative or nothing".into(),
+        ),
+        (
+            "islands.csv",
+            islands("3000-0000-0000,,,,a||b,"),
+            ":5:5: tags is \"a||b\"; want tags joined by |, none of them empty".into(),
+        ),
+        (
+            "islands.csv",
+            islands("2000-0000-0000,,,,,"),
+            ":5:1: code is \"2000-0000-0000\", as on line 2; want each code once".into(),
+        ),
+        (
+            "creators.csv",
+            "slug\neve\neve\n".into(),
+            ":3:1: slug is \"eve\", as on line 2; want each slug once".into(),
+        ),
+        (
+            "creators.csv",
+            "slug,name\n,Eve\n".into(),
+            format!(":2:1: slug is empty; want {slug}"),
+        ),
+        (
+            "platform.csv",
+            "time,players\n601,1\n".into(),
+            format!(":2:1: time is \"601\"; {time}"),
+        ),
+        (
+            "platform.csv",
+            "time,players\n600,1\n600,1\n".into(),
+            ":3:1: time is \"600\", as on line 2; want each time once".into(),
+        ),
+        (
+            "live/x.csv",
+            "code,players\n".into(),
+            format!(": the name is \"x\"; {time}, then .csv"),
+        ),
+        (
+            "live/9223372036854776400.csv",
+            "code,players\n".into(),
+            format!(": the name is \"9223372036854776400\"; {time}, then .csv"),
+        ),
+        (
+            "ccu/2026-02-29.csv",
+            ccu(""),
+            ": the name is \"2026-02-29\"; want a calendar day, YYYY-MM-DD, then .csv".into(),
+        ),
+    ];
+    for (name, content, want) in cases {
+        assert_eq!(
+            faults_with(name, content.as_bytes()),
+            format!("{name}{want}")
+        );
+    }
+    let broken = faults_with(day, b"code,peakCCU\n1000-0000-0000,\xff\n");
+    assert_eq!(
+        broken,
+        format!("{day}:2:2: the field is \"\u{fffd}\", which is not UTF-8; want UTF-8")
+    );
+    let twice = faults_with("live/001200.csv", b"code,players\n");
+    assert_eq!(
+        twice,
+        "live/1200.csv: there are two files of this time; want one"
+    );
+}
+
+#[test]
+fn without_islands_only_that_is_told() {
+    let files: Vec<_> = GOOD[1..]
+        .iter()
+        .map(|(name, text)| (*name, (*text).into()))
+        .collect();
+    let want = "islands.csv: there is no such file; want a row for each island";
+    assert_eq!(load(&files).unwrap_err().to_string(), want);
+    let none = "code,title,creator,createdIn,tags\n";
+    assert_eq!(
+        faults_with("islands.csv", none.as_bytes()).lines().count(),
+        5,
+        "each row names a code it lacks"
+    );
+}
+
+#[test]
+fn more_than_a_hundred_faults_are_counted() {
+    let rows = "1,x\n".repeat(2000);
+    let text = faults_with(
+        "ccu/2026-11-19.csv",
+        format!("code,peakCCU\n{rows}").as_bytes(),
+    );
+    assert_eq!(text.lines().count(), 101);
+    assert!(text.ends_with("\n… and 3900 more"), "{text}");
+}
