@@ -10,6 +10,7 @@ mod load;
 mod rows;
 mod synthetic;
 mod table;
+mod words;
 
 pub use fault::{Fault, Faults, LoadError};
 pub use files::Files;

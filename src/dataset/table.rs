@@ -31,19 +31,50 @@ pub(super) struct Columns {
     pub(super) required: usize,
 }
 
+/// A reader that remembers where lines end.
+struct LineMarks<R> {
+    input: R,
+    read_bytes: u64,
+    newlines: Vec<u64>,
+}
+
+impl<R> LineMarks<R> {
+    fn new(input: R) -> LineMarks<R> {
+        LineMarks {
+            input,
+            read_bytes: 0,
+            newlines: Vec::new(),
+        }
+    }
+
+    fn newlines_before(&self, byte: u64) -> usize {
+        self.newlines.partition_point(|newline| *newline < byte)
+    }
+}
+
+impl<R: Read> Read for LineMarks<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
+        let newlines = memchr::memchr_iter(b'\n', &buffer[..count]);
+        self.newlines
+            .extend(newlines.map(|place| self.read_bytes + at(place)));
+        self.read_bytes += at(count);
+        Ok(count)
+    }
+}
+
 /// An open file, standing on one row.
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<io::Chain<Box<dyn Read>, &'static [u8]>>,
+    reader: csv::Reader<LineMarks<io::Chain<Box<dyn Read>, &'static [u8]>>>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
     width: usize,
     row: StringRecord,
     line: u64,
-    /// Whether lines end with CR LF, judged by the first one.
-    crlf: bool,
     faults: &'a mut FaultLog,
 }
 
@@ -57,12 +88,12 @@ impl<'a> Table<'a> {
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
         // The newline added at the end makes every row a terminated one, so that its line can be
-        // counted back from its end; where the file already ends with one it is a blank line.
+        // counted back from its terminator; where the file ends with one already, it is a blank line.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER)
-            .from_reader(content.chain(&b"\n"[..]));
+            .from_reader(LineMarks::new(content.chain(&b"\n"[..])));
         let mut table = Table {
             file,
             path: files.path(file),
@@ -72,7 +103,6 @@ impl<'a> Table<'a> {
             width: 0,
             row: StringRecord::new(),
             line: 1,
-            crlf: false,
             faults,
         };
         Ok(table.read_header()?.then_some(table))
@@ -137,14 +167,11 @@ impl<'a> Table<'a> {
             return Ok(None);
         }
         // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
-        // it. Where the record ended is sure: with CR LF on its last line, with LF on the next.
+        // it. Where it ended is sure: right behind the first byte of its terminator.
         let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
-        let inner = u64::try_from(inner).expect("a usize fits in 64 bits");
-        let end = self.reader.position().line() - inner;
-        if self.places.is_empty() {
-            self.crlf = end == 1;
-        }
-        self.line = if self.crlf { end } else { end - 1 };
+        let end = self.reader.position().byte().saturating_sub(1);
+        let before = self.reader.get_ref().newlines_before(end);
+        self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
 
         let nul = bytes
             .iter()
