@@ -94,6 +94,7 @@ fn a_good_dataset_is_read_whole() {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "a table, one fault a row")]
 #[test]
 fn each_fault_is_told_with_its_place() {
     let code = "is \"1\"; want an island code like 1234-5678-9012";

@@ -8,6 +8,7 @@ mod files;
 mod index;
 mod load;
 mod rows;
+mod shapes;
 mod synthetic;
 mod table;
 mod words;

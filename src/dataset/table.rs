@@ -31,6 +31,9 @@ pub(super) struct Columns {
     pub(super) required: usize,
 }
 
+/// A file with a newline added at its end.
+type Terminated = io::Chain<Box<dyn Read>, &'static [u8]>;
+
 /// A reader that remembers where lines end.
 struct LineMarks<R> {
     input: R,
@@ -68,7 +71,7 @@ impl<R: Read> Read for LineMarks<R> {
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<LineMarks<io::Chain<Box<dyn Read>, &'static [u8]>>>,
+    reader: csv::Reader<LineMarks<Terminated>>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,

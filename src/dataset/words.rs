@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 
-use super::synthetic::{FOLLOWERS, HOLDING, Random, Synthetic, at, count, float};
+use super::shapes::{FOLLOWERS, HOLDING, Random, at, count, float};
+use super::synthetic::Synthetic;
 use crate::model::IslandCode;
 
 /// The 152 tags, most used first for the four that lead by far.

@@ -13,7 +13,59 @@ macro_rules! files {
 }
 
 /// Names and contents of the files of `data/sample`.
-pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {};
+pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
+    "ccu/2026-10-10.csv"
+    "ccu/2026-10-11.csv"
+    "ccu/2026-10-12.csv"
+    "ccu/2026-10-13.csv"
+    "ccu/2026-10-14.csv"
+    "ccu/2026-10-15.csv"
+    "ccu/2026-10-16.csv"
+    "ccu/2026-10-17.csv"
+    "ccu/2026-10-18.csv"
+    "ccu/2026-10-19.csv"
+    "ccu/2026-10-20.csv"
+    "ccu/2026-10-21.csv"
+    "ccu/2026-10-22.csv"
+    "ccu/2026-10-23.csv"
+    "ccu/2026-10-24.csv"
+    "ccu/2026-10-25.csv"
+    "ccu/2026-10-26.csv"
+    "ccu/2026-10-27.csv"
+    "ccu/2026-10-28.csv"
+    "ccu/2026-10-29.csv"
+    "ccu/2026-10-30.csv"
+    "ccu/2026-10-31.csv"
+    "ccu/2026-11-01.csv"
+    "ccu/2026-11-02.csv"
+    "ccu/2026-11-03.csv"
+    "ccu/2026-11-04.csv"
+    "ccu/2026-11-05.csv"
+    "ccu/2026-11-06.csv"
+    "creators.csv"
+    "daily/2026-11-07.csv"
+    "daily/2026-11-08.csv"
+    "daily/2026-11-09.csv"
+    "daily/2026-11-10.csv"
+    "daily/2026-11-11.csv"
+    "daily/2026-11-12.csv"
+    "daily/2026-11-13.csv"
+    "daily/2026-11-14.csv"
+    "daily/2026-11-15.csv"
+    "daily/2026-11-16.csv"
+    "daily/2026-11-17.csv"
+    "daily/2026-11-18.csv"
+    "daily/2026-11-19.csv"
+    "daily/2026-11-20.csv"
+    "islands.csv"
+    "live/1795259400.csv"
+    "live/1795260000.csv"
+    "live/1795260600.csv"
+    "live/1795261200.csv"
+    "live/1795261800.csv"
+    "live/1795262400.csv"
+    "platform.csv"
+};
 
 /// The sample's publish timestamp, 2026-11-21T12:05:00Z: five minutes after its newest live step.
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
@@ -31,4 +83,34 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
     let (bytes, _) = live::write(&dataset, PUBLISHED, Vec::new()).map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
     Ok(together(Some(history), Some(live), base_url))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiled_in_files_are_those_of_the_directory() {
+        let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample"));
+        let mut count = 0;
+        for folder in ["", "daily", "ccu", "live"] {
+            for entry in std::fs::read_dir(directory.join(folder)).unwrap() {
+                count += usize::from(
+                    entry
+                        .unwrap()
+                        .path()
+                        .extension()
+                        .is_some_and(|end| end == "csv"),
+                );
+            }
+        }
+        assert_eq!(count, SAMPLE_FILES.len());
+    }
+
+    #[test]
+    fn the_sample_publishes_every_payload() {
+        let ready = open_sample(1 << 20, "http://x.test").unwrap().readiness();
+        assert!(ready.islands && ready.creators && ready.ccu && ready.rankings);
+        assert!(ready.new && ready.live && ready.intraday);
+    }
 }

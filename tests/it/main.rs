@@ -7,6 +7,7 @@
 //! - `world`: random datasets, and the CSV files that hold them
 //! - `ask`: random requests, good and bad, about a dataset
 //! - `answers`: every answer agrees with the oracle, and carries the headers that it must
+//! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -16,5 +17,6 @@ mod lists;
 mod naive;
 mod naive_days;
 mod naive_query;
+mod openapi;
 mod support;
 mod world;

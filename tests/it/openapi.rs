@@ -15,7 +15,10 @@ fn every_example_is_the_answer_of_the_sample() {
     let paths = document["paths"].as_object().unwrap();
     assert_eq!(paths.len(), 13);
     for (path, item) in paths {
-        let mut target = path.replace("{code}", &code).replace("{slug}", &slug).replace("{date}", "latest");
+        let mut target = path
+            .replace("{code}", &code)
+            .replace("{slug}", &slug)
+            .replace("{date}", "latest");
         if matches!(path.as_str(), "/v1/islands" | "/v1/creators") {
             target.push_str("?limit=2");
         }
@@ -37,7 +40,11 @@ const WHOLE_MAX: usize = 13;
 fn shortened(answer: &Value) -> Value {
     match answer {
         Value::Array(items) => {
-            let shown = if items.len() > WHOLE_MAX { 3 } else { items.len() };
+            let shown = if items.len() > WHOLE_MAX {
+                3
+            } else {
+                items.len()
+            };
             items.iter().take(shown).map(shortened).collect()
         }
         // The index names the address that it is served from, which differs from run to run.
