@@ -47,6 +47,8 @@ pub enum Route {
     New(DayRef),
     /// `/openapi.json`, outside the API and unmetered
     OpenApi,
+    /// `/docs`, the same for people.
+    Docs,
 }
 
 /// The day that a path asks for.
@@ -135,6 +137,7 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
     let segments = segments.each_ref().map(|segment| &**segment);
     let route = match &segments[..count] {
         ["openapi.json"] => return Ok(Route::OpenApi),
+        ["docs"] => return Ok(Route::Docs),
         ["v1", "islands"] => return Ok(Route::Islands(IslandQuery::parse(query)?)),
         ["v1", "creators"] => return Ok(Route::Creators(CreatorQuery::parse(query)?)),
         ["v1"] => Route::Index,
@@ -254,11 +257,12 @@ mod tests {
                 Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
             ),
             ("/openapi.json", Route::OpenApi),
+            ("/docs", Route::Docs),
         ] {
             assert_eq!(sound(path), route, "{path}");
             assert_eq!(
                 parse(path, None).under_v1,
-                route != Route::OpenApi,
+                !matches!(route, Route::OpenApi | Route::Docs),
                 "{path}"
             );
         }

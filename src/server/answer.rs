@@ -29,6 +29,12 @@ pub(crate) struct Limits {
     pub(crate) reset_seconds: u32,
 }
 
+/// Pages change with the program only.
+const PAGE_MAX_AGE_SECONDS: u32 = 60;
+/// Pages hold their own style and nothing else.
+const PAGE_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
 /// What a request is answered with, before it is an HTTP message.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -39,6 +45,8 @@ pub(crate) enum Answer {
         max_age_seconds: u32,
         known: bool,
     },
+    /// A page for people: 200, or 304.
+    Page { body: Encoded, known: bool },
     /// 204 to OPTIONS.
     Preflight,
     /// A failure.
@@ -61,16 +69,25 @@ impl Answer {
                 known,
             } => {
                 found(&mut headers, &body, links, max_age_seconds);
-                if known {
-                    (StatusCode::NOT_MODIFIED, Bytes::new())
-                } else {
-                    let json = HeaderValue::from_static("application/json");
-                    headers.insert(header::CONTENT_TYPE, json);
-                    if body.gzip {
-                        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                    }
-                    (StatusCode::OK, body.bytes)
-                }
+                content(
+                    &mut headers,
+                    body,
+                    HeaderValue::from_static("application/json"),
+                    known,
+                )
+            }
+            Answer::Page { body, known } => {
+                found(&mut headers, &body, None, PAGE_MAX_AGE_SECONDS);
+                headers.insert(
+                    header::CONTENT_SECURITY_POLICY,
+                    HeaderValue::from_static(PAGE_POLICY),
+                );
+                content(
+                    &mut headers,
+                    body,
+                    HeaderValue::from_static("text/html; charset=utf-8"),
+                    known,
+                )
             }
             Answer::Preflight => {
                 preflight(&mut headers);
@@ -86,6 +103,23 @@ impl Answer {
         *response.headers_mut() = headers;
         response
     }
+}
+
+/// Status and body of what was found; a client that knows it gets neither type nor bytes.
+fn content(
+    headers: &mut HeaderMap,
+    body: Encoded,
+    kind: HeaderValue,
+    known: bool,
+) -> (StatusCode, Bytes) {
+    if known {
+        return (StatusCode::NOT_MODIFIED, Bytes::new());
+    }
+    headers.insert(header::CONTENT_TYPE, kind);
+    if body.gzip {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    (StatusCode::OK, body.bytes)
 }
 
 fn common(headers: &mut HeaderMap, limits: Limits) {

@@ -35,6 +35,7 @@ pub(crate) struct Worker {
     pub(crate) quota: Arc<AnonymousQuota>,
     pub(crate) limit_anonymous: u16,
     pub(crate) openapi: Body,
+    pub(crate) docs: Body,
     pub(crate) clock: Clock,
 }
 
@@ -53,6 +54,7 @@ impl Worker {
             quota: &self.quota,
             limit_anonymous: self.limit_anonymous,
             openapi: &self.openapi,
+            docs: &self.docs,
         };
         let (answer, limits) = pipeline::answer(head, client, self.clock.now(), state);
         // What follows a body is not taken for a request: no body is ever read.

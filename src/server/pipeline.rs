@@ -33,6 +33,7 @@ pub(crate) struct State<'a> {
     pub(crate) quota: &'a AnonymousQuota,
     pub(crate) limit_anonymous: u16,
     pub(crate) openapi: &'a Body,
+    pub(crate) docs: &'a Body,
 }
 
 /// How long an answer may be kept: as long as a refresh may go unnoticed.
@@ -79,6 +80,11 @@ pub(crate) fn answer(
                 state.openapi.choose(accepts_gzip(head.headers)),
                 None,
             ));
+        }
+        Ok(Route::Docs) => {
+            let page = state.docs.choose(accepts_gzip(head.headers));
+            let known = is_known(head.headers, &page.etag);
+            return unmetered(Answer::Page { body: page, known });
         }
         Ok(Route::Health) => {
             let health = state.snapshot.health(accepts_gzip(head.headers));
@@ -165,7 +171,7 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
         Route::Intraday => ready.intraday,
         Route::RankingDays | Route::Ranking(_) => ready.rankings,
         Route::NewDays | Route::New(_) => ready.new,
-        Route::Health | Route::OpenApi => true,
+        Route::Health | Route::OpenApi | Route::Docs => true,
     }
 }
 
@@ -216,7 +222,7 @@ fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, Ap
             let found = held(day).and_then(|day| snapshot.new_islands(day, gzip));
             found.ok_or_else(|| unheld(day, "/v1/new"))?
         }
-        Route::Health | Route::OpenApi => return Err(ApiError::NotReady),
+        Route::Health | Route::OpenApi | Route::Docs => return Err(ApiError::NotReady),
     };
     Ok(found(
         head,

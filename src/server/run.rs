@@ -110,8 +110,8 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
     let cell = Arc::new(SnapshotCell::new(open(settings, &base_url, say)?));
     let quota = Arc::new(AnonymousQuota::new(QUOTA_SLOTS_LOG2, QUOTA_OVERFLOW_LOG2));
     let clock = Clock;
-    let openapi = Packed::new(site::openapi(&base_url).into_bytes());
-    let openapi = Body::new(openapi, UnixSeconds(0));
+    let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+    let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
     if let Served::Directory(directory) = &settings.served {
         let mut reloader = Reloader::new(directory, settings.memory_bytes, &base_url);
         if let Some(snapshot) = reloader.poll(&say) {
@@ -130,6 +130,7 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
             quota: Arc::clone(&quota),
             limit_anonymous: settings.limit_anonymous,
             openapi: openapi.clone(),
+            docs: docs.clone(),
             clock,
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
