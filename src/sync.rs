@@ -3,4 +3,4 @@
 //! They are std's. The algorithms name them through here only, so that loom's types of the same
 //! names can stand in for them when a model is to be explored exhaustively.
 
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

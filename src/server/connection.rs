@@ -22,6 +22,7 @@ use super::pipeline::{self, Head, State};
 use crate::calendar::Clock;
 use crate::quota::{AnonymousQuota, Client};
 use crate::snapshot::{Body, SnapshotReader};
+use crate::sync::{AtomicBool, Ordering};
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies, stay well below.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -40,7 +41,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn answer(&self, request: &Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
+    fn answer(
+        &self,
+        request: &Request<Incoming>,
+        client: Client,
+        ending: &AtomicBool,
+    ) -> Response<Full<Bytes>> {
         let snapshot = self.snapshot.current();
         let head = Head {
             method: request.method(),
@@ -61,6 +67,9 @@ impl Worker {
         let has_body =
             !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
         let close = has_body || request.method() == Method::CONNECT;
+        if close {
+            ending.store(true, Ordering::Relaxed);
+        }
         answer.into_response(limits, close)
     }
 
@@ -101,16 +110,18 @@ pub(crate) async fn serve(
     let _ = stream.set_nodelay(true);
     let client = Client::new(&worker.quota, peer.ip());
     let refusing = Arc::clone(&worker);
-    let socket = Guard::new(TokioIo::new(stream), move |status| {
-        refusing.refusal(status, client)
-    });
+    let ending = Arc::new(AtomicBool::new(false));
+    let socket = Guard::new(
+        TokioIo::new(stream),
+        move |status| refusing.refusal(status, client),
+        Arc::clone(&ending),
+    );
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = worker.answer(&request, client);
+        let response = worker.answer(&request, client, &ending);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .pipeline_flush(true)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);

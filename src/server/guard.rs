@@ -1,4 +1,8 @@
-//! The socket as hyper sees it: what hyper answers by itself becomes an answer of ours.
+//! The socket as hyper sees it: answers leave together, and hyper's own become ours.
+//!
+//! Answers of pipelined requests are gathered and written when hyper has no complete head left and
+//! reads on, or ends: one write for the whole batch. Hyper's own `pipeline_flush` does the same but
+//! loses the last answers where unread bytes are left behind them, as a body that nobody reads.
 //!
 //! Heads that hyper cannot parse never reach the pipeline; hyper answers them with a bare status and
 //! closes. The specification promises JSON and the limit headers for every failure, so that bare
@@ -6,28 +10,38 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memmem;
 
+use crate::sync::{AtomicBool, Ordering};
+
 /// Hyper's bare answers are the last of their connection and shorter than this.
 const BARE_ANSWER_BYTES_MAX: usize = 200;
+
+/// Answers gathered before they are written; what is longer goes straight to the socket.
+const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// A socket whose bare refusals are replaced by what `refusal` makes of their status.
 pub(crate) struct Guard<S, F> {
     socket: S,
     refusal: F,
-    /// What still has to go out in place of a bare answer.
-    pending: Vec<u8>,
+    /// What hyper has written and the socket has not taken yet.
+    gathered: Vec<u8>,
+    /// Set before the connection's last answer: hyper may then end without reading or shutting
+    /// down, as after CONNECT.
+    ending: Arc<AtomicBool>,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
-    pub(crate) fn new(socket: S, refusal: F) -> Guard<S, F> {
+    pub(crate) fn new(socket: S, refusal: F, ending: Arc<AtomicBool>) -> Guard<S, F> {
         Guard {
             socket,
             refusal,
-            pending: Vec::new(),
+            gathered: Vec::new(),
+            ending,
         }
     }
 }
@@ -49,10 +63,10 @@ fn bare_answer(written: &[u8]) -> Option<(usize, u16)> {
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.pending.is_empty() {
-            match Pin::new(&mut self.socket).poll_write(cx, &self.pending) {
+        while !self.gathered.is_empty() {
+            match Pin::new(&mut self.socket).poll_write(cx, &self.gathered) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => drop(self.pending.drain(..count)),
+                Poll::Ready(Ok(count)) => drop(self.gathered.drain(..count)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }
@@ -61,13 +75,22 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     }
 }
 
-impl<S: Read + Unpin, F: Unpin> Read for Guard<S, F> {
+impl<S, F> Read for Guard<S, F>
+where
+    S: Read + Write + Unpin,
+    F: Fn(u16) -> Vec<u8> + Unpin,
+{
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buffer)
+        // Hyper reads only when it has answered every head it holds. A client that takes no
+        // answers is not read from either.
+        match self.drain(cx) {
+            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_read(cx, buffer),
+            other => other,
+        }
     }
 }
 
@@ -78,18 +101,29 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if let Some((start, status)) = bare_answer(bytes) {
-            self.pending.extend_from_slice(&bytes[..start]);
+            self.gathered.extend_from_slice(&bytes[..start]);
             let refusal = (self.refusal)(status);
-            self.pending.extend_from_slice(&refusal);
+            self.gathered.extend_from_slice(&refusal);
             return Poll::Ready(Ok(bytes.len()));
         }
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        if self.gathered.len() + bytes.len() <= GATHERED_BYTES_MAX {
+            self.gathered.extend_from_slice(bytes);
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match self.drain(cx) {
+            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_write(cx, bytes),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
     }
 
+    /// Writes nothing but a last answer: after any other, hyper reads on or shuts down, and both
+    /// write what is gathered.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.drain(cx) {
-            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_flush(cx),
-            other => other,
+        if self.ending.load(Ordering::Relaxed) {
+            self.drain(cx)
+        } else {
+            Poll::Ready(Ok(()))
         }
     }
 

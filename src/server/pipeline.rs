@@ -46,92 +46,69 @@ pub(crate) fn answer(
     now: UnixSeconds,
     state: State<'_>,
 ) -> (Answer, Limits) {
-    let meter = Meter {
-        client,
-        limit: state.limit_anonymous,
-        day: now.day(),
-        quota: state.quota,
-    };
+    let (limit, day) = (state.limit_anonymous, now.day());
     let limits = |remaining| Limits {
-        limit: meter.limit,
+        limit,
         remaining,
         reset_seconds: now.until_midnight(),
     };
-    let unmetered = |answer| (answer, limits(meter.peek()));
-    if let Some(fault) = host_fault(head) {
-        return unmetered(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
-    }
-    if head.method == Method::OPTIONS {
-        return unmetered(Answer::Preflight);
-    }
-    if head.method != Method::GET && head.method != Method::HEAD {
-        return unmetered(Answer::Failed(ApiError::MethodNotAllowed));
-    }
-    let parsed = request::parse(head.path, head.query);
-    if parsed.under_v1
-        && let Some(error) = key_fault(head)
-    {
-        return unmetered(Answer::Failed(error));
-    }
-    let route = match parsed.route {
-        Ok(Route::OpenApi) => {
-            return unmetered(found(
-                head,
-                state.openapi.choose(accepts_gzip(head.headers)),
-                None,
-            ));
-        }
-        Ok(Route::Docs) => {
-            let page = state.docs.choose(accepts_gzip(head.headers));
-            let known = is_known(head.headers, &page.etag);
-            return unmetered(Answer::Page { body: page, known });
-        }
-        Ok(Route::Health) => {
-            let health = state.snapshot.health(accepts_gzip(head.headers));
-            return unmetered(with_age(0, found(head, health, None)));
-        }
-        Err(error) if !parsed.under_v1 => return unmetered(Answer::Failed(error.into())),
-        route => route,
+    let unspent = || state.quota.peek(client, limit, day);
+    let route = match unmetered(head, state) {
+        Ok(answer) => return (answer, limits(unspent())),
+        Err(route) => route,
     };
     if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
-        // Not metered, but judged after the quota.
-        let remaining = meter.peek();
+        // Spends nothing, but is judged after the quota.
+        let remaining = unspent();
         let error = if remaining == 0 {
-            ApiError::RateLimited { limit: meter.limit }
+            ApiError::RateLimited { limit }
         } else {
             ApiError::NotReady
         };
         return (Answer::Failed(error), limits(remaining));
     }
-    match meter.admit() {
-        Decision::Refuse => (
-            Answer::Failed(ApiError::RateLimited { limit: meter.limit }),
-            limits(0),
-        ),
+    match state.quota.admit(client, limit, day) {
+        Decision::Refuse => (Answer::Failed(ApiError::RateLimited { limit }), limits(0)),
         Decision::Admit { remaining } => {
-            let answer = route
-                .map_err(ApiError::from)
-                .and_then(|route| find(head, &route, state.snapshot));
+            let answer = route.map_err(ApiError::from);
+            let answer = answer.and_then(|route| find(head, &route, state.snapshot));
             (answer.unwrap_or_else(Answer::Failed), limits(remaining))
         }
     }
 }
 
-/// One client's quota today.
-struct Meter<'a> {
-    client: Client,
-    limit: u16,
-    day: UtcDay,
-    quota: &'a AnonymousQuota,
-}
-
-impl Meter<'_> {
-    fn peek(&self) -> u32 {
-        self.quota.peek(self.client, self.limit, self.day)
+/// The answer to a request that spends nothing whatever the quota; `Err` with the route of one that
+/// comes to the quota.
+fn unmetered(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, RouteError>> {
+    if let Some(fault) = host_fault(head) {
+        return Ok(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
     }
-
-    fn admit(&self) -> Decision {
-        self.quota.admit(self.client, self.limit, self.day)
+    if head.method == Method::OPTIONS {
+        return Ok(Answer::Preflight);
+    }
+    if head.method != Method::GET && head.method != Method::HEAD {
+        return Ok(Answer::Failed(ApiError::MethodNotAllowed));
+    }
+    let parsed = request::parse(head.path, head.query);
+    if parsed.under_v1
+        && let Some(error) = key_fault(head)
+    {
+        return Ok(Answer::Failed(error));
+    }
+    let gzip = || accepts_gzip(head.headers);
+    match parsed.route {
+        Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()), None)),
+        Ok(Route::Docs) => {
+            let body = state.docs.choose(gzip());
+            let known = is_known(head.headers, &body.etag);
+            Ok(Answer::Page { body, known })
+        }
+        Ok(Route::Health) => Ok(with_age(
+            0,
+            found(head, state.snapshot.health(gzip()), None),
+        )),
+        Err(error) if !parsed.under_v1 => Ok(Answer::Failed(error.into())),
+        route => Err(route),
     }
 }
 

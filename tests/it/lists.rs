@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::naive::{COUNTS, World};
 use crate::naive_query::form;
-use crate::support::{BASE_URL, Client, Reply, Server, TempDir, publish, run};
+use crate::support::{BASE_URL, Client, Reply, Server, TempDir, publish};
 use crate::world::GENERATED_AT;
 
 /// A world with enough islands for several pages, and with days.

@@ -9,6 +9,9 @@
 //! - `answers`: every answer agrees with the oracle, and carries the headers that it must
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
+//! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
+//! - `tidy`: the source keeps to its own map
+//! - `wire`: bytes on a socket, well-formed and not, and what they spend
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod answers;
@@ -18,5 +21,8 @@ mod naive;
 mod naive_days;
 mod naive_query;
 mod openapi;
+mod publishing;
 mod support;
+mod tidy;
+mod wire;
 mod world;

@@ -60,12 +60,12 @@ fn shortened(answer: &Value) -> Value {
 #[test]
 fn the_document_is_the_one_that_the_command_prints() {
     let server = Server::start(&["--base-url", "https://api.example"]);
-    let served = server.connect().get("/openapi.json").body;
+    let document_served = server.connect().get("/openapi.json").body;
     let printed = std::process::Command::new(env!("CARGO_BIN_EXE_island-metrics"))
         .args(["openapi", "--base-url", "https://api.example"])
         .output()
         .unwrap();
-    assert_eq!(served, printed.stdout);
-    let document: Value = serde_json::from_slice(&served).unwrap();
+    assert_eq!(document_served, printed.stdout);
+    let document: Value = serde_json::from_slice(&document_served).unwrap();
     assert_eq!(document["servers"][0]["url"], "https://api.example");
 }

@@ -1,0 +1,327 @@
+//! Publishing: reproducible, all or nothing, and seen by a running server without a failed answer.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::naive::World;
+use crate::support::{Client, Server, TempDir, publish, run, write_file};
+use crate::world::{GENERATED_AT, Rng};
+
+const LATER: &str = "2026-11-21T00:20:00Z";
+const EARLIER: &str = "2026-11-21T00:00:00Z";
+
+/// A small world with days and live players or without, written as a dataset.
+fn dataset(dir: &TempDir) -> PathBuf {
+    let world = (1..1000)
+        .map(|seed| World::random(seed, 12))
+        .find(|w| w.islands.len() > 5 && w.days().len() > 2)
+        .unwrap();
+    let path = dir.join("dataset");
+    world.write(&path);
+    path
+}
+
+/// Every file of a directory by its name.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .collect()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "damage done on purpose need not survive a crash"
+)]
+fn overwrite(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}
+
+/// Runs the binary, which must end with this code; what it said on stderr.
+#[track_caller]
+fn ends_with(code: i32, words: &[&str]) -> String {
+    let output = run(words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    said
+}
+
+fn history_file(published: &Path) -> PathBuf {
+    let mut names = files(published)
+        .into_keys()
+        .filter(|name| name.starts_with("history-"));
+    let name = names.next().unwrap();
+    assert_eq!(names.next(), None, "one history in a fresh directory");
+    published.join(name)
+}
+
+/// When what `/v1` shows was published.
+fn shown(client: &mut Client, target: &str) -> String {
+    let reply = client.get(target);
+    assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+    let time = &reply.json()["meta"]["generatedAt"];
+    time.as_str().unwrap().to_owned()
+}
+
+/// Waits until a server shows this publish, at most a second.
+#[track_caller]
+fn shows_within_a_second(client: &mut Client, time: &str) {
+    let start = Instant::now();
+    while client.get("/v1").status != 200 || shown(client, "/v1") != time {
+        assert!(start.elapsed() < Duration::from_secs(1), "{time} not shown");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_same_dataset_and_timestamp_give_the_same_bytes() {
+    let dir = TempDir::new();
+    let dataset = dataset(&dir);
+    publish(&dataset, &dir.join("a"), GENERATED_AT);
+    publish(&dataset, &dir.join("b"), GENERATED_AT);
+    let (a, b) = (files(&dir.join("a")), files(&dir.join("b")));
+    assert!(a.len() >= 2, "{:?}", a.keys());
+    assert!(a == b, "{:?} and {:?}", a.keys(), b.keys());
+}
+
+#[test]
+fn one_fault_is_named_with_its_place_and_nothing_is_published() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    publish(&dataset, &published, GENERATED_AT);
+    let before = files(&published);
+    let faulty = dir.join("faulty");
+    let islands = "code,title,creator,createdIn,tags\n\
+        1234-5678-9012,One,epic,uefn,pvp\n1234-5678-9013,Two,epic,unreal,\n";
+    write_file(&faulty.join("islands.csv"), islands);
+    let (from, to) = (faulty.to_str().unwrap(), published.to_str().unwrap());
+    let place = format!("{}:3:4", faulty.join("islands.csv").display());
+    let place = place.strip_prefix(from).unwrap().trim_start_matches('/');
+    let said = ends_with(
+        65,
+        &[
+            "publish",
+            "--dataset",
+            from,
+            "--to",
+            to,
+            "--generated-at",
+            LATER,
+        ],
+    );
+    assert!(said.contains(place), "want {place} in {said}");
+    assert!(files(&published) == before, "the directory has changed");
+    let said = ends_with(65, &["check", "--dataset", from]);
+    assert!(said.contains(place), "want {place} in {said}");
+}
+
+#[test]
+fn check_says_that_a_sound_dataset_and_publish_are_sound() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    publish(&dataset, &published, GENERATED_AT);
+    let said = ends_with(0, &["check", "--dataset", dataset.to_str().unwrap()]);
+    assert!(said.contains("sound"), "{said}");
+    let said = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
+    assert!(
+        said.contains("sound") && said.contains(GENERATED_AT),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_publish_shows_within_a_second_and_no_answer_fails_meanwhile() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    publish(&dataset, &published, GENERATED_AT);
+    let server = Server::of(&published, &[]);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let hammer = scope.spawn(|| {
+            let mut client = server.connect();
+            let (mut newest, mut count) = (GENERATED_AT.to_owned(), 0);
+            while !done.load(Ordering::Relaxed) {
+                for target in ["/v1/islands?limit=5", "/v1"] {
+                    let time = shown(&mut client, target);
+                    assert!(time == GENERATED_AT || time == LATER, "{target}: {time}");
+                    assert!(time >= newest, "{target}: {time} after {newest}");
+                    newest = time;
+                    count += 1;
+                }
+                // Leaves most of the day's 60,000 requests unspent.
+                thread::sleep(Duration::from_millis(1));
+            }
+            count
+        });
+        publish(&dataset, &published, LATER);
+        // Set before a failed assertion is passed on, so that the scope ends.
+        let seen = thread::scope(|inner| {
+            let watch = || shows_within_a_second(&mut server.connect(), LATER);
+            inner.spawn(watch).join()
+        });
+        thread::sleep(Duration::from_millis(100));
+        done.store(true, Ordering::Relaxed);
+        assert!(hammer.join().unwrap() > 10);
+        assert!(seen.is_ok(), "the publish was not shown in time");
+    });
+}
+
+#[test]
+fn an_empty_directory_answers_not_ready_until_the_next_publish() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    fs::create_dir_all(&published).unwrap();
+    let server = Server::of(&published, &[]);
+    let mut client = server.connect();
+    for target in [
+        "/v1",
+        "/v1/islands",
+        "/v1/creators",
+        "/v1/live",
+        "/v1/live/intraday",
+        "/v1/rankings",
+        "/v1/rankings/latest",
+        "/v1/new",
+        "/v1/new/latest",
+        "/v1/islands/1234-5678-9012",
+        "/v1/islands/1234-5678-9012/ccu",
+        "/v1/creators/epic",
+    ] {
+        let reply = client.get(target);
+        assert_eq!(reply.status, 503, "{target}: {}", reply.text());
+        assert_eq!(reply.json()["error"]["code"], "not_ready", "{target}");
+        assert!(reply.expect("retry-after").parse::<u32>().unwrap() > 0);
+    }
+    let health = client.get("/v1/health");
+    assert_eq!(health.status, 200);
+    assert_eq!(health.json()["status"], "not_ready");
+    publish(&dataset, &published, GENERATED_AT);
+    shows_within_a_second(&mut client, GENERATED_AT);
+    assert_eq!(client.get("/v1/islands").status, 200);
+}
+
+#[test]
+fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    publish(&dataset, &published, GENERATED_AT);
+    let server = Server::of(&published, &[]);
+    let mut client = server.connect();
+    let later = dir.join("later");
+    publish(&dataset, &later, LATER);
+    let history = history_file(&later);
+    let mut bytes = fs::read(&history).unwrap();
+    let at = bytes.len() - 100;
+    bytes[at] ^= 1;
+    overwrite(&history, &bytes);
+    // The manifest last, as a publish does.
+    let (manifest, payloads): (Vec<_>, Vec<_>) = files(&later)
+        .into_iter()
+        .partition(|(name, _)| !has_payload_name(name));
+    for (name, bytes) in payloads.iter().chain(&manifest) {
+        let unfinished = dir.join("unfinished");
+        overwrite(&unfinished, bytes);
+        fs::rename(unfinished, published.join(name)).unwrap();
+    }
+    thread::sleep(Duration::from_millis(1200));
+    assert_eq!(shown(&mut client, "/v1"), GENERATED_AT);
+    assert_eq!(shown(&mut client, "/v1/islands?limit=5"), GENERATED_AT);
+    // And the next sound one heals it.
+    publish(&dataset, &published, "2026-11-21T00:30:00Z");
+    shows_within_a_second(&mut client, "2026-11-21T00:30:00Z");
+}
+
+fn has_payload_name(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "snap")
+}
+
+#[test]
+fn check_refuses_a_history_cut_short_or_with_a_flipped_bit() {
+    let dir = TempDir::new();
+    let published = dir.join("published");
+    publish(&dataset(&dir), &published, GENERATED_AT);
+    let history = history_file(&published);
+    let sound = fs::read(&history).unwrap();
+    let words = ["check", "--published", published.to_str().unwrap()];
+    let mut rng = Rng(7);
+    let mut below = |end: usize| usize::try_from(rng.below(end as u64)).unwrap();
+    let mut lengths = vec![
+        0,
+        1,
+        8,
+        31,
+        32,
+        sound.len() / 2,
+        sound.len() - 32,
+        sound.len() - 1,
+    ];
+    lengths.extend((0..12).map(|_| below(sound.len())));
+    for length in lengths {
+        overwrite(&history, &sound[..length]);
+        ends_with(65, &words);
+    }
+    for _ in 0..60 {
+        let (at, bit) = (below(sound.len()), below(8));
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1 << bit;
+        overwrite(&history, &bytes);
+        let output = run(&words);
+        assert_eq!(output.status.code(), Some(65), "byte {at} bit {bit}");
+    }
+    overwrite(&history, &sound);
+    ends_with(0, &words);
+}
+
+#[test]
+fn an_older_timestamp_is_refused_unless_forced() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    publish(&dataset, &published, GENERATED_AT);
+    let before = files(&published);
+    let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
+    words.extend([
+        "--to",
+        published.to_str().unwrap(),
+        "--generated-at",
+        EARLIER,
+    ]);
+    ends_with(65, &words);
+    assert!(files(&published) == before, "the directory has changed");
+    words.push("--force");
+    ends_with(0, &words);
+    let said = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
+    assert!(said.contains(EARLIER), "{said}");
+}
+
+#[test]
+fn exit_codes_say_what_kind_of_failure_it_was() {
+    let dir = TempDir::new();
+    let missing = dir.join("missing");
+    let missing = missing.to_str().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (code, words) in [
+        (64, vec!["serve", "--no-such-flag"]),
+        (64, vec!["no-such-command"]),
+        (64, vec!["check"]),
+        (69, vec!["serve", "--listen", &address]),
+        (78, vec!["serve", "--limit-anonymous", "0"]),
+        (78, vec!["serve", "--workers", "0"]),
+        (78, vec!["serve", "--base-url", "no url"]),
+        (74, vec!["publish", "--dataset", missing, "--to", missing]),
+        (74, vec!["check", "--dataset", missing]),
+        (74, vec!["check", "--published", missing]),
+    ] {
+        let said = ends_with(code, &words);
+        assert!(!said.trim().is_empty(), "{words:?} says why");
+    }
+}

@@ -1,0 +1,271 @@
+//! The source keeps to its own map: short files and functions, imports that point down.
+
+use std::fs;
+use std::path::Path;
+
+/// The rooms of `src`, top row first; a room may name rooms of lower rows only.
+const ROWS: [&[&str]; 7] = [
+    &["cli"],
+    &["server"],
+    &["publish"],
+    &["snapshot"],
+    &["request", "dataset", "quota", "site"],
+    &["model"],
+    &["calendar", "durable", "sync"],
+];
+
+const FILE_LINES_MAX: usize = 400;
+const FUNCTION_LINES_MAX: usize = 70;
+
+fn row(room: &str) -> Option<usize> {
+    ROWS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// The room that a file is in: `snapshot` of `snapshot/file.rs`, `model` of `model.rs`.
+fn room(path: &str) -> &str {
+    path.split(['/', '.']).next().unwrap()
+}
+
+/// The code of a line, without a comment that fills it.
+fn code(line: &str) -> &str {
+    if line.trim_start().starts_with("//") {
+        ""
+    } else {
+        line
+    }
+}
+
+/// Whether a word stands in the code, not as a part of a longer word.
+fn names(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word)
+        .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
+}
+
+/// Imports of rooms that are not strictly below.
+fn upward_imports(path: &str, source: &str) -> Vec<String> {
+    let Some(here) = row(room(path)) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(source.lines()) {
+        for (at, word) in code(line).match_indices("crate::") {
+            let named = line[at + word.len()..]
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .next()
+                .unwrap();
+            // Its own room is no other room; what is no room cannot be above.
+            let below = named == room(path) || row(named).is_some_and(|there| there > here);
+            if !below {
+                found.push(format!("{path}:{number}: {} names {named}", room(path)));
+            }
+        }
+    }
+    found
+}
+
+/// Words that belong to one room, named elsewhere.
+fn strays(path: &str, source: &str) -> Vec<String> {
+    const WORDS: [(&str, &[&str]); 3] = [
+        (
+            "server/",
+            &["hyper", "hyper_util", "tokio", "http_body_util"],
+        ),
+        (
+            "cli/",
+            &[
+                "println!",
+                "eprintln!",
+                "print!",
+                "eprint!",
+                "process::exit",
+            ],
+        ),
+        ("", &["dbg!"]),
+    ];
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(source.lines()) {
+        for (home, words) in WORDS {
+            let at_home = !home.is_empty() && path.starts_with(home);
+            for word in words
+                .iter()
+                .filter(|word| !at_home && names(code(line), word))
+            {
+                found.push(format!("{path}:{number}: {word}"));
+            }
+        }
+    }
+    found
+}
+
+/// Shapes of answers and of the manifest, made outside the files that are for them.
+fn stray_serializers(path: &str, source: &str) -> Vec<String> {
+    const HOMES: [&str; 4] = [
+        "publish/render.rs",
+        "publish/render/",
+        "server/api_error.rs",
+        "snapshot/manifest.rs",
+    ];
+    if HOMES.iter().any(|home| path.starts_with(home)) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (at, word) in source.match_indices("derive(") {
+        let inside = source[at + word.len()..].split(')').next().unwrap();
+        if names(inside, "Serialize") {
+            let number = source[..at].lines().count();
+            found.push(format!("{path}:{number}: derives Serialize"));
+        }
+    }
+    found
+}
+
+/// A line with what stands in quotes taken out, so that its braces can be counted.
+fn without_text(line: &str) -> String {
+    let mut out = String::new();
+    let mut chars = code(line)
+        .replace("'{'", "")
+        .replace("'}'", "")
+        .replace("'\"'", "");
+    chars = chars.replace("\\\\", "").replace("\\\"", "");
+    for (index, part) in chars.split('"').enumerate() {
+        if index % 2 == 0 {
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+fn is_function(line: &str) -> bool {
+    let words = line.trim_start();
+    let mut before = words.split("fn ").next().unwrap().split_whitespace();
+    words.contains("fn ")
+        && before.all(|word| {
+            word.starts_with("pub") || ["const", "async", "unsafe", "extern"].contains(&word)
+        })
+}
+
+/// Functions, and files, that are longer than a reader can hold.
+fn too_long(path: &str, source: &str) -> Vec<String> {
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    if lines.len() > FILE_LINES_MAX {
+        found.push(format!("{path}: {} lines", lines.len()));
+    }
+    for (start, _) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, l)| is_function(code(l)))
+    {
+        let mut depth = 0_usize;
+        for (length, line) in (1..).zip(&lines[start..]) {
+            let text = without_text(line);
+            let opened = depth + text.matches('{').count();
+            depth = opened.saturating_sub(text.matches('}').count());
+            let declared_only = opened == 0 && text.trim_end().ends_with(';');
+            if (opened > 0 && depth == 0) || declared_only {
+                if length > FUNCTION_LINES_MAX {
+                    found.push(format!("{path}:{}: {length} lines: {line}", start + 1));
+                }
+                break;
+            }
+            if length > FUNCTION_LINES_MAX + 1 {
+                found.push(format!(
+                    "{path}:{}: over {FUNCTION_LINES_MAX} lines",
+                    start + 1
+                ));
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Runs a check over every file under `src`.
+fn everywhere(check: fn(&str, &str) -> Vec<String>) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut directories = vec![root.clone()];
+    let (mut found, mut files) = (Vec::new(), 0);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                found.extend(check(name, &fs::read_to_string(&path).unwrap()));
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 30, "only {files} files under {}", root.display());
+    found
+}
+
+#[track_caller]
+fn none(found: &[String]) {
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn no_file_and_no_function_is_too_long() {
+    // A test that is a table has a row for each case.
+    none(&everywhere(|path, source| {
+        if path.ends_with("_tests.rs") {
+            Vec::new()
+        } else {
+            too_long(path, source)
+        }
+    }));
+}
+
+#[test]
+fn imports_point_down() {
+    none(&everywhere(upward_imports));
+}
+
+#[test]
+fn every_room_stands_in_the_list_of_rows() {
+    none(&everywhere(|path, _| {
+        let known = row(room(path)).is_some() || ["lib.rs", "main.rs"].contains(&path);
+        if known {
+            Vec::new()
+        } else {
+            vec![format!("{path}: in no row")]
+        }
+    }));
+}
+
+#[test]
+fn sockets_and_printing_stay_in_their_rooms() {
+    none(&everywhere(strays));
+}
+
+#[test]
+fn answers_take_shape_in_three_places_only() {
+    none(&everywhere(stray_serializers));
+}
+
+#[test]
+fn the_checks_report_a_made_up_source_that_breaks_them() {
+    let source = "use crate::snapshot::Body;\nuse crate::quota;\nuse crate::calendar::UtcDay;\n";
+    assert_eq!(
+        upward_imports("request/made_up.rs", source),
+        [
+            "request/made_up.rs:1: request names snapshot",
+            "request/made_up.rs:2: request names quota"
+        ]
+    );
+    let source = "use tokio::net;\nfn f() { println!(); eprint!(\"\") }\n// tokio\n";
+    assert_eq!(strays("model.rs", source).len(), 3);
+    assert_eq!(strays("server/made_up.rs", "use tokio::net;").len(), 0);
+    let source = "#[derive(\n    Clone,\n    Serialize,\n)]\nstruct S;";
+    assert_eq!(stray_serializers("model.rs", source).len(), 1);
+    let long = |lines| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(lines));
+    assert_eq!(too_long("model.rs", &long(FUNCTION_LINES_MAX - 2)).len(), 0);
+    assert_eq!(too_long("model.rs", &long(FUNCTION_LINES_MAX - 1)).len(), 1);
+    assert_eq!(
+        too_long("model.rs", &"// x\n".repeat(FILE_LINES_MAX + 1)).len(),
+        1
+    );
+}
