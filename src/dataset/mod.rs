@@ -16,4 +16,5 @@ mod words;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::Files;
 pub use rows::{CcuRow, DailyRow, Dataset, Day, Island, LiveStep, Metrics, Profile};
-pub use synthetic::{Synthetic, synthesize};
+pub use shapes::Synthetic;
+pub use synthetic::synthesize;

@@ -1,6 +1,21 @@
 //! The measured shapes that synthetic datasets follow, and the chance that they are drawn with.
 
-use crate::calendar::DAY_SECONDS;
+use crate::calendar::{DAY_SECONDS, UtcDay};
+
+/// How large a dataset to make up, from which seed, and the newest day with daily rows.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    /// Islands in the catalogue.
+    pub islands: u32,
+    /// Creators, some of them without an island.
+    pub creators: u32,
+    /// Days with daily rows; up to 60 long-run days go before them.
+    pub days: u32,
+    /// What all chance is drawn from.
+    pub seed: u64,
+    /// The newest day; the live steps end at 12:00 UTC of the day after.
+    pub last_day: UtcDay,
+}
 
 /// A stepwise linear curve: pairs of position (rising) and value.
 pub(super) type Curve = [(f64, f64)];

@@ -8,26 +8,11 @@ use std::io::{self, Write as _};
 
 use super::shapes::{
     CLASSES, Curve, HOUR_MAX, LAUNCHES_A_DAY, PEAK, RETENTION_D1, RETENTION_D7, Random,
-    STEP_SECONDS, WEEKDAY, at, count, float, hour_factor,
+    STEP_SECONDS, Synthetic, WEEKDAY, at, count, float, hour_factor,
 };
 use super::words;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::model::IslandCode;
-
-/// How large a dataset to make up, from which seed, and the newest day with daily rows.
-#[derive(Clone, Debug)]
-pub struct Synthetic {
-    /// Islands in the catalogue.
-    pub islands: u32,
-    /// Creators, some of them without an island.
-    pub creators: u32,
-    /// Days with daily rows; up to 60 long-run days go before them.
-    pub days: u32,
-    /// What all chance is drawn from.
-    pub seed: u64,
-    /// The newest day; the live steps end at 12:00 UTC of the day after.
-    pub last_day: UtcDay,
-}
 
 /// Takes one file: its path below the dataset's directory, and its bytes.
 type Write<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 
-use super::shapes::{FOLLOWERS, HOLDING, Random, at, count, float};
-use super::synthetic::Synthetic;
+use super::shapes::{FOLLOWERS, HOLDING, Random, Synthetic, at, count, float};
 use crate::model::IslandCode;
 
 /// The 152 tags, most used first for the four that lead by far.

@@ -8,7 +8,7 @@ use super::body::{Encoded, entity_tag};
 use super::cache::ByteCache;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
-use super::page::{Frame, ListPage, PageKey};
+use super::list_page::{Frame, ListPage, PageKey};
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::views::{BodyRef, Ints, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};

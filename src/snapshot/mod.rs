@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod history;
 mod links;
+mod list_page;
 mod manifest;
 mod page;
 mod read;

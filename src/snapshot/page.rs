@@ -4,106 +4,16 @@
 //! rows are a slice of a vector in final order. Several filters walk the smallest vector among
 //! theirs; a search walks what the index found, or that vector where it is smaller.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, Packed, entity_tag, gzip};
-use super::error::SnapshotError;
 use super::history::{History, ordering_of};
 use super::links::links;
+use super::list_page::{ListPage, PageKey};
 use super::views::Ints;
 use crate::model::CreatedIn;
 use crate::request::{CreatorQuery, IslandQuery, Page};
-
-/// Pieces of a frame.
-const FRAME_PIECES: usize = 6;
-
-/// The text around the rows of a page: six pieces between which rows and numbers go.
-#[derive(Debug)]
-pub(crate) struct Frame([Bytes; FRAME_PIECES]);
-
-impl Frame {
-    /// Both frames out of their section, where NULs separate the twelve pieces.
-    pub(crate) fn pair(section: &Bytes) -> Result<(Frame, Frame), SnapshotError> {
-        let pieces: Vec<Bytes> = section
-            .split(|byte| *byte == 0)
-            .map(|piece| section.slice_ref(piece))
-            .collect();
-        let (islands, creators) = pieces.split_at(pieces.len().min(FRAME_PIECES));
-        let frame = |pieces: &[Bytes]| {
-            let pieces = <[Bytes; FRAME_PIECES]>::try_from(pieces.to_vec());
-            pieces.map(Frame).map_err(|found| {
-                SnapshotError::malformed("section Frames", format!("{} pieces", found.len()))
-            })
-        };
-        Ok((frame(islands)?, frame(creators)?))
-    }
-
-    fn fill<'a>(&self, rows: impl Iterator<Item = &'a [u8]>, page: Page, total: u64) -> Vec<u8> {
-        let [
-            open,
-            after_rows,
-            after_total,
-            after_more,
-            after_limit,
-            close,
-        ] = &self.0;
-        let mut text = Vec::with_capacity(512 * page.limit as usize);
-        text.extend_from_slice(open);
-        for (at, row) in rows.enumerate() {
-            if at > 0 {
-                text.push(b',');
-            }
-            text.extend_from_slice(row);
-        }
-        let has_more = page.offset.saturating_add(u64::from(page.limit)) < total;
-        text.extend_from_slice(after_rows);
-        text.extend_from_slice(total.to_string().as_bytes());
-        text.extend_from_slice(after_total);
-        text.extend_from_slice(if has_more { b"true" } else { b"false" });
-        text.extend_from_slice(after_more);
-        text.extend_from_slice(page.limit.to_string().as_bytes());
-        text.extend_from_slice(after_limit);
-        text.extend_from_slice(page.offset.to_string().as_bytes());
-        text.extend_from_slice(close);
-        text
-    }
-}
-
-/// What an assembled page is remembered by: the normalized query.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PageKey {
-    Islands(IslandQuery),
-    Creators(CreatorQuery),
-}
-
-/// An assembled page. Its gzip form is made when first asked for.
-#[derive(Debug)]
-pub(crate) struct ListPage {
-    plain: Encoded,
-    gzip: OnceLock<Option<Encoded>>,
-    pub(crate) links: Bytes,
-}
-
-impl ListPage {
-    pub(crate) fn choose(&self, history: &History, accepts_gzip: bool) -> Encoded {
-        if !accepts_gzip {
-            return self.plain.clone();
-        }
-        let packed = self.gzip.get_or_init(|| {
-            let bytes = gzip(&self.plain.bytes);
-            let crc = crc32fast::hash(&self.plain.bytes);
-            let etag = entity_tag(history.stamp.published, crc, true);
-            (!bytes.is_empty()).then(|| Encoded {
-                bytes: bytes.into(),
-                etag,
-                gzip: true,
-            })
-        });
-        packed.as_ref().unwrap_or(&self.plain).clone()
-    }
-}
 
 /// The rows of a page and how many rows match in all.
 struct Selection {
@@ -231,25 +141,8 @@ impl History {
             return page;
         }
         let (text, links) = assemble();
-        let packed = Packed {
-            plain: text,
-            gzip: Vec::new(),
-        };
-        let crc = crc32fast::hash(&packed.plain);
-        let etag = entity_tag(self.stamp.published, crc, false);
-        let plain = Encoded {
-            bytes: packed.plain.into(),
-            etag,
-            gzip: false,
-        };
-        // The gzip form, at most half as long again, comes later: its room is counted now.
-        let bytes = plain.bytes.len() * 3 / 2 + links.len();
-        let page = Arc::new(ListPage {
-            plain,
-            gzip: OnceLock::new(),
-            links,
-        });
-        self.page_cache.insert(key, Arc::clone(&page), bytes);
+        let page = Arc::new(ListPage::new(text, links, self.stamp.published));
+        self.page_cache.insert(key, Arc::clone(&page), page.bytes());
         page
     }
 

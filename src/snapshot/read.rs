@@ -166,14 +166,20 @@ impl Snapshot {
     pub fn islands(&self, query: &IslandQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
         let history = self.history.as_ref()?;
         let page = history.island_page(query, &self.base_url);
-        Some((page.choose(history, gzip), page.links.clone()))
+        Some((
+            page.choose(history.stamp.published, gzip),
+            page.links.clone(),
+        ))
     }
 
     /// `/v1/creators`, and its `Link` header.
     pub fn creators(&self, query: &CreatorQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
         let history = self.history.as_ref()?;
         let page = history.creator_page(query, &self.base_url);
-        Some((page.choose(history, gzip), page.links.clone()))
+        Some((
+            page.choose(history.stamp.published, gzip),
+            page.links.clone(),
+        ))
     }
 
     /// Whether an island of this code is published.
