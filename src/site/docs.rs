@@ -23,7 +23,17 @@ pub(crate) fn page(openapi: &str) -> String {
         .unwrap_or_default()
         .split("\n\n")
     {
-        let _ = write!(page, "<p>{}</p>", escaped(paragraph));
+        // The description is Markdown of paragraphs, headings and code words; more is not needed.
+        let (heading, rest) = match paragraph.strip_prefix("## ") {
+            Some(text) => text.split_once('\n').unwrap_or((text, "")),
+            None => ("", paragraph),
+        };
+        if !heading.is_empty() {
+            let _ = write!(page, "<h2>{}</h2>", escaped(heading));
+        }
+        if !rest.is_empty() {
+            let _ = write!(page, "<p>{}</p>", escaped(rest));
+        }
     }
     let _ = write!(
         page,
