@@ -280,7 +280,7 @@ impl<'a> Work<'a> {
             .collect();
         out.longs(Section::Codes, &codes)?;
         self.orders.write(out)?;
-        let mut tools = [Vec::new(), Vec::new()];
+        let mut tools = CreatedIn::ALL.map(|_| Vec::new());
         let mut row_tools = vec![NO_TOOL; self.rows.len()];
         for (row, island) in self.dataset.islands.iter().enumerate() {
             if let Some(tool) = island.created_in {
@@ -288,7 +288,6 @@ impl<'a> Work<'a> {
                 row_tools[row] = tool as u8;
             }
         }
-        debug_assert_eq!(tools.len(), CreatedIn::ALL.len());
         out.section(Section::RowTools, &row_tools)?;
         self.orders
             .write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
