@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
@@ -18,11 +19,22 @@ impl Replacement {
     /// Begins a file in `directory`; `name` only has to be unlike other unfinished ones.
     pub fn begin(directory: &Path, name: &str) -> io::Result<Replacement> {
         let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-        let out = BufWriter::with_capacity(1 << 20, File::create(&unfinished)?);
-        Ok(Replacement {
+        let file = File::create(&unfinished)?;
+        Ok(Replacement::of(unfinished, file))
+    }
+
+    /// The same for a file that nobody but the directory's owner may read.
+    pub fn begin_private(directory: &Path, name: &str) -> io::Result<Replacement> {
+        let unfinished = directory.join(format!("{name}{UNFINISHED}"));
+        let file = create_private(&unfinished)?;
+        Ok(Replacement::of(unfinished, file))
+    }
+
+    fn of(unfinished: PathBuf, file: File) -> Replacement {
+        Replacement {
             unfinished,
-            out: Some(out),
-        })
+            out: Some(BufWriter::with_capacity(1 << 20, file)),
+        }
     }
 
     /// Makes the file durable and renames it to `to`, in the same directory.
@@ -66,6 +78,32 @@ pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut replacement = Replacement::begin(directory, &name)?;
     replacement.write_all(bytes)?;
     replacement.finish(to)
+}
+
+/// Makes a directory for files of [`create_private`], and those above it, if they are not there.
+pub fn create_private_directory(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+}
+
+/// Makes a file, or empties it, that nobody but the owner of its directory may read or write: what
+/// the administrator makes in the directory of a service belongs to the service.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    let owner = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+    if file.metadata()?.uid() != owner.uid() {
+        // Only the administrator can; for others it is not their directory anyway.
+        let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
+    }
+    Ok(file)
 }
 
 /// Waits for, and holds, the lock of a directory until dropped.

@@ -25,10 +25,11 @@
 //! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap | members, sockets, clients |
 //! | [`request`] | what was asked, as typed values | data, sockets |
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
-//! | [`quota`] | what is left today | HTTP, keys, clocks |
+//! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
+//! | [`quota`] | what is left today | HTTP, secrets, clocks |
 //! | [`site`] | text handed out beside the API | everything else |
-//! | [`model`] | island code, creator slug, sort field: parsed once | where they come from |
-//! | [`calendar`], [`durable`], [`sync`] | time; replacing files; atomics | islands |
+//! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
+//! | [`calendar`], [`durable`], [`sync`] | time; replacing files; what threads share | islands |
 //!
 //! # Three decisions
 //!
@@ -43,6 +44,7 @@ pub mod calendar;
 pub mod cli;
 pub mod dataset;
 pub mod durable;
+pub mod keys;
 pub mod model;
 pub mod publish;
 pub mod quota;

@@ -199,6 +199,39 @@ impl SortOrder {
     }
 }
 
+/// Numbers of keys are below. As many have counters, and no more are issued.
+pub const KEYS_MAX: u32 = 1 << 26;
+
+/// What a key buys (SPEC section 8). Who has no key has no tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// Issued to anybody, a few to an address.
+    Free,
+    /// Arranged with the publisher.
+    Starter,
+    /// Arranged with the publisher, the largest.
+    Pro,
+}
+
+impl Tier {
+    /// All three, the smallest first.
+    pub const ALL: [Tier; 3] = [Tier::Free, Tier::Starter, Tier::Pro];
+
+    /// `free`, `starter` or `pro`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tier::Free => "free",
+            Tier::Starter => "starter",
+            Tier::Pro => "pro",
+        }
+    }
+
+    /// The tier of that name.
+    pub fn parse(text: &str) -> Option<Tier> {
+        Tier::ALL.into_iter().find(|tier| tier.as_str() == text)
+    }
+}
+
 /// What both sides of a title or slug search are folded to: Unicode lowercase, then U+0307
 /// dropped, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).
 pub fn fold(text: &str) -> String {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::failure::Failure;
-use super::flags::{COMMANDS, Command, variable};
+use super::flags::{COMMANDS, Command, Flag, variable};
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
     pub(crate) wants_help: bool,
     pub(crate) wants_version: bool,
+    /// The word after the command's name, for a command that has one.
+    pub(crate) operand: Option<String>,
     given: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -25,49 +28,87 @@ impl Arguments {
             command: &COMMANDS[0],
             wants_help: false,
             wants_version: false,
+            operand: None,
             given: BTreeMap::new(),
         };
-        let mut named = false;
+        let mut name = String::new();
         while let Some(word) = parser.next().map_err(Failure::usage)? {
             match word {
                 lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => arguments.wants_help = true,
                 lexopt::Arg::Long("version") | lexopt::Arg::Short('V') => {
                     arguments.wants_version = true;
                 }
-                lexopt::Arg::Long(name) => {
-                    let flag = arguments
-                        .command
-                        .flags
-                        .iter()
-                        .find(|flag| flag.name == name);
-                    let command = arguments.command.name;
-                    let flag = flag
-                        .ok_or_else(|| Failure::usage(format!("{command} has no flag --{name}")))?;
+                lexopt::Arg::Long(flag) => {
+                    whole(&name)?;
+                    let flag = arguments.flag(flag)?;
                     let value = match flag.value {
                         Some(_) => text(parser.value().map_err(Failure::usage)?)?,
                         None => String::new(),
                     };
-                    let values = arguments.given.entry(flag.name).or_default();
-                    values.push(value);
-                    if values.len() > 1 && !flag.repeatable {
-                        return Err(Failure::usage(format!(
-                            "--{} is given twice; want it once",
-                            flag.name
-                        )));
-                    }
+                    arguments.give(flag, value)?;
                 }
-                lexopt::Arg::Value(word) if !named && arguments.given.is_empty() => {
-                    let word = text(word)?;
-                    let command = COMMANDS.iter().find(|command| command.name == word);
-                    arguments.command =
-                        command.ok_or_else(|| Failure::usage(format!("no command {word:?}")))?;
-                    named = true;
-                }
-                other => return Err(Failure::usage(other.unexpected())),
+                lexopt::Arg::Value(word) => arguments.take_word(&mut name, text(word)?)?,
+                lexopt::Arg::Short(_) => return Err(Failure::usage(word.unexpected())),
             }
+        }
+        if !arguments.wants_help {
+            whole(&name)?;
         }
         arguments.read_environment();
         Ok(arguments)
+    }
+
+    /// A word that belongs to no flag: of the command's name, or its operand.
+    fn take_word(&mut self, name: &mut String, word: String) -> Result<(), Failure> {
+        let longer = if name.is_empty() {
+            word.clone()
+        } else {
+            format!("{name} {word}")
+        };
+        let begins = |command: &&Command| {
+            let rest = command.name.strip_prefix(longer.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        match COMMANDS.iter().find(begins) {
+            Some(command) if self.given.is_empty() && self.operand.is_none() => {
+                self.command = command;
+                *name = longer;
+                Ok(())
+            }
+            _ if name.is_empty() && self.given.is_empty() => {
+                Err(Failure::usage(format!("no command {word:?}")))
+            }
+            _ if self.command.name == name && self.command.operand.is_some() => {
+                match self.operand.replace(word) {
+                    None => Ok(()),
+                    // The first may be a key, so neither is repeated.
+                    Some(_) => Err(Failure::usage(format!("{name} wants one word"))),
+                }
+            }
+            // The word is not repeated: it may be a key.
+            _ => {
+                whole(name)?;
+                Err(Failure::usage("a word stands where none is wanted"))
+            }
+        }
+    }
+
+    fn flag(&self, name: &str) -> Result<&'static Flag, Failure> {
+        let mut flags = self.command.flags.iter();
+        let unknown = || Failure::usage(format!("{} has no flag --{name}", self.command.name));
+        flags.find(|flag| flag.name == name).ok_or_else(unknown)
+    }
+
+    fn give(&mut self, flag: &'static Flag, value: String) -> Result<(), Failure> {
+        let values = self.given.entry(flag.name).or_default();
+        values.push(value);
+        if values.len() > 1 && !flag.repeatable {
+            let name = flag.name;
+            return Err(Failure::usage(format!(
+                "--{name} is given twice; want it once"
+            )));
+        }
+        Ok(())
     }
 
     #[expect(
@@ -102,9 +143,18 @@ impl Arguments {
         let parse = |value: &String| {
             value
                 .parse()
-                .map_err(|_| Failure::configuration(format!("--{name} is {value:?}; want {want}")))
+                .map_err(|_| self.bad_value(format!("--{name} is {value:?}; want {want}")))
         };
         values.iter().map(parse).collect()
+    }
+
+    /// What a server is started with is its configuration; other commands are used once.
+    pub(crate) fn bad_value(&self, message: String) -> Failure {
+        if self.command.name == "serve" {
+            Failure::configuration(message)
+        } else {
+            Failure::usage(message)
+        }
     }
 
     /// The value of a flag, if it was given.
@@ -113,6 +163,31 @@ impl Arguments {
         T::Err: fmt::Display,
     {
         Ok(self.all(name, want)?.pop())
+    }
+
+    /// The value of a flag that is a number within bounds, or what it is if not given.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+        default: u64,
+    ) -> Result<u64, Failure> {
+        let want = format!("a number from {} to {}", bounds.start(), bounds.end());
+        let number = self.one(name, &want)?.unwrap_or(default);
+        if bounds.contains(&number) {
+            Ok(number)
+        } else {
+            Err(self.bad_value(format!("--{name} is {number}; want {want}")))
+        }
+    }
+
+    /// The word that follows the command's name.
+    pub(crate) fn operand<T: FromStr>(&self, want: &str) -> Result<T, Failure> {
+        let name = self.command.name;
+        let word = self.operand.as_deref();
+        // Not repeated: it may be a key.
+        word.and_then(|word| word.parse().ok())
+            .ok_or_else(|| Failure::usage(format!("{name} wants {want}")))
     }
 
     /// The value of a flag without which the command has no meaning.
@@ -127,6 +202,27 @@ impl Arguments {
     /// Whether a flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
+    }
+}
+
+/// Refuses a command's name of which a word is missing, as `keys`.
+fn whole(name: &str) -> Result<(), Failure> {
+    let longer: Vec<&str> = COMMANDS
+        .iter()
+        .map(|command| command.name)
+        .filter(|command| {
+            command
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(' '))
+        })
+        .collect();
+    if name.is_empty() || longer.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::usage(format!(
+            "{name} is no whole command; want {}",
+            longer.join(", ")
+        )))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::dataset::LoadError;
+use crate::keys::{KeyFileError, StoreError};
 use crate::publish::PublishError;
 use crate::server::StartError;
 
@@ -38,6 +39,12 @@ impl Failure {
             code: 74,
             message: format!("{}: {error}", path.display()),
         }
+    }
+
+    /// The same, with one more thing to know.
+    pub(crate) fn and(mut self, more: impl fmt::Display) -> Failure {
+        self.message = format!("{}; {more}", self.message);
+        self
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
@@ -85,10 +92,41 @@ impl From<StartError> for Failure {
         let code = match &error {
             StartError::Bind { .. } => 69,
             StartError::Runtime(_) | StartError::Sample(_) => 70,
+            StartError::Keys(error) => key_file_code(error),
+            StartError::State(_) => 74,
         };
         Failure {
             code,
             message: error.to_string(),
         }
+    }
+}
+
+impl From<KeyFileError> for Failure {
+    fn from(error: KeyFileError) -> Failure {
+        Failure {
+            code: key_file_code(&error),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let code = match &error {
+            StoreError::File(error) => key_file_code(error),
+            StoreError::Refused(_) => 65,
+        };
+        Failure {
+            code,
+            message: error.to_string(),
+        }
+    }
+}
+
+fn key_file_code(error: &KeyFileError) -> u8 {
+    match error {
+        KeyFileError::Io { .. } => 74,
+        KeyFileError::Damaged { .. } => 65,
     }
 }

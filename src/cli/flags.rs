@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
+    /// What stands for the one word that follows the name; `None` where none does.
+    pub(crate) operand: Option<&'static str>,
     pub(crate) flags: &'static [Flag],
 }
 
@@ -29,6 +31,9 @@ const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Fl
     }
 }
 
+const STATE: Flag = flag("state", "DIR", "the state directory of the server");
+const KEY_PREFIX: Flag = flag("key-prefix", "TEXT", "what keys begin with (im)");
+
 const fn switch(name: &'static str, help: &'static str) -> Flag {
     Flag {
         name,
@@ -43,6 +48,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "serve",
         help: "serves the API; without --published, a sample dataset",
+        operand: None,
         flags: &[
             Flag {
                 name: "listen",
@@ -67,15 +73,48 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "for bodies and pages beside rows and orders; 64MiB also reads (256MiB)",
             ),
             flag(
+                "state",
+                "DIR",
+                "where keys and counters are kept; without it, no keys, and counts end with the server",
+            ),
+            KEY_PREFIX,
+            Flag {
+                name: "trusted-proxy",
+                value: Some("CIDR"),
+                help: "a network whose X-Forwarded-For is believed; may be given again",
+                repeatable: true,
+            },
+            flag(
                 "limit-anonymous",
                 "N",
-                "requests a UTC day for a client without a key, 1 to 65535 (100)",
+                "requests a UTC day for an address without a key, 1 to 65535 (100)",
+            ),
+            flag(
+                "limit-free",
+                "N",
+                "requests a UTC day for a free key (1000)",
+            ),
+            flag(
+                "limit-starter",
+                "N",
+                "requests a UTC day for a starter key (20000)",
+            ),
+            flag(
+                "limit-pro",
+                "N",
+                "requests a UTC day for a pro key (100000)",
+            ),
+            flag(
+                "quota-clients",
+                "N",
+                "addresses a day that the counters have room for, 72 MiB (5000000)",
             ),
         ],
     },
     Command {
         name: "publish",
         help: "publishes a dataset to a directory, atomically",
+        operand: None,
         flags: &[
             flag("dataset", "DIR", "the dataset"),
             flag("to", "DIR", "the published directory, made if need be"),
@@ -90,14 +129,49 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "check",
         help: "validates a dataset, or a published directory, and writes nothing",
+        operand: None,
         flags: &[
             flag("dataset", "DIR", "the dataset to validate"),
             flag("published", "DIR", "the published directory to validate"),
         ],
     },
     Command {
+        name: "keys issue",
+        help: "issues a key and prints it, alone, this once",
+        operand: None,
+        flags: &[
+            STATE,
+            flag(
+                "address",
+                "ADDRESS",
+                "the e-mail or IP address that the key is for",
+            ),
+            flag("tier", "TIER", "free, starter or pro (free)"),
+            KEY_PREFIX,
+        ],
+    },
+    Command {
+        name: "keys list",
+        help: "lists all keys, without their secrets, which nobody has",
+        operand: None,
+        flags: &[STATE, switch("json", "as a JSON array")],
+    },
+    Command {
+        name: "keys revoke",
+        help: "disables a key; a running server knows within a second",
+        operand: Some("ID"),
+        flags: &[STATE],
+    },
+    Command {
+        name: "keys restore",
+        help: "makes a revoked key active again",
+        operand: Some("ID"),
+        flags: &[STATE],
+    },
+    Command {
         name: "synth",
         help: "writes a realistic synthetic dataset; same arguments, same bytes",
+        operand: None,
         flags: &[
             flag("islands", "N", "islands (2000)"),
             flag("creators", "N", "creators (800)"),
@@ -109,6 +183,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "openapi",
         help: "prints the OpenAPI document",
+        operand: None,
         flags: &[flag(
             "base-url",
             "URL",
@@ -125,19 +200,23 @@ pub(crate) fn variable(flag: &Flag) -> String {
     )
 }
 
-/// What `--help` prints: everything, or one command.
-pub(crate) fn help(only: Option<&Command>) -> String {
+/// What `--help` prints: everything, or the commands of these names.
+pub(crate) fn help(only: &[&str]) -> String {
     let mut text = String::from(
         "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
     );
     for command in COMMANDS
         .iter()
-        .filter(|command| only.is_none_or(|only| only.name == command.name))
+        .filter(|command| only.is_empty() || only.contains(&command.name))
     {
         let _ = write!(
             text,
-            "\nisland-metrics {}\n  {}\n",
-            command.name, command.help
+            "\nisland-metrics {}{}\n  {}\n",
+            command.name,
+            command
+                .operand
+                .map_or_else(String::new, |operand| format!(" {operand}")),
+            command.help
         );
         for flag in command.flags {
             let shown = format!("--{} {}", flag.name, flag.value.unwrap_or_default());

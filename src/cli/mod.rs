@@ -10,7 +10,9 @@ mod arguments;
 mod commands;
 mod failure;
 mod flags;
+mod keys;
 mod progress;
+mod serve;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

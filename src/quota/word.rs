@@ -31,8 +31,13 @@ pub struct RingDay(u16);
 
 impl RingDay {
     /// Days from `earlier` to `self`, going forward round the ring.
-    const fn since(self, earlier: RingDay) -> u16 {
+    pub(super) const fn since(self, earlier: RingDay) -> u16 {
         self.0.wrapping_sub(earlier.0) & DAY_MASK
+    }
+
+    /// Whether it is the same day, the one before or the one after.
+    pub const fn is_beside(self, other: RingDay) -> bool {
+        (self.0.wrapping_sub(other.0).wrapping_add(1) & DAY_MASK) <= 2
     }
 }
 

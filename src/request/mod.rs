@@ -1,18 +1,21 @@
-//! From the text of a request target to typed values.
+//! From the text of a request to typed values.
 //!
 //! **In:** the path and the query string, as sent. **Out:** a [`Route`] with its parameters parsed
-//! and in bounds, or the message that tells the client what is wrong with them.
+//! and in bounds, or the message that tells the client what is wrong with them. Beside it, the
+//! address of the client that proxies speak of.
 //!
 //! **Must never know:** the data (whether an island, creator or day exists is judged later),
-//! sockets, headers and the HTTP library. Nothing here looks at a clock or keeps state.
+//! sockets and the HTTP library. Nothing here looks at a clock or keeps state.
 
+mod forwarded;
 mod lists;
 mod percent;
 mod query;
 mod route;
 mod shown;
 
+pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, Page};
 pub use percent::{BrokenEncoding, decode_form, decode_segment};
-pub use query::{BadRequest, Pairs, Parameter, check, key};
+pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
 pub use route::{DayRef, Parsed, Route, RouteError, parse};

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memmem;
+
 use super::percent::{BrokenEncoding, decode_form};
 use super::shown::Shown;
 use crate::model::{CreatedIn, SortField, SortOrder};
@@ -64,14 +66,34 @@ pub fn check(raw: Option<&str>) -> Result<(), BadRequest> {
     Ok(())
 }
 
-/// The value of the first `key` parameter, if there is one.
-///
-/// A value that does not decode is given as the empty key, which no key equals; a broken pair
-/// elsewhere does not hide the key, since keys are judged before parameters.
-pub fn key(raw: Option<&str>) -> Option<Cow<'_, str>> {
-    let mut pairs = RawPairs { rest: raw? };
-    let (_, value) = pairs.find(|(name, _)| decode_form(name).is_ok_and(|name| name == "key"))?;
-    Some(decode_form(value).unwrap_or_default())
+/// The `key` parameter (SPEC section 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentKey<'a> {
+    /// There is none.
+    None,
+    /// Its value. One that does not decode is given as the empty key, which no key equals.
+    Once(Cow<'a, str>),
+    /// It is there more than once, be it with the same value.
+    Twice,
+}
+
+/// The `key` of a query string. A broken pair elsewhere does not hide it, since keys are judged
+/// before parameters.
+pub fn key(raw: Option<&str>) -> SentKey<'_> {
+    let Some(raw) = raw else {
+        return SentKey::None;
+    };
+    // Without a percent sign, a name is spelled as it is.
+    if memmem::find(raw.as_bytes(), b"key").is_none() && !raw.contains('%') {
+        return SentKey::None;
+    }
+    let is_key = |(name, _): &(&str, &str)| decode_form(name).is_ok_and(|name| name == "key");
+    let mut keys = RawPairs { rest: raw }.filter(is_key);
+    match (keys.next(), keys.next()) {
+        (None, _) => SentKey::None,
+        (Some((_, value)), None) => SentKey::Once(decode_form(value).unwrap_or_default()),
+        (Some(_), Some(_)) => SentKey::Twice,
+    }
 }
 
 /// A declared query parameter (SPEC section 4).
@@ -183,12 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_counts_however_it_is_spelled() {
-        assert_eq!(key(None), None);
-        assert_eq!(key(Some("keys=1&Key=2")), None);
-        assert_eq!(key(Some("a=%zz&%6Bey=x%2By&key=2")).unwrap(), "x+y");
-        assert_eq!(key(Some("%zz=1&key=%ff&key=2")).unwrap(), "");
-        assert_eq!(key(Some("key")).unwrap(), "");
+    fn a_key_is_found_however_it_is_spelled() {
+        assert_eq!(key(None), SentKey::None);
+        assert_eq!(key(Some("keys=1&Key=2&a=key")), SentKey::None);
+        assert_eq!(key(Some("%6bez=1")), SentKey::None);
+        let once = |raw| match key(Some(raw)) {
+            SentKey::Once(key) => key.into_owned(),
+            other => panic!("{raw}: {other:?}"),
+        };
+        assert_eq!(once("a=%zz&%6Bey=x%2By"), "x+y");
+        assert_eq!(once("%zz=1&key=%ff"), "");
+        assert_eq!(once("key"), "");
+        assert_eq!(key(Some("key=1&a=2&%6bey=1")), SentKey::Twice);
+        assert_eq!(key(Some("key=&key")), SentKey::Twice);
     }
 
     #[test]

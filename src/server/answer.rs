@@ -24,7 +24,7 @@ const NOT_READY_SECONDS: u32 = 60;
 /// A client's figures of the day (SPEC section 8).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) limit: u16,
+    pub(crate) limit: u32,
     pub(crate) remaining: u32,
     pub(crate) reset_seconds: u32,
 }

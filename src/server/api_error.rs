@@ -9,10 +9,11 @@ use serde::Serialize;
 pub(crate) enum ApiError {
     BadRequest(String),
     InvalidKey(&'static str),
+    KeyRevoked,
     NotFound(String),
     MethodNotAllowed,
     RateLimited {
-        limit: u16,
+        limit: u32,
     },
     NotReady,
     /// The request's head could not be read; the status says why.
@@ -26,6 +27,7 @@ impl ApiError {
         match self {
             ApiError::BadRequest(_) => StatusCode::BAD_REQUEST,
             ApiError::InvalidKey(_) => StatusCode::UNAUTHORIZED,
+            ApiError::KeyRevoked => StatusCode::FORBIDDEN,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -39,6 +41,7 @@ impl ApiError {
         match self {
             ApiError::BadRequest(_) | ApiError::UnreadableHead(_) => "bad_request",
             ApiError::InvalidKey(_) => "invalid_key",
+            ApiError::KeyRevoked => "key_revoked",
             ApiError::NotFound(_) => "not_found",
             ApiError::MethodNotAllowed => "method_not_allowed",
             ApiError::RateLimited { .. } => "rate_limited",
@@ -51,6 +54,7 @@ impl ApiError {
         match self {
             ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
             ApiError::InvalidKey(message) => (*message).to_owned(),
+            ApiError::KeyRevoked => "this key is disabled; its publisher can restore it".to_owned(),
             ApiError::MethodNotAllowed => {
                 "this method is not allowed; want GET, HEAD or OPTIONS".to_owned()
             }

@@ -10,19 +10,19 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::TRANSFER_ENCODING;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::Watcher;
 use tokio::net::TcpStream;
 
 use super::answer::{Answer, Limits};
 use super::api_error::ApiError;
+use super::caller::{Caller, Gate, Visit};
 use super::guard::Guard;
 use super::pipeline::{self, Head, State};
 use crate::calendar::Clock;
-use crate::quota::{AnonymousQuota, Client};
-use crate::snapshot::{Body, SnapshotReader};
-use crate::sync::{AtomicBool, Ordering};
+use crate::snapshot::{Body, Snapshot};
+use crate::sync::{AtomicBool, LatestReader, Ordering};
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies, stay well below.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -32,19 +32,18 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// What all connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) snapshot: SnapshotReader,
-    pub(crate) quota: Arc<AnonymousQuota>,
-    pub(crate) limit_anonymous: u16,
+    pub(crate) snapshot: LatestReader<Snapshot>,
+    pub(crate) gate: Gate,
     pub(crate) openapi: Body,
     pub(crate) docs: Body,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
 }
 
 impl Worker {
     fn answer(
         &self,
         request: &Request<Incoming>,
-        client: Client,
+        visit: &Visit,
         ending: &AtomicBool,
     ) -> Response<Full<Bytes>> {
         let snapshot = self.snapshot.current();
@@ -57,12 +56,11 @@ impl Worker {
         };
         let state = State {
             snapshot: &snapshot,
-            quota: &self.quota,
-            limit_anonymous: self.limit_anonymous,
+            gate: &self.gate,
             openapi: &self.openapi,
             docs: &self.docs,
         };
-        let (answer, limits) = pipeline::answer(head, client, self.clock.now(), state);
+        let (answer, limits) = pipeline::answer(head, visit, self.clock.now(), state);
         // What follows a body is not taken for a request: no body is ever read.
         let has_body =
             !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
@@ -74,12 +72,12 @@ impl Worker {
     }
 
     /// The bytes that replace hyper's own answer to a head it cannot read.
-    fn refusal(&self, status: u16, client: Client) -> Vec<u8> {
+    fn refusal(&self, status: u16, caller: Caller) -> Vec<u8> {
         let now = self.clock.now();
         let limits = Limits {
-            limit: self.limit_anonymous,
-            remaining: self.quota.peek(client, self.limit_anonymous, now.day()),
-            reset_seconds: now.until_midnight(),
+            limit: self.gate.limit(caller),
+            remaining: self.gate.left(caller, now.day),
+            reset_seconds: now.reset_seconds,
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let error = ApiError::UnreadableHead(status);
@@ -108,16 +106,18 @@ pub(crate) async fn serve(
 ) {
     // Only a hint to the kernel: without it answers are late, not wrong.
     let _ = stream.set_nodelay(true);
-    let client = Client::new(&worker.quota, peer.ip());
+    let visit = worker.gate.arrive(peer.ip());
+    // Of a head that cannot be read no more is known than where it comes from.
+    let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
     let refusing = Arc::clone(&worker);
     let ending = Arc::new(AtomicBool::new(false));
     let socket = Guard::new(
         TokioIo::new(stream),
-        move |status| refusing.refusal(status, client),
+        move |status| refusing.refusal(status, nearest),
         Arc::clone(&ending),
     );
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = worker.answer(&request, client, &ending);
+        let response = worker.answer(&request, &visit, &ending);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()

@@ -6,12 +6,16 @@
 
 mod answer;
 mod api_error;
+mod caller;
 mod connection;
 mod guard;
+mod key_reload;
 mod listener;
 mod negotiate;
+mod once;
 mod pipeline;
 mod reload;
 mod run;
 
+pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::{Served, Settings, StartError, run};

@@ -1,18 +1,19 @@
-//! The whole service as one pure function: request head, client, time and state to answer.
+//! The whole service as one function: request head, connection, time and state to answer.
 //!
 //! Order of judgement (CONTRACT section 6): method, key, quota, route and parameters, readiness.
 //! Metering is decided here and nowhere else.
 
 use bytes::Bytes;
-use hyper::header::{AUTHORIZATION, HOST};
+use hyper::header::HOST;
 use hyper::{HeaderMap, Method, Version};
 
 use super::answer::{Answer, Limits};
 use super::api_error::ApiError;
+use super::caller::{Caller, Gate, KeyFault, Visit};
 use super::negotiate::{accepts_gzip, is_known};
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
-use crate::quota::{AnonymousQuota, Client, Decision};
+use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError};
 use crate::snapshot::{Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
@@ -30,8 +31,7 @@ pub(crate) struct Head<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State<'a> {
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) quota: &'a AnonymousQuota,
-    pub(crate) limit_anonymous: u16,
+    pub(crate) gate: &'a Gate,
     pub(crate) openapi: &'a Body,
     pub(crate) docs: &'a Body,
 }
@@ -39,47 +39,63 @@ pub(crate) struct State<'a> {
 /// How long an answer may be kept: as long as a refresh may go unnoticed.
 const MAX_AGE_SECONDS: u32 = 60;
 
-/// Answers a request, with the client's figures to send along.
+/// Answers a request, with its caller's figures to send along.
 pub(crate) fn answer(
     head: Head<'_>,
-    client: Client,
-    now: UnixSeconds,
+    visit: &Visit,
+    now: Now,
     state: State<'_>,
 ) -> (Answer, Limits) {
-    let (limit, day) = (state.limit_anonymous, now.day());
-    let limits = |remaining| Limits {
-        limit,
+    let gate = state.gate;
+    let limits = |caller, remaining| Limits {
+        limit: gate.limit(caller),
         remaining,
-        reset_seconds: now.until_midnight(),
+        reset_seconds: now.reset_seconds,
     };
-    let unspent = || state.quota.peek(client, limit, day);
-    let route = match unmetered(head, state) {
-        Ok(answer) => return (answer, limits(unspent())),
+    let unspent = |caller| limits(caller, gate.left(caller, now.day));
+    let address = || Caller::Anonymous(gate.client(visit, head.headers));
+    let route = match outside_api(head, state) {
+        Ok(answer) => return (answer, unspent(address())),
         Err(route) => route,
     };
+    let caller = match gate.caller(visit, head.headers, head.query) {
+        Ok(caller) => caller,
+        Err(fault) => return (Answer::Failed(fault.into()), unspent(address())),
+    };
+    if matches!(route, Ok(Route::Health)) {
+        let body = state.snapshot.health(accepts_gzip(head.headers));
+        return (with_age(0, found(head, body, None)), unspent(caller));
+    }
+    let limit = gate.limit(caller);
     if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
         // Spends nothing, but is judged after the quota.
-        let remaining = unspent();
-        let error = if remaining == 0 {
+        let limits = unspent(caller);
+        let error = if limits.remaining == 0 {
             ApiError::RateLimited { limit }
         } else {
             ApiError::NotReady
         };
-        return (Answer::Failed(error), limits(remaining));
+        return (Answer::Failed(error), limits);
     }
-    match state.quota.admit(client, limit, day) {
-        Decision::Refuse => (Answer::Failed(ApiError::RateLimited { limit }), limits(0)),
+    match gate.admit(caller, now.day) {
+        Decision::Refuse => (
+            Answer::Failed(ApiError::RateLimited { limit }),
+            limits(caller, 0),
+        ),
         Decision::Admit { remaining } => {
             let answer = route.map_err(ApiError::from);
             let answer = answer.and_then(|route| find(head, &route, state.snapshot));
-            (answer.unwrap_or_else(Answer::Failed), limits(remaining))
+            (
+                answer.unwrap_or_else(Answer::Failed),
+                limits(caller, remaining),
+            )
         }
     }
 }
 
-/// The answer to a request that spends nothing whatever the quota; `Err` with the route of one that
-/// comes to the quota.
-fn unmetered(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, RouteError>> {
+/// The answer to a request that is refused by its form, or asks for what is outside the API: no key
+/// is looked at and nothing is spent. `Err` with the route of one that comes to the key.
+fn outside_api(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, RouteError>> {
     if let Some(fault) = host_fault(head) {
         return Ok(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
     }
@@ -90,11 +106,6 @@ fn unmetered(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, R
         return Ok(Answer::Failed(ApiError::MethodNotAllowed));
     }
     let parsed = request::parse(head.path, head.query);
-    if parsed.under_v1
-        && let Some(error) = key_fault(head)
-    {
-        return Ok(Answer::Failed(error));
-    }
     let gzip = || accepts_gzip(head.headers);
     match parsed.route {
         Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()), None)),
@@ -103,10 +114,6 @@ fn unmetered(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, R
             let known = is_known(head.headers, &body.etag);
             Ok(Answer::Page { body, known })
         }
-        Ok(Route::Health) => Ok(with_age(
-            0,
-            found(head, state.snapshot.health(gzip()), None),
-        )),
         Err(error) if !parsed.under_v1 => Ok(Answer::Failed(error.into())),
         route => Err(route),
     }
@@ -126,14 +133,6 @@ fn host_fault(head: Head<'_>) -> Option<&'static str> {
             (!host.as_bytes().iter().all(sound)).then_some(fault)
         }
     }
-}
-
-/// No key is known yet, so whoever sends one is told that it is not valid.
-fn key_fault(head: Head<'_>) -> Option<ApiError> {
-    let sent = head.headers.contains_key(AUTHORIZATION) || request::key(head.query).is_some();
-    sent.then_some(ApiError::InvalidKey(
-        "this key is not valid; leave it out to use the service anonymously",
-    ))
 }
 
 /// Whether the payload that answers a route has been published.
@@ -250,6 +249,23 @@ impl From<RouteError> for ApiError {
         match error {
             RouteError::BadRequest(message) => ApiError::BadRequest(message),
             RouteError::NotFound(message) => ApiError::NotFound(message),
+        }
+    }
+}
+
+impl From<KeyFault> for ApiError {
+    fn from(fault: KeyFault) -> ApiError {
+        match fault {
+            KeyFault::Scheme => ApiError::InvalidKey(
+                "the Authorization header wants Bearer and a key; leave it out to use the service anonymously",
+            ),
+            KeyFault::Twice => {
+                ApiError::InvalidKey("a key is sent more than once; want it in one place, once")
+            }
+            KeyFault::Invalid => ApiError::InvalidKey(
+                "this key is not valid; leave it out to use the service anonymously",
+            ),
+            KeyFault::Revoked => ApiError::KeyRevoked,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Taking in a new publish while serving. A bad one is refused and the old data stays.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::once::Once;
 use crate::publish::open_published;
-use crate::snapshot::{Manifest, Snapshot, SnapshotCell};
+use crate::snapshot::{Manifest, Snapshot};
+use crate::sync::Latest;
 
 /// How often the manifest is looked at; a publish has to show within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -16,8 +17,7 @@ pub(crate) struct Reloader {
     memory_bytes: usize,
     base_url: String,
     served: Option<Manifest>,
-    /// The last complaint, so that each is made once.
-    complaint: String,
+    complaint: Once,
 }
 
 impl Reloader {
@@ -27,7 +27,7 @@ impl Reloader {
             memory_bytes,
             base_url: base_url.to_owned(),
             served: None,
-            complaint: String::new(),
+            complaint: Once::default(),
         }
     }
 
@@ -37,12 +37,12 @@ impl Reloader {
             Ok(Some(manifest)) => manifest,
             Ok(None) => {
                 let place = self.directory.display();
-                self.complain(say, format!("nothing is published in {place}; `island-metrics publish --to {place}` does"));
+                self.complaint.say(say, format!("nothing is published in {place}; `island-metrics publish --to {place}` does"));
                 return None;
             }
             Err(error) => {
                 let path = self.directory.join(Manifest::FILE);
-                self.complain(
+                self.complaint.say(
                     say,
                     format!("{}: {error}; what was loaded before stays", path.display()),
                 );
@@ -57,26 +57,20 @@ impl Reloader {
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
-                self.complaint.clear();
+                self.complaint = Once::default();
                 self.served = Some(manifest);
                 Some(snapshot)
             }
             Err(error) => {
-                self.complain(say, format!("{error}; what was loaded before stays"));
+                self.complaint
+                    .say(say, format!("{error}; what was loaded before stays"));
                 None
             }
         }
     }
 
-    fn complain(&mut self, say: &dyn Fn(&str), complaint: String) {
-        if self.complaint != complaint {
-            say(&complaint);
-            self.complaint = complaint;
-        }
-    }
-
     /// Keeps a cell at what is published, for ever, off the workers' threads.
-    pub(crate) fn watch(mut self, cell: &Arc<SnapshotCell>, say: &dyn Fn(&str)) {
+    pub(crate) fn watch(mut self, cell: &Latest<Snapshot>, say: &dyn Fn(&str)) {
         loop {
             std::thread::sleep(INTERVAL);
             if let Some(snapshot) = self.poll(say) {

@@ -12,19 +12,20 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use super::caller::Gate;
 use super::connection::Worker;
+use super::key_reload::{KeyReloader, KeysError};
 use super::listener::{accept, bind};
 use super::reload::Reloader;
 use crate::calendar::{Clock, UnixSeconds};
+use crate::keys::{KeyFileError, KeyPrefix, KeyRecords, KeyRing};
 use crate::publish::open_sample;
-use crate::quota::AnonymousQuota;
+use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, StateError, TierLimits};
+use crate::request::TrustedProxies;
 use crate::site;
-use crate::snapshot::{Body, Packed, Snapshot, SnapshotCell, SnapshotReader};
+use crate::snapshot::{Body, Packed, Snapshot};
+use crate::sync::{Latest, LatestReader};
 
-/// Slots of the anonymous table, as a power of two: 64 MiB, room for five million addresses a day.
-const QUOTA_SLOTS_LOG2: u32 = 23;
-/// Cells shared by who comes when the table is full, as a power of two: 8 MiB.
-const QUOTA_OVERFLOW_LOG2: u32 = 20;
 /// How long requests under way may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(25);
 
@@ -50,8 +51,17 @@ pub struct Settings {
     pub workers: usize,
     /// Bytes that bodies and pages may take beside rows and orders.
     pub memory_bytes: usize,
-    /// Requests of an anonymous client a UTC day.
-    pub limit_anonymous: u16,
+    /// Where keys and counters are kept; without it there are no keys, and counts end with the
+    /// process.
+    pub state: Option<PathBuf>,
+    /// What keys begin with.
+    pub key_prefix: KeyPrefix,
+    /// Requests a UTC day.
+    pub limits: TierLimits,
+    /// How many anonymous clients a day the counters have room for.
+    pub quota_sizes: Sizes,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// Why serving could not begin.
@@ -68,6 +78,10 @@ pub enum StartError {
     Runtime(io::Error),
     /// The compiled-in sample does not publish.
     Sample(String),
+    /// The key file is damaged, or cannot be read.
+    Keys(KeyFileError),
+    /// The counters' file cannot be opened or made.
+    State(StateError),
 }
 
 impl fmt::Display for StartError {
@@ -78,6 +92,8 @@ impl fmt::Display for StartError {
             }
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
             StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),
+            StartError::Keys(error) => error.fmt(f),
+            StartError::State(error) => error.fmt(f),
         }
     }
 }
@@ -87,6 +103,15 @@ impl std::error::Error for StartError {}
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Runtime(error)
+    }
+}
+
+impl From<KeysError> for StartError {
+    fn from(error: KeysError) -> StartError {
+        match error {
+            KeysError::File(error) => StartError::Keys(error),
+            KeysError::State(error) => StartError::State(error),
+        }
     }
 }
 
@@ -107,31 +132,21 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let cell = Arc::new(SnapshotCell::new(open(settings, &base_url, say)?));
-    let quota = Arc::new(AnonymousQuota::new(QUOTA_SLOTS_LOG2, QUOTA_OVERFLOW_LOG2));
-    let clock = Clock;
+    let clock = Arc::new(Clock::system(say));
+    let gates = Gates::open(settings, &clock, say)?;
+    let snapshot = Arc::new(Latest::new(open(settings, &base_url, say)?));
+    watch_published(settings, &base_url, &snapshot, say)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
     let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
-    if let Served::Directory(directory) = &settings.served {
-        let mut reloader = Reloader::new(directory, settings.memory_bytes, &base_url);
-        if let Some(snapshot) = reloader.poll(&say) {
-            cell.replace(snapshot);
-        }
-        let watched = Arc::clone(&cell);
-        std::thread::Builder::new()
-            .name("reload".into())
-            .spawn(move || reloader.watch(&watched, &say))?;
-    }
     let (stop, stopped) = watch::channel(());
     let mut threads = Vec::new();
     for (at, sockets) in listeners.into_iter().enumerate() {
         let worker = Arc::new(Worker {
-            snapshot: SnapshotReader::new(Arc::clone(&cell)),
-            quota: Arc::clone(&quota),
-            limit_anonymous: settings.limit_anonymous,
+            snapshot: LatestReader::new(Arc::clone(&snapshot)),
+            gate: gates.make(),
             openapi: openapi.clone(),
             docs: docs.clone(),
-            clock,
+            clock: Arc::clone(&clock),
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let stopped = stopped.clone();
@@ -155,6 +170,82 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
             say("a worker had panicked");
         }
     }
+    Ok(())
+}
+
+/// What the gates of all workers share.
+struct Gates {
+    keys: Arc<Latest<KeyRing>>,
+    anonymous: Arc<AnonymousQuota>,
+    keyed: Arc<KeyedQuota>,
+    limits: TierLimits,
+    proxies: Arc<TrustedProxies>,
+}
+
+impl Gates {
+    /// Opens the state directory, if there is one, and watches its keys.
+    fn open(settings: &Settings, clock: &Arc<Clock>, say: fn(&str)) -> Result<Gates, StartError> {
+        let sizes = settings.quota_sizes;
+        let keyed = Arc::new(KeyedQuota::new(settings.state.clone()));
+        let (anonymous, keys) = match &settings.state {
+            None => {
+                let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
+                (AnonymousQuota::new(sizes), Arc::new(Latest::new(ring)))
+            }
+            Some(directory) => {
+                let today = clock.now().day;
+                let anonymous = AnonymousQuota::open(directory, sizes, today, &say)
+                    .map_err(StartError::State)?;
+                let (prefix, counters) = (settings.key_prefix.clone(), Arc::clone(&keyed));
+                let (reloader, ring) =
+                    KeyReloader::open(directory, prefix, counters, Arc::clone(clock), &say)?;
+                let keys = Arc::new(Latest::new(ring));
+                let watched = Arc::clone(&keys);
+                std::thread::Builder::new()
+                    .name("keys".into())
+                    .spawn(move || reloader.watch(&watched, &say))?;
+                (anonymous, keys)
+            }
+        };
+        Ok(Gates {
+            keys,
+            anonymous: Arc::new(anonymous),
+            keyed,
+            limits: settings.limits,
+            proxies: Arc::new(settings.trusted_proxies.clone()),
+        })
+    }
+
+    /// A gate for one worker.
+    fn make(&self) -> Gate {
+        Gate {
+            keys: LatestReader::new(Arc::clone(&self.keys)),
+            anonymous: Arc::clone(&self.anonymous),
+            keyed: Arc::clone(&self.keyed),
+            limits: self.limits,
+            proxies: Arc::clone(&self.proxies),
+        }
+    }
+}
+
+/// Takes in what is published now, and from now on.
+fn watch_published(
+    settings: &Settings,
+    base_url: &str,
+    snapshot: &Arc<Latest<Snapshot>>,
+    say: fn(&str),
+) -> io::Result<()> {
+    let Served::Directory(directory) = &settings.served else {
+        return Ok(());
+    };
+    let mut reloader = Reloader::new(directory, settings.memory_bytes, base_url);
+    if let Some(published) = reloader.poll(&say) {
+        snapshot.replace(published);
+    }
+    let watched = Arc::clone(snapshot);
+    std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(move || reloader.watch(&watched, &say))?;
     Ok(())
 }
 

@@ -6,7 +6,6 @@
 
 mod body;
 mod cache;
-mod cell;
 mod error;
 mod file;
 mod history;
@@ -20,7 +19,6 @@ mod views;
 mod write;
 
 pub use body::{Body, Encoded, Packed, entity_tag};
-pub use cell::{SnapshotCell, SnapshotReader};
 pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};

@@ -24,35 +24,73 @@
 //! can hold another up. All this holds while the days of concurrent threads, and of words not yet
 //! reused, are at most 2047 apart: a table lives for less than five years.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::path::Path;
 
 use super::decision::Decision;
+use super::file::{Seeds, Shape, StateError, hash, open, random_seeds};
+use super::memory::{LINE, Words};
 use super::word::{QuotaWord, RingDay, Step, Tag};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
-const LINE_BYTES: usize = 64;
-/// Words in a cache line.
-const LINE_LOG2: u32 = 3;
-const LINE: usize = 1 << LINE_LOG2;
-/// Words that a client may be counted in.
-const WINDOW: usize = 4 * LINE;
+/// Homes are multiples of this: the words of a line are tried together. A model has lines of one.
+const LINE_LOG2: u32 = if cfg!(island_metrics_loom) {
+    0
+} else {
+    LINE.ilog2()
+};
+/// Words that a client may be counted in. A model has two, so that all its schedules can be tried.
+const WINDOW: usize = if cfg!(island_metrics_loom) {
+    2
+} else {
+    4 * LINE
+};
 /// Each index has half of a 64-bit hash to itself.
 const INDEX_BITS_MAX: u32 = 32;
 /// Marks the tag of an IPv6 network; the tag of an IPv4 address has zeros above its 32 bits.
 const IPV6_MARK: u64 = 1 << 35;
+const FILE_KIND: u32 = 1;
+const FILE_NAME: &str = "quota-anonymous";
+
+/// How large the table is, for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    slots_log2: u32,
+    overflow_log2: u32,
+}
+
+impl Sizes {
+    /// Clients a day that a table may be made for.
+    pub const CLIENTS_MAX: u64 = 1 << 30;
+
+    /// Room for that many clients a day with at most 60 % of the words in use, which keeps all but
+    /// one in some thousands out of the overflow, and an eighth as much for it. Eight bytes a word.
+    pub fn for_clients(clients: u64) -> Sizes {
+        let words = (clients.min(Sizes::CLIENTS_MAX) * 5).div_ceil(3);
+        let slots_log2 = words.next_power_of_two().ilog2().max(6);
+        Sizes {
+            slots_log2,
+            overflow_log2: slots_log2 - 3,
+        }
+    }
+
+    fn slots(self) -> usize {
+        1 << self.slots_log2
+    }
+
+    fn words(self) -> usize {
+        self.slots() + (1 << self.overflow_log2)
+    }
+}
 
 /// The counters of all anonymous clients.
 #[derive(Debug)]
 pub struct AnonymousQuota {
-    slots: Box<[AtomicU64]>,
-    /// Where in `slots` the first whole cache line begins; the table proper starts there.
-    start: usize,
-    slots_log2: u32,
-    overflow: Box<[AtomicU64]>,
-    places: RandomState,
-    tags: RandomState,
+    /// The slots, and behind them the overflow.
+    words: Words,
+    sizes: Sizes,
+    seeds: Seeds,
 }
 
 /// An anonymous client: its place in the table that made it. Made once per connection.
@@ -68,31 +106,34 @@ impl Client {
     ///
     /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 35 bits of one hash and
     /// the windows by another both agree. The seeds are secret, so nobody can aim.
+    #[inline]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the halves of a hash, each used for itself"
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> Client {
+        let [place_a, place_b, tag_a, tag_b] = quota.seeds;
         let (tag, place) = match address.to_canonical() {
             IpAddr::V4(address) => {
-                let bits = address.to_bits();
-                (
-                    Tag::new(u64::from(bits)),
-                    quota.places.hash_one((4_u8, u64::from(bits))),
-                )
+                let bits = u64::from(address.to_bits());
+                (bits, hash([place_a, place_b], bits))
             }
             IpAddr::V6(address) => {
                 let network = (address.to_bits() >> 64) as u64;
-                let tag = quota.tags.hash_one(network) & (IPV6_MARK - 1) | IPV6_MARK;
-                (Tag::new(tag), quota.places.hash_one((6_u8, network)))
+                let tag = hash([tag_a, tag_b], network) | IPV6_MARK;
+                // No number of an IPv4 address has its upper half complemented.
+                (tag, hash([place_a, place_b], !network))
             }
         };
-        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - quota.slots_log2) >> LINE_LOG2;
-        let shared = place as u32 & ((quota.overflow.len() - 1) as u32);
+        let Sizes {
+            slots_log2,
+            overflow_log2,
+        } = quota.sizes;
+        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - slots_log2) >> LINE_LOG2;
         Client {
-            tag,
+            tag: Tag::new(tag),
             home: line << LINE_LOG2,
-            overflow: shared,
+            overflow: place as u32 & ((1 << overflow_log2) - 1),
         }
     }
 }
@@ -105,24 +146,43 @@ enum Met<T> {
 }
 
 impl AnonymousQuota {
-    /// An empty table of `2^slots_log2` words and `2^overflow_log2` shared ones, 8 bytes each.
-    ///
-    /// Sized for 60 % of the words in use on the busiest day; the exponents are held within 3 to
-    /// 32 and 0 to 32.
-    pub fn new(slots_log2: u32, overflow_log2: u32) -> AnonymousQuota {
-        let slots_log2 = slots_log2.clamp(LINE_LOG2, INDEX_BITS_MAX);
-        let overflow_log2 = overflow_log2.min(INDEX_BITS_MAX);
-        let slots = zeroed((1 << slots_log2) + LINE - 1);
-        let start = slots.as_ptr().align_offset(LINE_BYTES);
+    /// An empty table in memory, which ends with the process.
+    pub fn new(sizes: Sizes) -> AnonymousQuota {
         AnonymousQuota {
-            // Unaligned is slower, not wrong, so a platform that cannot tell may have it.
-            start: if start < LINE { start } else { 0 },
-            slots,
-            slots_log2,
-            overflow: zeroed(1 << overflow_log2),
-            places: RandomState::new(),
-            tags: RandomState::new(),
+            words: Words::zeroed(sizes.words()),
+            sizes,
+            seeds: random_seeds(),
         }
+    }
+
+    /// The table in a directory, made if need be. What was counted there today still counts, however
+    /// the process before ended. Words of other days than `today` and its neighbours are damage,
+    /// or of a clock gone wrong: they are emptied. `say` gets a line if the file was set aside.
+    pub fn open(
+        directory: &Path,
+        sizes: Sizes,
+        today: UtcDay,
+        say: &dyn Fn(&str),
+    ) -> Result<AnonymousQuota, StateError> {
+        let shape = Shape {
+            kind: FILE_KIND,
+            sizes: [sizes.slots_log2, sizes.overflow_log2],
+            words: sizes.words(),
+        };
+        let today = RingDay::from(today);
+        let keep = |at, bits| {
+            let word = QuotaWord::from_bits(bits);
+            word.day().is_beside(today) && (at < sizes.slots() || word.tag() == Tag::SHARED)
+        };
+        let opened = open(directory, FILE_NAME, shape, keep)?;
+        if let Some(notice) = opened.notice {
+            say(&notice);
+        }
+        Ok(AnonymousQuota {
+            words: opened.words,
+            sizes,
+            seeds: opened.seeds,
+        })
     }
 
     /// Counts a request of the client, if it has one left on that day.
@@ -148,7 +208,7 @@ impl AnonymousQuota {
     }
 
     /// The decision, and the day that it was made as of.
-    fn admit_on(&self, client: Client, limit: u16, day: RingDay) -> (Decision, RingDay) {
+    pub(super) fn admit_on(&self, client: Client, limit: u16, day: RingDay) -> (Decision, RingDay) {
         self.walk(client, day, |cell, tag, day| {
             let mut seen = cell.load(Ordering::Relaxed);
             loop {
@@ -181,10 +241,11 @@ impl AnonymousQuota {
         mut day: RingDay,
         visit: impl Fn(&AtomicU64, Tag, RingDay) -> Met<T>,
     ) -> (T, RingDay) {
-        let mask = (1 << self.slots_log2) - 1;
+        let (slots, overflow) = self.words.split_at(self.sizes.slots());
+        let mask = slots.len() - 1;
         'again: loop {
-            for at in 0..WINDOW.min(mask + 1) {
-                let cell = &self.slots[self.start + ((client.home as usize + at) & mask)];
+            for at in 0..WINDOW {
+                let cell = &slots[(client.home as usize + at) & mask];
                 match visit(cell, client.tag, day) {
                     Met::Settled(outcome) => return (outcome, day),
                     Met::Others => {}
@@ -194,7 +255,7 @@ impl AnonymousQuota {
                     }
                 }
             }
-            match visit(&self.overflow[client.overflow as usize], Tag::SHARED, day) {
+            match visit(&overflow[client.overflow as usize], Tag::SHARED, day) {
                 Met::Settled(outcome) => return (outcome, day),
                 Met::Others => unreachable!("every overflow word has the shared tag"),
                 Met::Later(later) => day = later,
@@ -203,11 +264,28 @@ impl AnonymousQuota {
     }
 }
 
-/// Words of zero. In a release build the memory is the kernel's zero pages, touched on first use:
-/// the vector is allocated zeroed and collecting it in place is optimized away.
-fn zeroed(words: usize) -> Box<[AtomicU64]> {
-    vec![0; words].into_iter().map(AtomicU64::new).collect()
+/// A table whose schedules can all be tried.
+#[cfg(all(test, island_metrics_loom))]
+impl AnonymousQuota {
+    pub(super) fn for_model() -> AnonymousQuota {
+        AnonymousQuota::new(Sizes {
+            slots_log2: 1,
+            overflow_log2: 0,
+        })
+    }
 }
 
-#[cfg(test)]
+#[cfg(all(test, island_metrics_loom))]
+impl Client {
+    /// One of the clients whose window begins at the first word.
+    pub(super) fn for_model(number: u8) -> Client {
+        Client {
+            tag: Tag::new(number.into()),
+            home: 0,
+            overflow: 0,
+        }
+    }
+}
+
+#[cfg(all(test, not(island_metrics_loom)))]
 mod tests;

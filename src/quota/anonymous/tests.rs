@@ -2,23 +2,29 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::thread;
 
 use super::*;
+
+fn sized(slots_log2: u32, overflow_log2: u32) -> Sizes {
+    Sizes {
+        slots_log2,
+        overflow_log2,
+    }
+}
 
 fn v4(quota: &AnonymousQuota, number: u32) -> Client {
     Client::new(quota, Ipv4Addr::from_bits(number).into())
 }
 
 fn words(quota: &AnonymousQuota) -> Vec<u64> {
-    let all = quota.slots.iter().chain(&quota.overflow);
+    let all = quota.words.iter();
     all.map(|word| word.load(Ordering::Relaxed)).collect()
 }
 
 #[test]
 fn with_room_for_all_it_agrees_with_a_map() {
     arbtest::arbtest(|u| {
-        let quota = AnonymousQuota::new(5, 0);
+        let quota = AnonymousQuota::new(sized(5, 0));
         let limit = u.int_in_range(0..=4)?;
         let mut spent: HashMap<u32, u16> = HashMap::new();
         let mut day = UtcDay(u.int_in_range(-5000..=30_000)?);
@@ -47,7 +53,7 @@ fn with_room_for_all_it_agrees_with_a_map() {
 #[test]
 fn clients_beyond_the_window_share_the_overflow() {
     arbtest::arbtest(|u| {
-        let quota = AnonymousQuota::new(3, 1);
+        let quota = AnonymousQuota::new(sized(3, 1));
         let (limit, day) = (u.int_in_range(1..=5)?, UtcDay(20_000));
         let mut admitted: HashMap<u32, u16> = HashMap::new();
         for _ in 0..u.int_in_range(0..=400)? {
@@ -75,7 +81,7 @@ fn clients_beyond_the_window_share_the_overflow() {
 
 #[test]
 fn denials_and_peeks_write_nothing() {
-    let (quota, day) = (AnonymousQuota::new(3, 0), UtcDay(20_000));
+    let (quota, day) = (AnonymousQuota::new(sized(3, 0)), UtcDay(20_000));
     for number in 0..20 {
         assert_eq!(quota.admit(v4(&quota, number), 0, day), Decision::Refuse);
         assert_eq!(quota.peek(v4(&quota, number), 0, day), 0);
@@ -99,7 +105,7 @@ fn denials_and_peeks_write_nothing() {
 
 #[test]
 fn a_straggler_is_charged_to_the_later_day() {
-    let quota = AnonymousQuota::new(5, 0);
+    let quota = AnonymousQuota::new(sized(5, 0));
     let (client, today, yesterday) = (v4(&quota, 1), UtcDay(4096), UtcDay(4095));
     assert_eq!(
         quota.admit(client, 3, yesterday),
@@ -123,7 +129,7 @@ fn a_straggler_is_charged_to_the_later_day() {
 
 #[test]
 fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
-    let quota = AnonymousQuota::new(10, 4);
+    let quota = AnonymousQuota::new(sized(10, 4));
     let client = |text: &str| Client::new(&quota, text.parse().unwrap());
     assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
     assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
@@ -144,57 +150,11 @@ fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
 }
 
 #[test]
-fn tables_begin_at_a_cache_line() {
-    for log2 in [0, 3, 4, 9, 16] {
-        let quota = AnonymousQuota::new(log2, 0);
-        assert_eq!(
-            quota.slots[quota.start..].as_ptr().align_offset(LINE_BYTES),
-            0
-        );
-        assert!(quota.slots.len() - quota.start >= 1 << quota.slots_log2);
+fn sizes_leave_two_fifths_of_the_words_free() {
+    for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
+        let sizes = Sizes::for_clients(clients);
+        assert_eq!(sizes, sized(slots_log2, slots_log2 - 3), "{clients}");
     }
-}
-
-/// What threads were told: `(client, effective day, remaining)` for each admission.
-fn stress(quota: &AnonymousQuota, limit: u16, clients: u32, seed: u64) -> Vec<(u32, RingDay, u32)> {
-    let run = |mut state: u64| {
-        let mut told = Vec::new();
-        for round in 0..40_000_i32 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            let number = u32::try_from(state % u64::from(clients)).unwrap();
-            let skew = i32::try_from(state >> 40 & 1).unwrap();
-            let day = UtcDay(4090 + round / 4_000 + skew);
-            let (decision, day) = quota.admit_on(v4(quota, number), limit, day.into());
-            if let Decision::Admit { remaining } = decision {
-                told.push((number, day, remaining));
-            }
-        }
-        told
-    };
-    thread::scope(|scope| {
-        let threads: Vec<_> = (1..=4)
-            .map(|thread| scope.spawn(move || run(seed * 31 + thread)))
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
-    })
-}
-
-#[test]
-fn under_threads_and_skewed_days_no_remaining_is_told_twice() {
-    for seed in 1..=10 {
-        let (quota, limit) = (AnonymousQuota::new(6, 2), 20);
-        let told = stress(&quota, limit, 60, seed);
-        let distinct: HashSet<_> = told.iter().collect();
-        assert_eq!(distinct.len(), told.len());
-        assert!(
-            told.iter()
-                .all(|(_, _, remaining)| *remaining < u32::from(limit))
-        );
-        assert!(!told.is_empty());
-    }
+    let most = Sizes::for_clients(u64::MAX);
+    assert_eq!(most, Sizes::for_clients(Sizes::CLIENTS_MAX));
 }

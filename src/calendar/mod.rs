@@ -1,12 +1,19 @@
 //! Moments and days in UTC, their text forms, and the one clock.
 //!
 //! No bare integer stands for a time elsewhere: a moment is [`UnixSeconds`], a day is [`UtcDay`].
+//! What a request needs of the time comes from one reading of a [`Clock`].
+
+mod clock;
 
 use std::fmt;
 use std::time::Duration;
 
+pub use clock::{Clock, ManualTime, Now};
+
 /// Seconds in a UTC day; leap seconds do not exist in Unix time.
 pub const DAY_SECONDS: i64 = 86_400;
+/// 9999-12-31T23:59:59Z, the last moment that has a text form.
+const LAST_SECOND: i64 = 253_402_300_799;
 
 /// A moment, in whole seconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,17 +29,17 @@ impl UnixSeconds {
         UtcDay(self.0.div_euclid(DAY_SECONDS) as i32)
     }
 
-    /// Seconds until the next UTC midnight, from 1 to 86 400.
-    ///
-    /// Never 0: at midnight itself the next reset is a whole day away, and a client told to
-    /// retry after 0 seconds would come back into the same day.
+    /// Now, by the system's clock, held within the years 1970 to 9999.
     #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a part of a day is from 1 to 86 400"
+        clippy::disallowed_methods,
+        reason = "this is the clock that the rest must use"
     )]
-    pub const fn until_midnight(self) -> u32 {
-        (DAY_SECONDS - self.0.rem_euclid(DAY_SECONDS)) as u32
+    pub fn now() -> UnixSeconds {
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        UnixSeconds(seconds.min(LAST_SECOND))
     }
 
     /// Parses an RFC 3339 timestamp with any offset; fractions of a second are cut off.
@@ -85,6 +92,13 @@ impl UtcDay {
     }
 }
 
+impl UtcDay {
+    /// The first moment after the day.
+    pub const fn end(self) -> UnixSeconds {
+        UnixSeconds((self.0 as i64 + 1) * DAY_SECONDS)
+    }
+}
+
 /// `2026-11-20`.
 impl fmt::Display for UtcDay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,24 +112,6 @@ impl fmt::Display for UtcDay {
             date.month(),
             date.day()
         )
-    }
-}
-
-/// The one source of the present moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Clock;
-
-impl Clock {
-    /// Now, by the system's clock. Before 1970 counts as 1970.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the clock that the rest must use"
-    )]
-    pub fn now(self) -> UnixSeconds {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
     }
 }
 
@@ -146,10 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn midnight_is_a_whole_day_away_from_midnight() {
-        assert_eq!(UnixSeconds(0).until_midnight(), 86_400);
-        assert_eq!(UnixSeconds(86_399).until_midnight(), 1);
-        assert_eq!(UnixSeconds(86_400).day(), UtcDay(1));
+    fn a_day_ends_where_the_next_begins() {
+        for day in [-2, -1, 0, 1, 20_000] {
+            let end = UtcDay(day).end();
+            assert_eq!(end.day(), UtcDay(day + 1));
+            assert_eq!(UnixSeconds(end.0 - 1).day(), UtcDay(day));
+        }
     }
 
     #[test]

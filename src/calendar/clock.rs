@@ -1,0 +1,381 @@
+//! The clock that quotas go by: its day never falls, and a jump of the system's clock is doubted.
+//!
+//! - **Back:** the day stays. Nobody gets a day's quota twice.
+//! - **Forward:** a day that comes no more than an hour before its time, by the steady clock that
+//!   nobody can set, is taken at once. Any other is doubted for ten minutes: time goes on by the
+//!   steady clock, and only a clock that still says the same is believed. A false year spends
+//!   nobody's quota of today.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use super::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::sync::{AtomicI64, Mutex, Ordering};
+
+/// How much earlier than expected a day may begin: more than any honest correction of a clock.
+const EARLY_SECONDS_MAX: i64 = 3600;
+/// How long a clock has to insist on a day that it cannot be.
+const DOUBT_SECONDS: i64 = 600;
+/// Stands for the end of the day while readings need a second look.
+const UNSETTLED: i64 = i64::MIN;
+
+/// What a request needs of the time, from one reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The day that the request counts for.
+    pub day: UtcDay,
+    /// Seconds until that day's quota is new, from 1 to 86 400.
+    ///
+    /// Never 0: a client told to retry after 0 seconds would come back into the same day.
+    pub reset_seconds: u32,
+}
+
+/// Seconds of a wall clock and of a steady one, set by hand.
+#[derive(Debug, Default)]
+pub struct ManualTime {
+    wall: AtomicI64,
+    steady: AtomicI64,
+}
+
+impl ManualTime {
+    /// Both clocks go on.
+    pub fn pass(&self, seconds: i64) {
+        self.jump(seconds);
+        self.steady.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// The wall clock is set forward or back.
+    pub fn jump(&self, seconds: i64) {
+        self.wall.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    System { started: Instant },
+    Manual(Arc<ManualTime>),
+}
+
+impl Source {
+    fn wall(&self) -> UnixSeconds {
+        match self {
+            Source::System { .. } => UnixSeconds::now(),
+            Source::Manual(time) => UnixSeconds(time.wall.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Seconds that have passed since some moment, whatever the wall clock says.
+    fn steady(&self) -> i64 {
+        match self {
+            Source::System { started } => {
+                i64::try_from(started.elapsed().as_secs()).unwrap_or(i64::MAX)
+            }
+            Source::Manual(time) => time.steady.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The one source of the present moment for requests; shared by all threads.
+#[derive(Debug)]
+pub struct Clock {
+    source: Source,
+    /// Where the current day ends, or [`UNSETTLED`].
+    ends: AtomicI64,
+    judge: Mutex<Judge>,
+    say: fn(&str),
+}
+
+impl Clock {
+    /// The system's clock. `say` gets a line when it jumps.
+    pub fn system(say: fn(&str)) -> Clock {
+        let started = Instant::now();
+        Clock::new(Source::System { started }, say)
+    }
+
+    /// A clock that is set by hand.
+    pub fn manual(time: Arc<ManualTime>, say: fn(&str)) -> Clock {
+        Clock::new(Source::Manual(time), say)
+    }
+
+    fn new(source: Source, say: fn(&str)) -> Clock {
+        let judge = Judge::new(source.wall(), source.steady());
+        Clock {
+            ends: AtomicI64::new(judge.day.end().0),
+            judge: Mutex::new(judge),
+            source,
+            say,
+        }
+    }
+
+    /// Reads the clock. Takes no lock but when the day changes, or the clock is not to be trusted.
+    #[inline]
+    pub fn now(&self) -> Now {
+        let wall = self.source.wall();
+        let ends = self.ends.load(Ordering::Relaxed);
+        let left = ends.saturating_sub(wall.0);
+        if ends == UNSETTLED || !(1..=DAY_SECONDS).contains(&left) {
+            return self.settle(wall);
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of a day is from 1 to 86 400"
+        )]
+        Now {
+            day: UnixSeconds(ends - DAY_SECONDS).day(),
+            reset_seconds: left as u32,
+        }
+    }
+
+    #[cold]
+    fn settle(&self, wall: UnixSeconds) -> Now {
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, said) = judge.judge(wall, self.source.steady());
+        let ends = if judge.is_calm() {
+            judge.day.end().0
+        } else {
+            UNSETTLED
+        };
+        self.ends.store(ends, Ordering::Relaxed);
+        drop(judge);
+        if let Some(said) = said {
+            (self.say)(&said);
+        }
+        now
+    }
+}
+
+/// Which day it is, by everything that the clocks have said so far.
+#[derive(Debug)]
+struct Judge {
+    day: UtcDay,
+    /// A pair of readings that was believed.
+    wall: UnixSeconds,
+    steady: i64,
+    /// Since when, by the steady clock, the wall clock has been too far ahead.
+    doubted: Option<i64>,
+    behind: bool,
+}
+
+impl Judge {
+    fn new(wall: UnixSeconds, steady: i64) -> Judge {
+        Judge {
+            day: wall.day(),
+            wall,
+            steady,
+            doubted: None,
+            behind: false,
+        }
+    }
+
+    fn is_calm(&self) -> bool {
+        self.doubted.is_none() && !self.behind
+    }
+
+    /// What to go by at these readings, and what to tell a person.
+    fn judge(&mut self, wall: UnixSeconds, steady: i64) -> (Now, Option<String>) {
+        let passed = steady.saturating_sub(self.steady).max(0);
+        let expected = UnixSeconds(self.wall.0.saturating_add(passed));
+        let mut said = None;
+        let mut at = wall;
+        if wall.day() <= self.day {
+            self.doubted = None;
+            let behind = wall.day() < self.day;
+            if behind && !self.behind {
+                let day = self.day;
+                said = Some(format!(
+                    "the clock went back to {wall}; requests count for {day} until it has caught up"
+                ));
+            }
+            self.behind = behind;
+        } else if wall.0.saturating_sub(expected.0) <= EARLY_SECONDS_MAX {
+            *self = Judge::new(wall, steady);
+        } else if self
+            .doubted
+            .is_some_and(|since| steady.saturating_sub(since) >= DOUBT_SECONDS)
+        {
+            said = Some(format!("the clock still says {wall}; going on from there"));
+            *self = Judge::new(wall, steady);
+        } else {
+            if self.doubted.is_none() {
+                self.doubted = Some(steady);
+                said = Some(format!(
+                    "the clock jumped to {wall}, where it should be about {expected}; \
+                     going by the latter for {DOUBT_SECONDS} seconds"
+                ));
+            }
+            self.day = self.day.max(expected.day());
+            self.behind = false;
+            at = expected;
+        }
+        let left = self.day.end().0.saturating_sub(at.0).clamp(1, DAY_SECONDS);
+        let now = Now {
+            day: self.day,
+            reset_seconds: u32::try_from(left).expect("clamped to a day"),
+        };
+        (now, said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: i64 = 20_777 * DAY_SECONDS + DAY_SECONDS / 2;
+    const TODAY: i32 = 20_777;
+
+    fn at(wall: i64) -> (Arc<ManualTime>, Clock) {
+        let time = Arc::new(ManualTime::default());
+        time.jump(wall);
+        let clock = Clock::manual(Arc::clone(&time), |_| {});
+        (time, clock)
+    }
+
+    /// Plays steps of (seconds passed, seconds jumped) and compares the day after each.
+    #[track_caller]
+    fn check(steps: &[(i64, i64)], days: &[i32]) {
+        let (time, clock) = at(NOON);
+        let said: Vec<i32> = steps
+            .iter()
+            .map(|(passed, jumped)| {
+                time.pass(*passed);
+                time.jump(*jumped);
+                let now = clock.now();
+                assert!((1..=86_400).contains(&now.reset_seconds), "{now:?}");
+                now.day.0 - TODAY
+            })
+            .collect();
+        assert_eq!(said, days, "{steps:?}");
+    }
+
+    #[test]
+    fn midnight_comes_on_time() {
+        let (time, clock) = at(NOON);
+        time.pass(43_199);
+        let day = UtcDay(TODAY);
+        assert_eq!(
+            clock.now(),
+            Now {
+                day,
+                reset_seconds: 1
+            }
+        );
+        time.pass(1);
+        let day = UtcDay(TODAY + 1);
+        assert_eq!(
+            clock.now(),
+            Now {
+                day,
+                reset_seconds: 86_400
+            }
+        );
+    }
+
+    #[test]
+    fn a_clock_set_back_stays_on_its_day() {
+        check(
+            &[
+                (0, -43_201),
+                (0, -400 * 86_400),
+                (0, -i64::from(TODAY) * 86_400),
+            ],
+            &[0, 0, 0],
+        );
+        check(
+            &[(43_200, 0), (0, -1), (1, 0), (0, -7200), (7200, 0)],
+            &[1, 1, 1, 1, 1],
+        );
+    }
+
+    #[test]
+    fn days_that_nobody_asked_on_are_taken_at_once() {
+        check(&[(86_400, 0), (30 * 86_400, 0)], &[1, 31]);
+    }
+
+    #[test]
+    fn a_day_up_to_an_hour_early_is_taken_and_an_earlier_one_held_for_ten_minutes() {
+        check(&[(0, 0), (39_600, 3600)], &[0, 1]);
+        check(&[(39_599, 3601), (599, 0), (1, 0)], &[0, 0, 1]);
+    }
+
+    #[test]
+    fn a_false_year_is_held_and_forgotten_when_it_is_mended() {
+        let year = 365 * 86_400;
+        check(
+            &[
+                (0, 73 * year),
+                (599, 0),
+                (0, -73 * year),
+                (599, 73 * year),
+                (599, 0),
+            ],
+            &[0; 5],
+        );
+        check(&[(0, year), (600, 0)], &[0, 365]);
+        // Midnight comes by the steady clock while the other is doubted.
+        check(
+            &[(43_000, year), (199, 0), (1, 0), (400, -year)],
+            &[0, 0, 1, 1],
+        );
+    }
+
+    #[test]
+    fn flapping_about_midnight_changes_the_day_once() {
+        let (time, clock) = at(NOON);
+        time.pass(43_200);
+        let mut days = Vec::new();
+        for step in 0..100_000 {
+            time.jump(if step % 2 == 0 { -2 } else { 2 });
+            days.push(clock.now().day.0);
+        }
+        days.dedup();
+        // The first reading lies before midnight.
+        assert_eq!(days, [TODAY, TODAY + 1]);
+    }
+
+    #[test]
+    fn whatever_the_clocks_do_the_day_never_falls_nor_runs_away() {
+        arbtest::arbtest(|u| {
+            let (time, clock) = at(NOON);
+            let (mut before, mut steady) = (TODAY, 0);
+            for _ in 0..u.int_in_range(0..=60)? {
+                let longest = if u.ratio(1, 8)? { 200_000 } else { 90 };
+                let passed = u.int_in_range(0..=longest)?;
+                let jumps = [
+                    0, 0, 0, 1, -1, 2, -2, 3600, -3600, 86_400, -86_400, 34_560_000,
+                ];
+                time.pass(passed);
+                time.jump(*u.choose(&jumps)?);
+                steady += passed;
+                let now = clock.now();
+                assert!((1..=86_400).contains(&now.reset_seconds));
+                assert!(now.day.0 >= before);
+                // No jump is believed at once: what has passed, and an hour, bound the day, until
+                // ten minutes of doubt are over.
+                if steady < DOUBT_SECONDS {
+                    assert!(now.day.0 <= UnixSeconds(NOON + steady + 3600).day().0);
+                }
+                before = now.day.0;
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn jumps_are_told_once() {
+        let mut judge = Judge::new(UnixSeconds(NOON), 0);
+        let ahead = UnixSeconds(NOON + 10 * DAY_SECONDS);
+        assert!(
+            judge
+                .judge(ahead, 0)
+                .1
+                .unwrap()
+                .contains("jumped to 2026-11-30")
+        );
+        assert_eq!(judge.judge(ahead, 5).1, None);
+        assert!(judge.judge(ahead, 600).1.unwrap().contains("still says"));
+        let back = judge.judge(UnixSeconds(NOON), 601).1.unwrap();
+        assert!(back.contains("count for 2026-11-30"), "{back}");
+        assert_eq!(judge.judge(UnixSeconds(NOON), 602).1, None);
+    }
+}

@@ -1,0 +1,140 @@
+//! `keys issue`, `list`, `revoke` and `restore`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::say;
+use crate::calendar::UnixSeconds;
+use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
+use crate::model::Tier;
+
+const WANT_ID: &str = "the <id> segment of a key, ten letters and digits";
+
+fn store(arguments: &Arguments) -> Result<KeyStore, Failure> {
+    let directory: PathBuf = arguments.required("state", "a directory")?;
+    Ok(KeyStore::new(&directory))
+}
+
+/// Issues a key, and prints it once it is durable.
+pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
+    let store = store(arguments)?;
+    let address: KeyAddress =
+        arguments.required("address", "an e-mail or IP address, as ann@example.com")?;
+    let tier = match arguments.one::<String>("tier", "a tier")? {
+        None => Tier::Free,
+        Some(name) => Tier::parse(&name).ok_or_else(|| {
+            arguments.bad_value(format!("--tier is {name:?}; want free, starter or pro"))
+        })?,
+    };
+    let prefix: Option<KeyPrefix> = arguments.one("key-prefix", "1 to 16 letters and digits")?;
+    let now = UnixSeconds::now();
+    let key = store.issue(&prefix.unwrap_or_default(), &address, tier, now)?;
+    let id = key.id;
+    print(|out| writeln!(out, "{}", key.reveal())).map_err(|failure| {
+        failure.and(format!(
+            "the key {id} was issued but could not be printed; `keys revoke {id}` disables it"
+        ))
+    })?;
+    let tier = tier.as_str();
+    say(&format!(
+        "issued the {tier} key {id} to {address}; it is shown this once and stored only as a hash"
+    ));
+    Ok(())
+}
+
+/// Lists all keys, the oldest first.
+pub(super) fn list(arguments: &Arguments) -> Result<(), Failure> {
+    let directory: PathBuf = arguments.required("state", "a directory")?;
+    // A mistyped directory should not read as one without keys.
+    directory
+        .read_dir()
+        .map_err(|error| Failure::io(&directory, &error))?;
+    let records = KeyStore::new(&directory).read()?;
+    if arguments.has("json") {
+        let keys: Vec<_> = records.iter().map(shown).collect();
+        return print(|out| {
+            serde_json::to_writer_pretty(&mut *out, &keys)?;
+            writeln!(out)
+        });
+    }
+    print(|out| {
+        writeln!(
+            out,
+            "{:<10}  {:<7}  {:<7}  {:<20}  address",
+            "id", "tier", "status", "issued"
+        )?;
+        for record in records.iter() {
+            writeln!(
+                out,
+                "{:<10}  {:<7}  {:<7}  {:<20}  {}",
+                record.id.to_string(),
+                record.tier.as_str(),
+                status(record),
+                record.issued.to_string(),
+                record.address
+            )?;
+        }
+        Ok(())
+    })
+}
+
+fn status(record: &KeyRecord) -> &'static str {
+    if record.revoked.is_some() {
+        "revoked"
+    } else {
+        "active"
+    }
+}
+
+fn shown(record: &KeyRecord) -> serde_json::Value {
+    json!({
+        "id": record.id.to_string(),
+        "tier": record.tier.as_str(),
+        "status": status(record),
+        "address": record.address.as_str(),
+        "issuedAt": record.issued.to_string(),
+        "revokedAt": record.revoked.map(|at| at.to_string()),
+    })
+}
+
+/// Disables a key.
+pub(super) fn revoke(arguments: &Arguments) -> Result<(), Failure> {
+    let id: KeyId = arguments.operand(WANT_ID)?;
+    let changed = store(arguments)?.revoke(id, UnixSeconds::now())?;
+    say(&format!(
+        "{id} {}",
+        if changed {
+            "is revoked"
+        } else {
+            "was revoked before"
+        }
+    ));
+    Ok(())
+}
+
+/// Makes a disabled key active again.
+pub(super) fn restore(arguments: &Arguments) -> Result<(), Failure> {
+    let id: KeyId = arguments.operand(WANT_ID)?;
+    let changed = store(arguments)?.restore(id)?;
+    say(&format!(
+        "{id} {}",
+        if changed {
+            "is active again"
+        } else {
+            "was active before"
+        }
+    ));
+    Ok(())
+}
+
+/// Writes to stdout, where a reader may have gone.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(&mut out)
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::io("stdout".as_ref(), &error))
+}

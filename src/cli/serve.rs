@@ -1,0 +1,121 @@
+//! `serve`: its flags made settings.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::say;
+use crate::keys::KeyPrefix;
+use crate::quota::{Sizes, TierLimits};
+use crate::request::ProxyNetwork;
+use crate::server::{self, Served, Settings};
+
+const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
+const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
+const DEFAULT_QUOTA_CLIENTS: u64 = 5_000_000;
+
+/// Serves until a signal.
+pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let mut listen: Vec<SocketAddr> =
+        arguments.all("listen", "an address and port, as 127.0.0.1:8080")?;
+    if listen.is_empty() {
+        listen.push(DEFAULT_LISTEN.into());
+    }
+    let published: Option<PathBuf> = arguments.one("published", "a directory")?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = arguments.number("workers", 1..=1024, cores.min(1024) as u64)?;
+    let key_prefix: Option<KeyPrefix> =
+        arguments.one("key-prefix", "1 to 16 letters and digits")?;
+    let trusted: Vec<ProxyNetwork> = arguments.all(
+        "trusted-proxy",
+        "a network or an address, as 10.0.0.0/8 or 2001:db8::1",
+    )?;
+    let clients = arguments.number(
+        "quota-clients",
+        1..=Sizes::CLIENTS_MAX,
+        DEFAULT_QUOTA_CLIENTS,
+    )?;
+    let memory: Option<Bytes> =
+        arguments.one("memory", "a number of bytes, as 268435456 or 256MiB")?;
+    let settings = Settings {
+        served: published.map_or(Served::Sample, Served::Directory),
+        listen,
+        base_url: base_url(arguments)?,
+        workers: usize::try_from(workers).expect("at most 1024"),
+        memory_bytes: memory.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes.0),
+        state: arguments.one("state", "a directory")?,
+        key_prefix: key_prefix.unwrap_or_default(),
+        limits: limits(arguments)?,
+        quota_sizes: Sizes::for_clients(clients),
+        trusted_proxies: trusted.into(),
+    };
+    let started = |address: &str| {
+        say(&format!("listening on {address}"));
+        if settings.served == Served::Sample {
+            say("serving the sample dataset; --published DIR serves yours. Try:");
+            for path in ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"] {
+                say(&format!("  curl '{address}{path}'"));
+            }
+        }
+    };
+    Ok(server::run(&settings, &started, say)?)
+}
+
+fn limits(arguments: &Arguments) -> Result<TierLimits, Failure> {
+    let default = TierLimits::default();
+    let anonymous = arguments.number(
+        "limit-anonymous",
+        1..=u16::MAX.into(),
+        default.anonymous.into(),
+    )?;
+    let keyed = |name, default: u32| -> Result<u32, Failure> {
+        let limit = arguments.number(name, 1..=u32::MAX.into(), default.into())?;
+        Ok(u32::try_from(limit).expect("within the range"))
+    };
+    Ok(TierLimits {
+        anonymous: u16::try_from(anonymous).expect("within the range"),
+        free: keyed("limit-free", default.free)?,
+        starter: keyed("limit-starter", default.starter)?,
+        pro: keyed("limit-pro", default.pro)?,
+    })
+}
+
+/// A base URL without its trailing slash, made of what may stand in a header.
+pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
+    let want = "http:// or https:// and a host, perhaps a path";
+    let Some(url) = arguments.one::<String>("base-url", want)? else {
+        return Ok(None);
+    };
+    let host = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
+    let sound = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
+        && url
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"<>\"\\?#{}".contains(&byte));
+    if !sound {
+        return Err(Failure::configuration(format!(
+            "--base-url is {url:?}; want {want}"
+        )));
+    }
+    Ok(Some(url.trim_end_matches('/').to_owned()))
+}
+
+/// A number of bytes; `KiB`, `MiB` and `GiB` multiply.
+struct Bytes(usize);
+
+impl FromStr for Bytes {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Bytes, &'static str> {
+        let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+        let unit = units
+            .iter()
+            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+        let (digits, shift) = unit.unwrap_or((text, 0));
+        let count: usize = digits.trim().parse().map_err(|_| "no number")?;
+        count.checked_mul(1 << shift).map(Bytes).ok_or("too many")
+    }
+}

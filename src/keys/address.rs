@@ -1,0 +1,121 @@
+//! The address that a key is issued to, which bounds how many somebody may have.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+/// RFC 5321 section 4.5.3.1: no mail is delivered to a longer one.
+const EMAIL_BYTES_MAX: usize = 254;
+
+/// An e-mail address in lower case, an IPv4 address, or the /64 of an IPv6 address: whoever has one
+/// address of such a network has them all, and counts as one (CONTRACT section 7).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyAddress(Box<str>);
+
+impl KeyAddress {
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<IpAddr> for KeyAddress {
+    fn from(address: IpAddr) -> KeyAddress {
+        let text = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                format!("{}/64", Ipv6Addr::from_bits(network))
+            }
+        };
+        KeyAddress(text.into())
+    }
+}
+
+/// The text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedAddress;
+
+impl fmt::Display for MalformedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("want an e-mail or IP address")
+    }
+}
+
+impl FromStr for KeyAddress {
+    type Err = MalformedAddress;
+
+    fn from_str(text: &str) -> Result<KeyAddress, MalformedAddress> {
+        let text = text.trim();
+        // As it is written back.
+        let network = text.strip_suffix("/64").unwrap_or(text);
+        if let Ok(address) = network.parse::<IpAddr>() {
+            return if network.len() == text.len() || address.is_ipv6() {
+                Ok(address.into())
+            } else {
+                Err(MalformedAddress)
+            };
+        }
+        let (name, domain) = text.split_once('@').ok_or(MalformedAddress)?;
+        let sound = !name.is_empty()
+            && !domain.is_empty()
+            && !domain.contains('@')
+            && text.len() <= EMAIL_BYTES_MAX
+            && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+        if sound {
+            Ok(KeyAddress(text.to_lowercase().into()))
+        } else {
+            Err(MalformedAddress)
+        }
+    }
+}
+
+impl fmt::Display for KeyAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        let address: KeyAddress = text.parse().unwrap();
+        assert_eq!(address.as_str(), want);
+        assert_eq!(want.parse(), Ok(address), "reads back");
+    }
+
+    #[test]
+    fn spellings_of_one_address_are_one() {
+        check(" Ann@Example.COM ", "ann@example.com");
+        check("192.0.2.1", "192.0.2.1");
+        check("::ffff:192.0.2.1", "192.0.2.1");
+        check("2001:DB8:0:1::5", "2001:db8:0:1::/64");
+        check("2001:db8:0:1:ffff::", "2001:db8:0:1::/64");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "ann",
+            "@x",
+            "ann@",
+            "a@b@c",
+            "a b@c",
+            "192.0.2.1/64",
+            "1.2.3",
+            "a@b\n@",
+        ] {
+            assert_eq!(
+                text.parse::<KeyAddress>(),
+                Err(MalformedAddress),
+                "{text:?}"
+            );
+        }
+        let long = "a".repeat(250) + "@b.example";
+        assert_eq!(long.parse::<KeyAddress>(), Err(MalformedAddress));
+    }
+}

@@ -1,0 +1,317 @@
+//! The key file: a header line, then a line of JSON for each key.
+//!
+//! The header counts the lines and holds a checksum of them, so that a file cut short, or changed
+//! in one place, is known for damaged rather than taken for a service with fewer keys.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::records::{KeyRecord, KeyRecords};
+use super::token::SecretDigest;
+use crate::calendar::UnixSeconds;
+use crate::durable::Replacement;
+use crate::model::Tier;
+
+/// In the state directory.
+pub(super) const FILE: &str = "keys.jsonl";
+const FORMAT: &str = "island-metrics keys 1";
+const HEADER_BYTES_MAX: u64 = 512;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format: String,
+    revision: u64,
+    next: u32,
+    keys: usize,
+    crc32: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Line<'a> {
+    number: u32,
+    id: String,
+    tier: &'a str,
+    #[serde(borrow)]
+    address: std::borrow::Cow<'a, str>,
+    issued: i64,
+    revoked: Option<i64>,
+    sha256: String,
+}
+
+/// Why a key file cannot be used. Displays with the file and line.
+#[derive(Debug)]
+pub enum KeyFileError {
+    /// It cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It is not as it was written.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        problem: String,
+    },
+}
+
+impl fmt::Display for KeyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyFileError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            KeyFileError::Damaged {
+                path,
+                line,
+                problem,
+            } => write!(f, "{}:{line}: {problem}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for KeyFileError {}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> KeyFileError {
+    let path = path.to_owned();
+    move |source| KeyFileError::Io {
+        path: path.clone(),
+        source,
+    }
+}
+
+/// What differs between any two states of a key file, got at the cost of its first line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFileState {
+    header: Vec<u8>,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// The state of the file; `None` where there is none.
+pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
+    let path = directory.join(FILE);
+    let file = match fs::File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(&path)(error)),
+    };
+    let found = file.metadata().map_err(failed(&path))?;
+    let mut header = Vec::new();
+    file.take(HEADER_BYTES_MAX)
+        .read_to_end(&mut header)
+        .map_err(failed(&path))?;
+    Ok(Some(KeyFileState {
+        header,
+        bytes: found.len(),
+        modified: found.modified().ok(),
+    }))
+}
+
+/// All records; none where there is no file.
+pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
+    let path = directory.join(FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(KeyRecords::default()),
+        Err(error) => return Err(failed(&path)(error)),
+    };
+    parse(&bytes).map_err(|(line, problem)| KeyFileError::Damaged {
+        path,
+        line,
+        problem,
+    })
+}
+
+fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
+    let fault = |line: usize, problem: &dyn fmt::Display| (line, problem.to_string());
+    let end = memchr::memchr(b'\n', bytes).ok_or_else(|| fault(1, &"want a header line"))?;
+    let (head, lines) = (&bytes[..end], &bytes[end + 1..]);
+    let header: Header = serde_json::from_slice(head).map_err(|error| fault(1, &error))?;
+    if header.format != FORMAT {
+        return Err(fault(
+            1,
+            &format!("the format is {:?}; want {FORMAT:?}", header.format),
+        ));
+    }
+    let mut records = Vec::with_capacity(header.keys.min(lines.len()));
+    for (number, line) in (2..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
+        records.push(record(line).map_err(|problem| (number, problem))?);
+    }
+    if records.len() != header.keys || lines.last().is_some_and(|byte| *byte != b'\n') {
+        let problem = format!("the file has {} keys; want {}", records.len(), header.keys);
+        return Err((records.len() + 1, problem));
+    }
+    if crc32fast::hash(lines) != header.crc32 {
+        return Err(fault(1, &"the checksum does not agree with the lines"));
+    }
+    KeyRecords::stored(records, header.next, header.revision)
+        .ok_or_else(|| fault(1, &"numbers or ids contradict each other"))
+}
+
+fn record(line: &[u8]) -> Result<KeyRecord, String> {
+    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let tier = Tier::parse(line.tier);
+    Ok(KeyRecord {
+        number: line.number,
+        id: line.id.parse().map_err(|error| format!("id: {error}"))?,
+        tier: tier.ok_or_else(|| format!("tier is {:?}; want free, starter or pro", line.tier))?,
+        address: line
+            .address
+            .parse()
+            .map_err(|error| format!("address: {error}"))?,
+        issued: UnixSeconds(line.issued),
+        revoked: line.revoked.map(UnixSeconds),
+        digest: digest(&line.sha256).ok_or("sha256: want 64 hexadecimal digits")?,
+    })
+}
+
+fn digest(hex: &str) -> Option<SecretDigest> {
+    let mut bytes = [0; 32];
+    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(SecretDigest(bytes))
+}
+
+/// Replaces the file. When it returns, the records outlive a power failure.
+pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFileError> {
+    let path = directory.join(FILE);
+    let mut lines = Vec::with_capacity(records.iter().len() * 224);
+    for record in records.iter() {
+        let sha256 = record.digest.0.iter().map(|byte| format!("{byte:02x}"));
+        let line = Line {
+            number: record.number,
+            id: record.id.to_string(),
+            tier: record.tier.as_str(),
+            address: record.address.as_str().into(),
+            issued: record.issued.0,
+            revoked: record.revoked.map(|at| at.0),
+            sha256: sha256.collect(),
+        };
+        serde_json::to_writer(&mut lines, &line).expect("strings and numbers serialize");
+        lines.push(b'\n');
+    }
+    let header = Header {
+        format: FORMAT.to_owned(),
+        revision: records.revision,
+        next: records.next,
+        keys: records.iter().len(),
+        crc32: crc32fast::hash(&lines),
+    };
+    let mut head = serde_json::to_vec(&header).expect("strings and numbers serialize");
+    head.push(b'\n');
+    let replace = || {
+        let mut file = Replacement::begin_private(directory, FILE)?;
+        file.write_all(&head)?;
+        file.write_all(&lines)?;
+        file.finish(&path)
+    };
+    replace().map_err(failed(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::token::{KeyPrefix, NewKey};
+
+    fn written(keys: u32) -> (KeyRecords, Vec<u8>) {
+        let directory = std::env::temp_dir().join(format!(
+            "im-keys-{}-{:?}-{keys}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        fs::create_dir_all(&directory).unwrap();
+        let mut records = KeyRecords::default();
+        for number in 0..keys {
+            let key = NewKey::random(&KeyPrefix::default());
+            let address = format!("\"{number}\\é@x.test").parse().unwrap();
+            let tier = Tier::ALL[number as usize % 3];
+            let parts = (key.id, key.digest());
+            let now = UnixSeconds(1_800_000_000);
+            records.issue(parts, address, tier, now).unwrap();
+            if number % 2 == 1 {
+                records.revoke(key.id, UnixSeconds(1_800_000_001)).unwrap();
+            }
+        }
+        write(&directory, &records).unwrap();
+        let bytes = fs::read(directory.join(FILE)).unwrap();
+        assert_eq!(read(&directory).unwrap(), records);
+        let before = state(&directory).unwrap();
+        assert_eq!(before, state(&directory).unwrap());
+        records.revision += 1;
+        write(&directory, &records).unwrap();
+        assert_ne!(before, state(&directory).unwrap());
+        records.revision -= 1;
+        fs::remove_dir_all(directory).unwrap();
+        (records, bytes)
+    }
+
+    #[test]
+    fn records_read_back_as_written() {
+        for keys in [0, 1, 7] {
+            let (records, bytes) = written(keys);
+            assert_eq!(parse(&bytes).unwrap(), records);
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_file_is_taken_for_the_whole() {
+        let (_, bytes) = written(4);
+        for length in 0..bytes.len() {
+            assert!(
+                parse(&bytes[..length]).is_err(),
+                "{length} of {} bytes",
+                bytes.len()
+            );
+        }
+    }
+
+    #[test]
+    fn no_flipped_bit_goes_unnoticed() {
+        let (records, bytes) = written(2);
+        let lines = memchr::memchr(b'\n', &bytes).unwrap();
+        for at in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[at / 8] ^= 1 << (at % 8);
+            match parse(&flipped) {
+                Err(_) => {}
+                // The header's own numbers are not checksummed, but count and bound the rest.
+                Ok(other) => {
+                    assert!(at / 8 < lines, "bit {at}");
+                    assert!(other.iter().eq(records.iter()), "bit {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn faults_name_their_line() {
+        let (_, bytes) = written(3);
+        let text = String::from_utf8(bytes).unwrap();
+        let fault = |from: &str, to: &str| parse(text.replacen(from, to, 1).as_bytes());
+        let (line, problem) = fault("\"tier\":\"starter\"", "\"tier\":\"gold\"").unwrap_err();
+        assert_eq!(
+            (line, problem.as_str()),
+            (3, "tier is \"gold\"; want free, starter or pro")
+        );
+        assert_eq!(fault("keys 1", "keys 2").unwrap_err().0, 1);
+        assert_eq!(fault("\"number\":2", "\"number\":").unwrap_err().0, 4);
+        assert_eq!(
+            parse(b"").unwrap_err(),
+            (1, "want a header line".to_owned())
+        );
+    }
+}

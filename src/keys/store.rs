@@ -1,0 +1,134 @@
+//! The state directory's keys: read, and changed by one process at a time.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::address::KeyAddress;
+use super::file::{self, KeyFileError, KeyFileState};
+use super::records::{KeyRecords, Refusal};
+use super::token::{KeyId, KeyPrefix, NewKey};
+use crate::calendar::UnixSeconds;
+use crate::durable;
+use crate::model::Tier;
+
+/// The keys in a state directory. Every change is whole and durable, or was not made.
+#[derive(Clone, Debug)]
+pub struct KeyStore {
+    directory: PathBuf,
+}
+
+/// Why the keys could not be read or changed.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The key file is damaged, or cannot be read or written.
+    File(KeyFileError),
+    /// The rules forbid the change.
+    Refused(Refusal),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::File(error) => error.fmt(f),
+            StoreError::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<KeyFileError> for StoreError {
+    fn from(error: KeyFileError) -> StoreError {
+        StoreError::File(error)
+    }
+}
+
+impl From<Refusal> for StoreError {
+    fn from(refusal: Refusal) -> StoreError {
+        StoreError::Refused(refusal)
+    }
+}
+
+impl KeyStore {
+    /// The keys of that state directory, which need not exist yet.
+    pub fn new(directory: &Path) -> KeyStore {
+        KeyStore {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// All records; none if no key has been issued.
+    pub fn read(&self) -> Result<KeyRecords, KeyFileError> {
+        file::read(&self.directory)
+    }
+
+    /// The path of the key file.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(file::FILE)
+    }
+
+    /// What is different after each change, read at the cost of a line; `None` without a file.
+    pub fn state(&self) -> Result<Option<KeyFileState>, KeyFileError> {
+        file::state(&self.directory)
+    }
+
+    /// Issues a key. When it returns, the key is durable and may be shown.
+    pub fn issue(
+        &self,
+        prefix: &KeyPrefix,
+        address: &KeyAddress,
+        tier: Tier,
+        now: UnixSeconds,
+    ) -> Result<NewKey, StoreError> {
+        durable::create_private_directory(&self.directory).map_err(self.failed())?;
+        self.change(|records| {
+            loop {
+                let key = NewKey::random(prefix);
+                let parts = (key.id, key.digest());
+                if records.issue(parts, address.clone(), tier, now)?.is_some() {
+                    return Ok((key, true));
+                }
+            }
+        })
+    }
+
+    /// Disables a key; whether it was active.
+    pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, StoreError> {
+        self.change(|records| {
+            let changed = records.revoke(id, now)?;
+            Ok((changed, changed))
+        })
+    }
+
+    /// Makes a disabled key active again; whether it was disabled.
+    pub fn restore(&self, id: KeyId) -> Result<bool, StoreError> {
+        self.change(|records| {
+            let changed = records.restore(id)?;
+            Ok((changed, changed))
+        })
+    }
+
+    fn failed(&self) -> impl Fn(io::Error) -> KeyFileError + use<> {
+        let path = self.directory.clone();
+        move |source| KeyFileError::Io {
+            path: path.clone(),
+            source,
+        }
+    }
+
+    /// Changes the records under the directory's lock; `change` says what came of it, and whether
+    /// there is something to write.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), Refusal>,
+    ) -> Result<T, StoreError> {
+        let _lock = durable::lock(&self.directory).map_err(self.failed())?;
+        let mut records = self.read()?;
+        let (outcome, is_changed) = change(&mut records)?;
+        if is_changed {
+            file::write(&self.directory, &records)?;
+        }
+        Ok(outcome)
+    }
+}

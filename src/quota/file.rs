@@ -1,0 +1,200 @@
+//! Counter files: a header that says what the words are for, then the words, mapped.
+//!
+//! Every word stands for itself and only ever goes forward, so any mix of older and newer pages,
+//! as a power failure may leave, is a legal state: there is no log and nothing to replay. A file
+//! that is damaged, or made for something else, is set aside and its counts begin at zero.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::mapped::MappedWords;
+use super::memory::Words;
+use crate::durable;
+use crate::sync::Ordering;
+
+const MAGIC: &[u8; 8] = b"im-quota";
+const FORMAT: u32 = 1;
+const SEEDS: std::ops::Range<usize> = 24..56;
+const CHECKSUM_AT: usize = 64;
+const HEADER_BYTES: usize = CHECKSUM_AT + 4;
+/// Where the words begin: a page of its own for the header, so that words begin at one too.
+const WORDS_AT: u64 = 4096;
+
+/// Secret numbers that say where clients are counted.
+pub(crate) type Seeds = [u64; 4];
+
+/// What a file's words are for. Two shapes never share a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) kind: u32,
+    pub(crate) sizes: [u32; 2],
+    pub(crate) words: usize,
+}
+
+/// The words of a file.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) words: Words,
+    pub(crate) seeds: Seeds,
+    /// What a person should know: that a file was set aside, and why.
+    pub(crate) notice: Option<String>,
+}
+
+/// A state file could not be opened, made or set aside.
+#[derive(Debug)]
+pub struct StateError {
+    /// Which file or directory.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// New secret seeds.
+pub(crate) fn random_seeds() -> Seeds {
+    let mut seeds = Seeds::default();
+    for seed in &mut seeds {
+        // The kernel's generator does not fail once a machine has started.
+        *seed = getrandom::u64().expect("the system gives random numbers");
+    }
+    seeds
+}
+
+/// Hashes a number by two seeds, with `SipHash` of the standard library. Another release of it may
+/// hash otherwise: files carry a hash to be compared.
+pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(seeds[0]);
+    hasher.write_u64(seeds[1]);
+    hasher.write_u64(number);
+    hasher.finish()
+}
+
+/// Opens the counters called `name` in a directory, or makes them. Words that `keep` denies, by
+/// their place and bits, are emptied.
+pub(crate) fn open(
+    directory: &Path,
+    name: &str,
+    shape: Shape,
+    keep: impl Fn(usize, u64) -> bool,
+) -> Result<Opened, StateError> {
+    let path = directory.join(name);
+    let failed = |source| StateError {
+        path: path.clone(),
+        source,
+    };
+    durable::create_private_directory(directory).map_err(failed)?;
+    // Two servers that start at once make one file.
+    let _lock = durable::lock(directory).map_err(failed)?;
+    let mut notice = None;
+    let (file, seeds) = match existing(&path, shape).map_err(failed)? {
+        Existing::Sound(file, seeds) => (file, seeds),
+        Existing::None => create(&path, shape).map_err(failed)?,
+        Existing::Other(fault) => {
+            let aside = directory.join(format!("{name}.set-aside"));
+            fs::rename(&path, &aside).map_err(failed)?;
+            notice = Some(format!(
+                "{} {fault}; it is set aside as {}, and its counts begin at zero",
+                path.display(),
+                aside.display()
+            ));
+            create(&path, shape).map_err(failed)?
+        }
+    };
+    let words = Words::from(MappedWords::new(&file, WORDS_AT, shape.words).map_err(failed)?);
+    // Brings all of them into memory, too.
+    for (at, word) in words.iter().enumerate() {
+        let bits = word.load(Ordering::Relaxed);
+        if bits != 0 && !keep(at, bits) {
+            // Who wins against this swap is another server with a count of today.
+            let _ = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+    Ok(Opened {
+        words,
+        seeds,
+        notice,
+    })
+}
+
+enum Existing {
+    None,
+    Sound(File, Seeds),
+    /// Not this shape's file; the text says what it is.
+    Other(String),
+}
+
+fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
+    let mut file = match File::options().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::None),
+        Err(error) => return Err(error),
+    };
+    let mut header = [0; HEADER_BYTES];
+    if let Err(error) = file.read_exact(&mut header) {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => Ok(Existing::Other("is too short".to_owned())),
+            _ => Err(error),
+        };
+    }
+    let mut seeds = Seeds::default();
+    for (seed, bytes) in seeds.iter_mut().zip(header[SEEDS].chunks_exact(8)) {
+        *seed = u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
+    }
+    let wanted = encode(shape, seeds);
+    let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
+    let bytes = file.metadata()?.len();
+    let wanted_bytes = WORDS_AT + shape.words as u64 * 8;
+    Ok(if header[..8] != *MAGIC {
+        Existing::Other("is no counter file".to_owned())
+    } else if header[CHECKSUM_AT..] != checksum {
+        Existing::Other("is damaged".to_owned())
+    } else if header != wanted {
+        Existing::Other("was made for other sizes or by another build".to_owned())
+    } else if bytes != wanted_bytes {
+        Existing::Other(format!("has {bytes} bytes where {wanted_bytes} should be"))
+    } else {
+        Existing::Sound(file, seeds)
+    })
+}
+
+fn create(path: &Path, shape: Shape) -> io::Result<(File, Seeds)> {
+    let seeds = random_seeds();
+    let unfinished = path.with_extension(&durable::UNFINISHED[1..]);
+    let mut file = durable::create_private(&unfinished)?;
+    file.write_all(&encode(shape, seeds))?;
+    // Written, not left sparse: a full disk shows here, and not when a word is counted up. Not
+    // forced to the disk: zeros lost in a power failure are zeros.
+    let words = WORDS_AT + shape.words as u64 * 8;
+    let mut zeros = io::repeat(0).take(words - HEADER_BYTES as u64);
+    io::copy(
+        &mut zeros,
+        &mut io::BufWriter::with_capacity(1 << 20, &file),
+    )?;
+    fs::rename(unfinished, path)?;
+    Ok((file, seeds))
+}
+
+fn encode(shape: Shape, seeds: Seeds) -> [u8; HEADER_BYTES] {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(MAGIC);
+    for number in [FORMAT, shape.kind, shape.sizes[0], shape.sizes[1]] {
+        header.extend_from_slice(&number.to_le_bytes());
+    }
+    for seed in seeds {
+        header.extend_from_slice(&seed.to_le_bytes());
+    }
+    header.extend_from_slice(&hash([seeds[0], seeds[1]], 0).to_le_bytes());
+    header.extend_from_slice(&crc32fast::hash(&header).to_le_bytes());
+    header.try_into().expect("the parts are as long as counted")
+}

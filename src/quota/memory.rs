@@ -1,0 +1,79 @@
+//! `Words`: the memory of a table, the process's own or a file's.
+
+use std::ops::Deref;
+
+use super::mapped::MappedWords;
+use crate::sync::{AtomicU64, Ordering};
+
+pub(crate) const LINE_BYTES: usize = 64;
+/// Words in a cache line.
+pub(crate) const LINE: usize = LINE_BYTES / 8;
+/// Words in the smallest page that a system hands out.
+const PAGE: usize = 4096 / 8;
+
+/// A fixed number of words that threads share, beginning at a cache line.
+#[derive(Debug)]
+pub(crate) struct Words(Memory);
+
+#[derive(Debug)]
+enum Memory {
+    /// Words of the process, of which `len` from `start` are used.
+    Owned {
+        words: Box<[AtomicU64]>,
+        start: usize,
+        len: usize,
+    },
+    /// Words of a file, which outlive the process and may be shared with another one.
+    Mapped(MappedWords),
+}
+
+impl Words {
+    /// Words of zero, all of them in memory at once: what comes later finds it no larger.
+    pub(crate) fn zeroed(len: usize) -> Words {
+        // Allocated zeroed; a release build collects in place.
+        let words: Box<[AtomicU64]> = vec![0; len + LINE - 1]
+            .into_iter()
+            .map(AtomicU64::new)
+            .collect();
+        for word in words.iter().step_by(PAGE) {
+            word.store(0, Ordering::Relaxed);
+        }
+        let start = words.as_ptr().align_offset(LINE_BYTES);
+        // Unaligned is slower, not wrong, so a platform that cannot tell may have it.
+        let start = if start < LINE { start } else { 0 };
+        Words(Memory::Owned { words, start, len })
+    }
+}
+
+impl From<MappedWords> for Words {
+    fn from(words: MappedWords) -> Words {
+        Words(Memory::Mapped(words))
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        match &self.0 {
+            Memory::Owned { words, start, len } => &words[*start..*start + *len],
+            Memory::Mapped(words) => words,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_begin_at_a_cache_line() {
+        for len in [1, 8, 9, 4096, 100_000] {
+            let words = Words::zeroed(len);
+            assert_eq!(words.len(), len);
+            assert_eq!(words.as_ptr().addr() % LINE_BYTES, 0);
+            assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        }
+    }
+}

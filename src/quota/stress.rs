@@ -1,0 +1,182 @@
+//! Threads that hammer a counter on days that differ, against a ledger of every `remaining` told.
+//!
+//! `ISLAND_METRICS_STRESS=1000 cargo test --release --lib stress` makes a thousand million calls of
+//! each table; without it, enough to show that the checks work.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+
+use super::cell;
+use super::{AnonymousQuota, Client, Decision, KeyedQuota, RingDay, Sizes};
+use crate::calendar::UtcDay;
+
+const THREADS: u64 = 4;
+const LIMIT: u32 = 31;
+/// Where the ring of days turns over lies within the days of a run.
+const FIRST: i32 = 4096 * 5 - 4;
+/// Days that a run goes through.
+const DAYS: i32 = 8;
+/// Days by which threads may differ, either way.
+const SKEW: i32 = 2;
+const CALLS_PER_TABLE: u64 = 200_000;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long to go on is for the person who runs the test"
+)]
+fn tables() -> u64 {
+    let millions = std::env::var("ISLAND_METRICS_STRESS").map_or(2, |text| text.parse().unwrap());
+    u64::max(1, millions * 1_000_000 / CALLS_PER_TABLE)
+}
+
+/// A word for each client and day, a bit for each `remaining`.
+struct Ledger(Vec<AtomicU32>);
+
+impl Ledger {
+    fn new(clients: u32) -> Ledger {
+        let days = u32::try_from(DAYS + 2 * SKEW).unwrap();
+        Ledger((0..clients * days).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    fn entry(&self, client: u32, day: i32) -> &AtomicU32 {
+        let day = usize::try_from(day - FIRST + SKEW).unwrap();
+        let days = usize::try_from(DAYS + 2 * SKEW).unwrap();
+        &self.0[client as usize * days + day]
+    }
+
+    /// Notes what a client was told; whether it was told that before.
+    fn is_repeated(&self, client: u32, day: i32, remaining: u32) -> bool {
+        assert!(remaining < LIMIT);
+        let bit = 1 << remaining;
+        self.entry(client, day).fetch_or(bit, Ordering::Relaxed) & bit != 0
+    }
+}
+
+/// Calls `admit` from several threads, with a random client and a day that goes on unevenly; it
+/// tells the day it went by and the `remaining` of an admission. Returns how many were repeated.
+fn hammer(
+    ledger: &Ledger,
+    clients: u32,
+    seed: u64,
+    admit: impl Fn(u32, UtcDay) -> (i32, Decision) + Sync,
+) -> usize {
+    let calls = CALLS_PER_TABLE / THREADS;
+    let run = |mut state: u64| {
+        let mut repeated = 0;
+        for call in 0..calls {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let client = u32::try_from(state % u64::from(clients)).unwrap();
+            let skew = i32::try_from(state >> 40 & 3).unwrap() - SKEW;
+            let passed = i32::try_from(call * DAYS as u64 / calls).unwrap();
+            let (day, decision) = admit(client, UtcDay(FIRST + passed + skew));
+            if let Decision::Admit { remaining } = decision {
+                repeated += usize::from(ledger.is_repeated(client, day, remaining));
+            }
+        }
+        repeated
+    };
+    thread::scope(|scope| {
+        let start =
+            |thread: u64| scope.spawn(move || run(1 + ((seed * THREADS + thread + 1) << 20)));
+        let threads: Vec<_> = (0..THREADS).map(start).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    })
+}
+
+/// The day on the ring, as one of the run's.
+fn on_ring(day: RingDay) -> i32 {
+    FIRST - SKEW + i32::from(day.since(UtcDay(FIRST - SKEW).into()))
+}
+
+/// Admits every client to its limit on the last day, and finds the whole of the limit told.
+fn drain(ledger: &Ledger, clients: u32, admit: impl Fn(u32, UtcDay) -> (i32, Decision)) {
+    let last = FIRST + DAYS + SKEW - 1;
+    for client in 0..clients {
+        while let (day, Decision::Admit { remaining }) = admit(client, UtcDay(last)) {
+            assert!(!ledger.is_repeated(client, day, remaining));
+        }
+        let told = ledger.entry(client, last).load(Ordering::Relaxed);
+        assert_eq!(told, (1 << LIMIT) - 1, "client {client}");
+    }
+}
+
+#[test]
+fn addresses_are_told_each_remaining_once_and_all_of_them() {
+    for (seed, (slots_log2, crowded)) in (0..tables()).zip([(10, false), (8, true)].iter().cycle())
+    {
+        let sizes = Sizes::for_clients(1 << slots_log2 >> 1);
+        let (quota, clients) = (AnonymousQuota::new(sizes), if *crowded { 900 } else { 100 });
+        let admit = |client: u32, day: UtcDay| {
+            let address = Ipv4Addr::from_bits(client).into();
+            let limit = u16::try_from(LIMIT).unwrap();
+            let client = Client::new(&quota, address);
+            let (decision, day) = quota.admit_on(client, limit, day.into());
+            (on_ring(day), decision)
+        };
+        let ledger = Ledger::new(clients);
+        assert_eq!(hammer(&ledger, clients, seed, admit), 0, "seed {seed}");
+        // In the crowded table most clients share the overflow, and with it a limit.
+        if !crowded {
+            drain(&ledger, clients, admit);
+        }
+    }
+}
+
+#[test]
+fn keys_are_told_each_remaining_once_and_all_of_them() {
+    for seed in 0..tables() {
+        let cells: Vec<AtomicU64> = (0..50).map(|_| AtomicU64::new(0)).collect();
+        let admit = |client: u32, day: UtcDay| {
+            let (decision, day) = cell::admit(&cells[client as usize], LIMIT, day);
+            (i32::try_from(day).unwrap(), decision)
+        };
+        let ledger = Ledger::new(50);
+        assert_eq!(hammer(&ledger, 50, seed, admit), 0, "seed {seed}");
+        drain(&ledger, 50, admit);
+    }
+}
+
+#[test]
+fn a_counter_that_stores_without_comparing_is_caught() {
+    let cells: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+    let careless = |client: u32, day: UtcDay| {
+        let cell = &cells[client as usize];
+        let copy = AtomicU64::new(cell.load(Ordering::Relaxed));
+        let (decision, day) = cell::admit(&copy, LIMIT, day);
+        cell.store(copy.load(Ordering::Relaxed), Ordering::Relaxed);
+        (i32::try_from(day).unwrap(), decision)
+    };
+    let runs = 0..2000;
+    let caught = runs.into_iter().any(|seed| {
+        for cell in &cells {
+            cell.store(0, Ordering::Relaxed);
+        }
+        hammer(&Ledger::new(4), 4, seed, careless) > 0
+    });
+    assert!(caught);
+}
+
+#[test]
+fn keys_without_room_have_no_quota_and_no_neighbours() {
+    let (quota, day) = (KeyedQuota::new(None), UtcDay(20_000));
+    assert_eq!(quota.admit(0, 9, day), Decision::Refuse);
+    assert_eq!(quota.peek(0, 9, day), 0);
+    quota.make_room(70_000, day, &|_| {}).unwrap();
+    for number in [0, 1, 65_535, 65_536, 131_071] {
+        assert_eq!(quota.peek(number, 2, day), 2, "{number}");
+        assert_eq!(
+            quota.admit(number, 2, day),
+            Decision::Admit { remaining: 1 }
+        );
+    }
+    assert_eq!(quota.admit(131_072, 9, day), Decision::Refuse);
+    assert_eq!(quota.admit(u32::MAX, 9, day), Decision::Refuse);
+    assert_eq!(quota.peek(0, 2, day), 1, "more room keeps the counts");
+}

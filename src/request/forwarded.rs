@@ -1,0 +1,272 @@
+//! Who a request comes from, behind proxies that are trusted (CONTRACT section 7).
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use ipnet::{IpNet, Ipv4Net};
+
+/// A network of proxies whose `X-Forwarded-For` is believed: `10.0.0.0/8`, or one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyNetwork(IpNet);
+
+/// The text is no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedNetwork;
+
+impl fmt::Display for MalformedNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("want a network or an address, as 10.0.0.0/8 or 2001:db8::1")
+    }
+}
+
+impl FromStr for ProxyNetwork {
+    type Err = MalformedNetwork;
+
+    fn from_str(text: &str) -> Result<ProxyNetwork, MalformedNetwork> {
+        let network = match text.parse::<IpAddr>() {
+            Ok(address) => IpNet::from(address),
+            Err(_) => text.parse().map_err(|_| MalformedNetwork)?,
+        };
+        Ok(ProxyNetwork(canonical(network).trunc()))
+    }
+}
+
+/// An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
+fn canonical(network: IpNet) -> IpNet {
+    let mapped = match network {
+        IpNet::V6(network) if network.prefix_len() >= 96 => network
+            .addr()
+            .to_ipv4_mapped()
+            .and_then(|address| Ipv4Net::new(address, network.prefix_len() - 96).ok()),
+        _ => None,
+    };
+    mapped.map_or(network, IpNet::V4)
+}
+
+/// All networks of trusted proxies.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies(Box<[ProxyNetwork]>);
+
+impl From<Vec<ProxyNetwork>> for TrustedProxies {
+    fn from(networks: Vec<ProxyNetwork>) -> TrustedProxies {
+        TrustedProxies(networks.into())
+    }
+}
+
+impl TrustedProxies {
+    /// Whether what comes from that address is a proxy's.
+    pub fn trust(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.0.contains(&address))
+    }
+
+    /// The client of a request that a trusted proxy passed on: the right-most address that is not a
+    /// trusted proxy's, in all lines of `X-Forwarded-For` in the order sent.
+    ///
+    /// Each entry is the word of the hop to its right, and worth as much. So an entry that is no
+    /// address ends the search: the client is the last hop before it that could be read. Where all
+    /// are proxies, the left-most is the client.
+    pub fn client<'a>(
+        &self,
+        proxy: IpAddr,
+        lines: impl DoubleEndedIterator<Item = &'a [u8]>,
+    ) -> IpAddr {
+        let mut nearest = proxy;
+        for line in lines.rev() {
+            for entry in line.rsplit(|byte| *byte == b',') {
+                let entry = entry.trim_ascii();
+                if entry.is_empty() {
+                    continue;
+                }
+                let Some(address) = address(entry) else {
+                    return nearest;
+                };
+                nearest = address;
+                if !self.trust(nearest) {
+                    return nearest;
+                }
+            }
+        }
+        nearest
+    }
+}
+
+/// An address as proxies write it: bare, with a port, IPv6 in brackets or not.
+fn address(entry: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(entry).ok()?;
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let address: IpAddr = match text.parse() {
+        Ok(address) => address,
+        Err(_) => match text.parse::<SocketAddr>() {
+            Ok(address) => address.ip(),
+            Err(_) => IpAddr::V6(bracketed()?),
+        },
+    };
+    Some(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies() -> TrustedProxies {
+        let networks = [
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "2001:db8:f::/48",
+            "::ffff:172.16.0.0/108",
+        ];
+        let networks: Vec<ProxyNetwork> =
+            networks.iter().map(|text| text.parse().unwrap()).collect();
+        networks.into()
+    }
+
+    #[track_caller]
+    fn check(lines: &[&str], want: &str) {
+        let proxy = "10.0.0.1".parse().unwrap();
+        let found = proxies().client(proxy, lines.iter().map(|line| line.as_bytes()));
+        assert_eq!(found, want.parse::<IpAddr>().unwrap(), "{lines:?}");
+    }
+
+    #[test]
+    fn the_right_most_untrusted_address_is_the_client() {
+        check(&[], "10.0.0.1");
+        check(&[""], "10.0.0.1");
+        check(&["198.51.100.1"], "198.51.100.1");
+        check(&["1.1.1.1, 198.51.100.1"], "198.51.100.1");
+        check(&["1.1.1.1,198.51.100.1,10.9.9.9"], "198.51.100.1");
+        check(
+            &["1.1.1.1", "198.51.100.1", "10.9.9.9, 192.0.2.7"],
+            "198.51.100.1",
+        );
+        check(&["10.3.3.3, 10.2.2.2"], "10.3.3.3");
+        check(
+            &["198.51.100.1, 172.16.5.5, 2001:db8:f:9::1"],
+            "198.51.100.1",
+        );
+        check(&["198.51.100.1, 172.32.0.1"], "172.32.0.1");
+        check(&["198.51.100.1, ::ffff:10.1.1.1"], "198.51.100.1");
+    }
+
+    #[test]
+    fn addresses_are_read_as_proxies_write_them() {
+        check(&["198.51.100.1:4711"], "198.51.100.1");
+        check(&["2001:db8::5"], "2001:db8::5");
+        check(&["[2001:db8::5]"], "2001:db8::5");
+        check(&["[2001:db8::5]:443"], "2001:db8::5");
+        check(&["::ffff:198.51.100.1"], "198.51.100.1");
+        check(&["[::ffff:198.51.100.1]:80"], "198.51.100.1");
+        check(&["\t 198.51.100.1 \t"], "198.51.100.1");
+        check(&["198.51.100.1, , ,"], "198.51.100.1");
+    }
+
+    #[test]
+    fn garbage_ends_the_search() {
+        for garbage in [
+            "unknown",
+            "_hidden",
+            "198.51.100",
+            "198.51.100.1:",
+            "198.51.100.1:99999",
+            "[::1",
+            "::1]",
+            "[198.51.100.1]",
+            "fe80::1%eth0",
+            "1.1.1.1 2.2.2.2",
+            "\u{e9}",
+            "\"1.1.1.1\"",
+            "010.1.1.1",
+        ] {
+            check(&[&format!("1.1.1.1, {garbage}")], "10.0.0.1");
+            check(&[&format!("1.1.1.1, {garbage}, 10.7.7.7")], "10.7.7.7");
+            check(
+                &[&format!("1.1.1.1, {garbage}, 198.51.100.1, 10.7.7.7")],
+                "198.51.100.1",
+            );
+        }
+    }
+
+    /// The obvious way: all entries in a list, from the right.
+    fn plain(proxies: &TrustedProxies, proxy: IpAddr, lines: &[String]) -> IpAddr {
+        let all = lines.join(",");
+        let mut hops = vec![proxy];
+        for entry in all
+            .split(',')
+            .rev()
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty())
+        {
+            match entry.parse::<IpAddr>() {
+                Ok(address) => hops.push(address.to_canonical()),
+                Err(_) => break,
+            }
+        }
+        let client = hops.iter().skip(1).find(|hop| !proxies.trust(**hop));
+        *client.unwrap_or(&hops[hops.len() - 1])
+    }
+
+    #[test]
+    fn any_header_agrees_with_the_obvious_reading() {
+        arbtest::arbtest(|u| {
+            let words = [
+                "1.1.1.1",
+                "10.0.0.9",
+                "10.1.2.3",
+                "2001:db8:f::2",
+                "2001:db8::2",
+                "x",
+                "",
+                "::",
+                "::ffff:10.0.0.3",
+            ];
+            let mut lines = Vec::new();
+            for _ in 0..u.int_in_range(0..=3)? {
+                let mut line = String::new();
+                for _ in 0..u.int_in_range(0..=4)? {
+                    line.push_str(u.choose(&words)?);
+                    line.push_str(u.choose(&[",", ", ", " ,"])?);
+                }
+                lines.push(line);
+            }
+            let (proxies, proxy) = (proxies(), "10.0.0.1".parse().unwrap());
+            let found = proxies.client(proxy, lines.iter().map(String::as_bytes));
+            assert_eq!(found, plain(&proxies, proxy, &lines), "{lines:?}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn nothing_that_a_client_prepends_changes_who_it_is() {
+        let (proxies, proxy) = (proxies(), "10.0.0.1".parse().unwrap());
+        arbtest::arbtest(|u| {
+            let forged: &[u8] = u.arbitrary()?;
+            let appended = [forged, b", 198.51.100.1, 10.4.4.4"].concat();
+            let lines = [&appended[..]];
+            let found = proxies.client(proxy, lines.into_iter());
+            assert_eq!(found, "198.51.100.1".parse::<IpAddr>().unwrap());
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0/8",
+            "10.0.0.0/",
+            "::/129",
+            "example.com",
+            "10.0.0.1:80",
+        ] {
+            assert_eq!(
+                text.parse::<ProxyNetwork>(),
+                Err(MalformedNetwork),
+                "{text:?}"
+            );
+        }
+        assert_eq!("10.1.2.3/8".parse::<ProxyNetwork>(), "10.0.0.0/8".parse());
+        assert!(!TrustedProxies::default().trust("127.0.0.1".parse().unwrap()));
+    }
+}

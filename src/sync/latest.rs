@@ -1,0 +1,102 @@
+//! The swap: a new value for all workers, while each request keeps the one it began with.
+
+use std::sync::{Arc, PoisonError};
+
+use super::{AtomicU64, Mutex, Ordering};
+
+/// A value that is replaced whole: the published snapshot, the table of keys.
+#[derive(Debug)]
+pub struct Latest<T> {
+    generation: AtomicU64,
+    current: Mutex<Arc<T>>,
+}
+
+impl<T> Latest<T> {
+    /// Begins with a value.
+    pub fn new(value: T) -> Latest<T> {
+        Latest {
+            generation: AtomicU64::new(0),
+            current: Mutex::new(Arc::new(value)),
+        }
+    }
+
+    /// Another value from now on.
+    pub fn replace(&self, value: T) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(value);
+        // Raised under the lock, so that who sees the new number finds the new value.
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the value has been replaced.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn load(&self) -> (u64, Arc<T>) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.generation(), Arc::clone(&current))
+    }
+}
+
+/// One worker's handle: it takes the shared lock only when the generation has changed.
+#[derive(Debug)]
+pub struct LatestReader<T> {
+    latest: Arc<Latest<T>>,
+    // Taken only by this worker's one thread, so never waited for.
+    held: Mutex<(u64, Arc<T>)>,
+}
+
+impl<T> LatestReader<T> {
+    /// A handle of the value.
+    pub fn new(latest: Arc<Latest<T>>) -> LatestReader<T> {
+        let held = Mutex::new(latest.load());
+        LatestReader { latest, held }
+    }
+
+    /// The generation that [`current`](Self::current) would give, or an earlier one.
+    pub fn generation(&self) -> u64 {
+        self.latest.generation()
+    }
+
+    /// The value now.
+    pub fn current(&self) -> Arc<T> {
+        self.current_with_generation().1
+    }
+
+    /// The value now, and its generation.
+    pub fn current_with_generation(&self) -> (u64, Arc<T>) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.0 != self.latest.generation() {
+            *held = self.latest.load();
+        }
+        (held.0, Arc::clone(&held.1))
+    }
+}
+
+#[cfg(all(test, island_metrics_loom))]
+mod models {
+    use super::*;
+
+    #[test]
+    fn a_reader_never_goes_back_nor_takes_a_value_for_a_later_generation() {
+        loom::model(|| {
+            let latest = Arc::new(Latest::new(0_u64));
+            let writer = Arc::clone(&latest);
+            let writing = loom::thread::spawn(move || {
+                writer.replace(1);
+                writer.replace(2);
+            });
+            let reader = LatestReader::new(latest);
+            let mut before = 0;
+            for _ in 0..2 {
+                let (generation, value) = reader.current_with_generation();
+                assert_eq!(generation, *value);
+                assert!(before <= *value);
+                before = *value;
+            }
+            writing.join().unwrap();
+            assert_eq!(*reader.current(), 2);
+        });
+    }
+}

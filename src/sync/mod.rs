@@ -1,0 +1,19 @@
+//! What threads share: the atomic types under one name of ours, and a value that is replaced.
+//!
+//! The atomics are std's, or loom's under `--cfg island_metrics_loom`, where models of the
+//! lock-free parts are explored exhaustively. The algorithms name them through here only.
+
+mod latest;
+
+pub use latest::{Latest, LatestReader};
+
+#[cfg(island_metrics_loom)]
+pub(crate) use loom::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+};
+#[cfg(not(island_metrics_loom))]
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+};
