@@ -98,12 +98,17 @@ pub fn create_private(path: &Path) -> io::Result<File> {
         .truncate(true)
         .mode(0o600)
         .open(path)?;
-    let owner = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+    give_to_owner(&file, path.parent().unwrap_or(Path::new(".")))?;
+    Ok(file)
+}
+
+fn give_to_owner(file: &File, directory: &Path) -> io::Result<()> {
+    let owner = fs::metadata(directory)?;
     if file.metadata()?.uid() != owner.uid() {
         // Only the administrator can; for others it is not their directory anyway.
-        let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
+        let _ = std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()));
     }
-    Ok(file)
+    Ok(())
 }
 
 /// Waits for, and holds, the lock of a directory until dropped.
@@ -113,6 +118,7 @@ pub fn lock(directory: &Path) -> io::Result<File> {
         .truncate(false)
         .write(true)
         .open(directory.join(".lock"))?;
+    give_to_owner(&lock, directory)?;
     lock.lock()?;
     Ok(lock)
 }

@@ -7,12 +7,14 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::failure::Failure;
-use super::flags::{COMMANDS, Command, Flag, variable};
+use super::flags::{COMMANDS, Command, Flag, is_begun_by, variable};
 
 /// A command and the values of its flags.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
+    /// The words of the command's name that were given; none means the first command.
+    pub(crate) name: String,
     pub(crate) wants_help: bool,
     pub(crate) wants_version: bool,
     /// The word after the command's name, for a command that has one.
@@ -26,12 +28,12 @@ impl Arguments {
         let mut parser = lexopt::Parser::from_args(words);
         let mut arguments = Arguments {
             command: &COMMANDS[0],
+            name: String::new(),
             wants_help: false,
             wants_version: false,
             operand: None,
             given: BTreeMap::new(),
         };
-        let mut name = String::new();
         while let Some(word) = parser.next().map_err(Failure::usage)? {
             match word {
                 lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => arguments.wants_help = true,
@@ -39,7 +41,7 @@ impl Arguments {
                     arguments.wants_version = true;
                 }
                 lexopt::Arg::Long(flag) => {
-                    whole(&name)?;
+                    whole(&arguments.name)?;
                     let flag = arguments.flag(flag)?;
                     let value = match flag.value {
                         Some(_) => text(parser.value().map_err(Failure::usage)?)?,
@@ -47,38 +49,38 @@ impl Arguments {
                     };
                     arguments.give(flag, value)?;
                 }
-                lexopt::Arg::Value(word) => arguments.take_word(&mut name, text(word)?)?,
+                lexopt::Arg::Value(word) => arguments.take_word(text(word)?)?,
                 lexopt::Arg::Short(_) => return Err(Failure::usage(word.unexpected())),
             }
         }
         if !arguments.wants_help {
-            whole(&name)?;
+            whole(&arguments.name)?;
         }
         arguments.read_environment();
         Ok(arguments)
     }
 
     /// A word that belongs to no flag: of the command's name, or its operand.
-    fn take_word(&mut self, name: &mut String, word: String) -> Result<(), Failure> {
+    fn take_word(&mut self, word: String) -> Result<(), Failure> {
+        let name = &self.name;
         let longer = if name.is_empty() {
             word.clone()
         } else {
             format!("{name} {word}")
         };
-        let begins = |command: &&Command| {
-            let rest = command.name.strip_prefix(longer.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-        };
-        match COMMANDS.iter().find(begins) {
+        let begun = COMMANDS
+            .iter()
+            .find(|command| is_begun_by(command, &longer));
+        match begun {
             Some(command) if self.given.is_empty() && self.operand.is_none() => {
                 self.command = command;
-                *name = longer;
+                self.name = longer;
                 Ok(())
             }
             _ if name.is_empty() && self.given.is_empty() => {
                 Err(Failure::usage(format!("no command {word:?}")))
             }
-            _ if self.command.name == name && self.command.operand.is_some() => {
+            _ if self.command.name == *name && self.command.operand.is_some() => {
                 match self.operand.replace(word) {
                     None => Ok(()),
                     // The first may be a key, so neither is repeated.
@@ -207,16 +209,9 @@ impl Arguments {
 
 /// Refuses a command's name of which a word is missing, as `keys`.
 fn whole(name: &str) -> Result<(), Failure> {
-    let longer: Vec<&str> = COMMANDS
-        .iter()
-        .map(|command| command.name)
-        .filter(|command| {
-            command
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with(' '))
-        })
-        .collect();
-    if name.is_empty() || longer.is_empty() {
+    let begun = COMMANDS.iter().filter(|command| is_begun_by(command, name));
+    let longer: Vec<&str> = begun.map(|command| command.name).collect();
+    if name.is_empty() || longer == [name] {
         Ok(())
     } else {
         Err(Failure::usage(format!(

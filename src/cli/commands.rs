@@ -23,18 +23,9 @@ const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 
 /// Runs the command that the words name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
-    let words: Vec<OsString> = words.collect();
-    let named = words
-        .first()
-        .is_some_and(|word| !word.to_string_lossy().starts_with('-'));
-    let arguments = Arguments::parse(words.into_iter())?;
+    let arguments = Arguments::parse(words)?;
     if arguments.wants_help {
-        let only: &[&str] = if named {
-            &[arguments.command.name]
-        } else {
-            &[]
-        };
-        print!("{}", flags::help(only));
+        print!("{}", flags::help(&arguments.name));
         return Ok(());
     }
     if arguments.wants_version {

@@ -200,15 +200,18 @@ pub(crate) fn variable(flag: &Flag) -> String {
     )
 }
 
-/// What `--help` prints: everything, or the commands of these names.
-pub(crate) fn help(only: &[&str]) -> String {
+/// Whether a command's name is this, or begins with these words.
+pub(crate) fn is_begun_by(command: &Command, words: &str) -> bool {
+    let rest = command.name.strip_prefix(words);
+    words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// What `--help` prints: the commands that a name, or its first words, mean; without one, all.
+pub(crate) fn help(name: &str) -> String {
     let mut text = String::from(
         "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
     );
-    for command in COMMANDS
-        .iter()
-        .filter(|command| only.is_empty() || only.contains(&command.name))
-    {
+    for command in COMMANDS.iter().filter(|command| is_begun_by(command, name)) {
         let _ = write!(
             text,
             "\nisland-metrics {}{}\n  {}\n",

@@ -194,7 +194,7 @@ fn mistake_checking_and_then_counting() {
 #[should_panic(expected = "admitted past the limit")]
 fn mistake_day_and_count_in_two_words() {
     loom::model(|| {
-        let words = Arc::new((AtomicU64::new(8), AtomicU64::new(2)));
+        let words = Arc::new((AtomicU64::new(8), AtomicU64::new(1)));
         let careless = |(day, count): &(AtomicU64, AtomicU64)| {
             if day.swap(9, Relaxed) != 9 {
                 count.store(0, Relaxed);
