@@ -29,7 +29,8 @@
 //! | [`quota`] | what is left today | HTTP, secrets, clocks |
 //! | [`site`] | text handed out beside the API | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
-//! | [`calendar`], [`durable`], [`sync`] | time; replacing files; what threads share | islands |
+//! | [`calendar`], [`durable`] | time and the clock; replacing files | islands |
+//! | [`sync`] | atomics; a value that is replaced while it is read | everything else |
 //!
 //! # Three decisions
 //!

@@ -1,5 +1,7 @@
 //! The keys as a server holds them: looked up by id, judged by secret.
 
+use std::hint::black_box;
+
 use super::records::KeyRecords;
 use super::token::{KeyPrefix, Presented, SecretDigest};
 use crate::model::Tier;
@@ -28,9 +30,10 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct KeyRing {
     prefix: KeyPrefix,
-    /// Ascending.
+    /// Ascending. The last is nobody's, and larger than any that can be sent, so that every search
+    /// ends at an id with a record.
     ids: Box<[u64]>,
-    /// In the order of the ids; one more, which no id leads to, so that there is always a record.
+    /// In the order of the ids.
     records: Box<[Held]>,
 }
 
@@ -58,7 +61,6 @@ impl KeyRing {
                 (record.id.number(), held)
             })
             .collect();
-        held.sort_unstable_by_key(|(id, _)| *id);
         let nobody = Held {
             digest: SecretDigest([0; 32]),
             grant: Grant {
@@ -67,21 +69,29 @@ impl KeyRing {
             },
             revoked: true,
         };
+        held.push((u64::MAX, nobody));
+        held.sort_unstable_by_key(|(id, _)| *id);
+        let (ids, records): (Vec<_>, Vec<_>) = held.into_iter().unzip();
         KeyRing {
             prefix,
-            ids: held.iter().map(|(id, _)| *id).collect(),
-            records: held.iter().map(|(_, held)| *held).chain([nobody]).collect(),
+            ids: ids.into(),
+            records: records.into(),
         }
     }
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() - 1
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len() == 0
+    }
+
+    /// What it takes in memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.ids) + size_of_val(&*self.records)
     }
 
     /// Judges what a client sent.
@@ -96,9 +106,9 @@ impl KeyRing {
         let id = presented.id.number();
         let at = self.ids.partition_point(|known| *known < id);
         let held = &self.records[at];
-        let is_known = self.ids.get(at) == Some(&id);
         let is_right = held.digest.matches(&presented.digest());
-        match (is_known & is_right, held.revoked) {
+        let is_known = self.ids[at] == id;
+        match (black_box(is_known) & is_right, held.revoked) {
             (true, false) => Verdict::Active(held.grant),
             (true, true) => Verdict::Revoked,
             (false, _) => Verdict::Unknown,

@@ -26,6 +26,8 @@ pub use keyed::KeyedQuota;
 pub use limits::TierLimits;
 pub use word::{QuotaWord, RingDay, Step, Tag};
 
+#[cfg(all(test, not(island_metrics_loom)))]
+mod file_tests;
 #[cfg(all(test, island_metrics_loom))]
 mod models;
 #[cfg(all(test, not(island_metrics_loom)))]

@@ -1,0 +1,93 @@
+//! A key file of any size, written as the program writes it, and the keys that nobody should have.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A state directory with many keys, removed when dropped.
+pub(crate) struct KeyFile {
+    directory: PathBuf,
+    keys: u32,
+}
+
+fn digits(mut number: u64, count: usize) -> String {
+    let mut out = vec![b'0'; count];
+    for digit in out.iter_mut().rev() {
+        *digit = DIGITS[(number % 62) as usize];
+        number /= 62;
+    }
+    String::from_utf8(out).unwrap()
+}
+
+/// The id of a key; those that are issued have even numbers.
+fn id(number: u64) -> String {
+    // Spread over all ids, ascending: 62^10 / 2^40.
+    digits(number * 763_334 * 5_000_000, 10)
+}
+
+fn key(number: u64, secret: u64) -> String {
+    let text = format!("im_live_{}_{}", id(number), digits(secret, 30));
+    let check = digits(crc32fast::hash(text.as_bytes()).into(), 6);
+    text + &check
+}
+
+impl KeyFile {
+    /// Issues `keys` keys to as many addresses, and revokes every third.
+    pub(crate) fn write(keys: u32) -> KeyFile {
+        let directory = std::env::temp_dir().join(format!("im-judge-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let mut lines = String::new();
+        for number in 0..keys {
+            let key = key(2 * u64::from(number), number.into());
+            let secret = key.rsplit('_').next().unwrap();
+            let mut sha256 = String::new();
+            for byte in hmac_sha256::Hash::hash(secret.as_bytes()) {
+                let _ = write!(sha256, "{byte:02x}");
+            }
+            let _ = writeln!(
+                lines,
+                r#"{{"number":{number},"id":"{}","tier":"free","address":"{number}@x.test","issued":0,"revoked":{},"sha256":"{sha256}"}}"#,
+                id(2 * u64::from(number)),
+                if number % 3 == 0 { "1" } else { "null" }
+            );
+        }
+        let header = format!(
+            "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
+            crc32fast::hash(lines.as_bytes())
+        );
+        #[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
+        fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();
+        KeyFile { directory, keys }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.keys
+    }
+}
+
+/// A key that was issued.
+pub(crate) fn known(number: u32) -> String {
+    key(2 * u64::from(number), number.into())
+}
+
+/// An issued key's id with another secret.
+pub(crate) fn wrong_secret(number: u32) -> String {
+    key(2 * u64::from(number), u64::from(number) + 1)
+}
+
+/// A key of an id that was never issued.
+pub(crate) fn unknown(number: u32) -> String {
+    key(2 * u64::from(number) + 1, number.into())
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _gone_already = fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,277 @@
+//! What it costs to know who asks and whether they may: address, key and quota, without sockets.
+//!
+//! `cargo bench --bench judge` prints nanoseconds of wall time a request, the median of rounds that
+//! take turns, beside the time of a cache miss in the same rounds; then throughput and memory.
+//! See `benches/README.md`.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its results and stops at the first failure"
+)]
+
+mod keys;
+mod memory;
+mod timing;
+
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use hyper::HeaderMap;
+use island_metrics::calendar::UtcDay;
+use island_metrics::keys::{KeyPrefix, KeyRing, KeyStore};
+use island_metrics::quota::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes, TierLimits};
+use island_metrics::request::TrustedProxies;
+use island_metrics::server::{Caller, Gate, KeyFault, Visit};
+use island_metrics::sync::{Latest, LatestReader};
+
+use keys::KeyFile;
+use memory::{peak_kib, resident_kib};
+use timing::{Chase, Round, report};
+
+const DAY: i32 = 20_777;
+/// Requests on one day: below every limit, so that all are admitted.
+const A_DAY: usize = 60_000;
+/// Days in a round.
+const DAYS: i32 = 5;
+const KEYS: u32 = 100_000;
+
+fn main() {
+    let quick = std::env::args().any(|word| word == "--test");
+    let keys = KeyFile::write(if quick { 1_000 } else { KEYS });
+    // First, while nothing that was freed can be taken again.
+    sizes(&keys);
+    let gate = gate(&keys);
+    judgements(&gate, &keys, if quick { 1 } else { 25 });
+    timing::same_time(&keys, if quick { 2_000 } else { 1_000_000 });
+    throughput(if quick { 100_000 } else { 20_000_000 });
+    spray(if quick { 10_000 } else { 10_000_000 });
+}
+
+fn gate(keys: &KeyFile) -> Gate {
+    let records = KeyStore::new(keys.directory()).read().unwrap();
+    let keyed = KeyedQuota::new(None);
+    let today = UtcDay(DAY);
+    keyed
+        .make_room(records.numbers_end(), today, &|_| {})
+        .unwrap();
+    let ring = KeyRing::new(KeyPrefix::default(), &records);
+    let proxies = vec![
+        "10.0.0.0/8".parse().unwrap(),
+        "192.168.0.0/16".parse().unwrap(),
+    ];
+    Gate {
+        keys: LatestReader::new(Arc::new(Latest::new(ring))),
+        anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(5_000_000))),
+        keyed: Arc::new(keyed),
+        limits: TierLimits {
+            anonymous: u16::MAX,
+            free: 100_000,
+            starter: 100_000,
+            pro: 100_000,
+        },
+        proxies: Arc::new(TrustedProxies::from(proxies)),
+    }
+}
+
+/// The headers that a browser sends, and more.
+fn headers(more: &[(&'static str, &str)]) -> HeaderMap {
+    let usual = [
+        ("host", "api.example.com"),
+        (
+            "user-agent",
+            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+        ),
+        ("accept", "application/json"),
+        ("accept-language", "en-GB,en;q=0.5"),
+        ("accept-encoding", "gzip, deflate, br, zstd"),
+        ("origin", "https://dashboard.example.com"),
+        ("connection", "keep-alive"),
+    ];
+    let mut headers = HeaderMap::new();
+    for (name, value) in usual.iter().chain(more) {
+        headers.append(*name, value.parse().unwrap());
+    }
+    headers
+}
+
+/// Requests of one connection, of which every one is admitted: no day is used twice.
+fn ask(gate: &Gate, visit: &Visit, headers: &HeaderMap, query: Option<&str>, first: i32) -> Round {
+    let mut round = Round::start();
+    for day in first..first + DAYS {
+        for _ in 0..A_DAY {
+            let caller = gate.caller(visit, black_box(headers), black_box(query));
+            let decision = gate.admit(caller.unwrap(), UtcDay(day));
+            assert_ne!(black_box(decision), Decision::Refuse);
+        }
+    }
+    round.stop(A_DAY * DAYS.unsigned_abs() as usize);
+    round
+}
+
+fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
+    let plain = headers(&[]);
+    let bearer = headers(&[("authorization", &format!("Bearer {}", keys::known(7)))]);
+    let forwarded = headers(&[("x-forwarded-for", "198.51.100.7, 10.1.2.3")]);
+    let query = format!("sort=plays&limit=50&key={}", keys::known(10));
+    let (peer, proxy): (IpAddr, IpAddr) =
+        ("192.0.2.1".parse().unwrap(), "10.0.0.1".parse().unwrap());
+    let mut all: [Vec<Round>; 8] = Default::default();
+    let chase = Chase::new();
+    // Keyed and other callers have counters of their own, but two of these are the same address.
+    for first in (DAY..)
+        .step_by(2 * DAYS.unsigned_abs() as usize)
+        .take(rounds)
+    {
+        let listed = Some("sort=plays&limit=50");
+        all[0].push(chase.round());
+        all[1].push(ask(gate, &gate.arrive(peer), &plain, None, first));
+        all[2].push(ask(gate, &gate.arrive(peer), &plain, listed, first + DAYS));
+        all[3].push(ask(gate, &gate.arrive(peer), &bearer, None, first));
+        all[4].push(ask(gate, &gate.arrive(peer), &plain, Some(&query), first));
+        all[5].push(ask(gate, &gate.arrive(proxy), &forwarded, None, first));
+        all[6].push(first_use(gate, keys));
+        all[7].push(refused(gate, &bearer));
+    }
+    let names = [
+        "a cache miss, for comparison",
+        "address",
+        "address, with a query string",
+        "key in the header, known on the connection",
+        "key in the query, known on the connection",
+        "address behind a trusted proxy",
+        "key, first use on a connection (hashed)",
+        "key, malformed",
+    ];
+    report(&names, &all);
+}
+
+fn first_use(gate: &Gate, keys: &KeyFile) -> Round {
+    // Those that are not revoked.
+    let count = (keys.len() / 3).min(20_000);
+    let sent: Vec<HeaderMap> = (0..count)
+        .map(|at| {
+            headers(&[(
+                "authorization",
+                &format!("Bearer {}", keys::known(3 * at + 1)),
+            )])
+        })
+        .collect();
+    let visits: Vec<Visit> = sent
+        .iter()
+        .map(|_| gate.arrive(Ipv4Addr::LOCALHOST.into()))
+        .collect();
+    let mut round = Round::start();
+    for (visit, headers) in visits.iter().zip(&sent) {
+        let caller = gate.caller(visit, headers, None);
+        assert!(matches!(black_box(caller), Ok(Caller::Keyed(_))));
+    }
+    round.stop(count);
+    round
+}
+
+fn refused(gate: &Gate, bearer: &HeaderMap) -> Round {
+    let mut broken = bearer.clone();
+    let text = format!("{}0", bearer["authorization"].to_str().unwrap());
+    broken.insert("authorization", text.parse().unwrap());
+    let visit = gate.arrive(Ipv4Addr::LOCALHOST.into());
+    let mut round = Round::start();
+    for _ in 0..A_DAY {
+        let caller = gate.caller(&visit, black_box(&broken), None);
+        assert_eq!(black_box(caller), Err(KeyFault::Invalid));
+    }
+    round.stop(A_DAY);
+    round
+}
+
+/// Two threads, a million clients, each asking in turn: admissions a second of both together.
+fn throughput(calls: usize) {
+    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
+    let clients: Vec<Client> = (0..1_000_000)
+        .map(|number| Client::new(&quota, Ipv4Addr::from_bits(number).into()))
+        .collect();
+    let begun = Instant::now();
+    let admitted: usize = thread::scope(|scope| {
+        let run = |mut state: u64| {
+            let (quota, clients) = (&quota, &clients);
+            move || {
+                let mut admitted = 0;
+                for _ in 0..calls / 2 {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let client = clients[(state >> 33) as usize % clients.len()];
+                    let decision = quota.admit(client, 60_000, UtcDay(DAY));
+                    admitted += usize::from(matches!(decision, Decision::Admit { .. }));
+                }
+                admitted
+            }
+        };
+        let threads = [1, 2].map(|seed| scope.spawn(run(seed)));
+        threads.map(|thread| thread.join().unwrap()).iter().sum()
+    });
+    let seconds = begun.elapsed().as_secs_f64();
+    println!(
+        "\n{:.1} million admissions a second, two threads, a million clients at random",
+        admitted as f64 / seconds / 1e6
+    );
+}
+
+/// As many IPv4 and IPv6 addresses as asked for, each asking once, into a table made for five million.
+fn spray(addresses: u32) {
+    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
+    let known = Client::new(&quota, Ipv4Addr::new(192, 0, 2, 1).into());
+    let day = UtcDay(DAY);
+    for _ in 0..50 {
+        assert_ne!(quota.admit(known, 100, day), Decision::Refuse);
+    }
+    let before = resident_kib();
+    let begun = Instant::now();
+    let mut refused = 0;
+    for number in 0..addresses {
+        let networks = Ipv6Addr::from_bits(u128::from(number) << 70 | 0x2001 << 112);
+        for address in [
+            IpAddr::V4(Ipv4Addr::from_bits(number << 1)),
+            networks.into(),
+        ] {
+            let decision = quota.admit(Client::new(&quota, address), 100, day);
+            refused += usize::from(decision == Decision::Refuse);
+        }
+    }
+    let each = begun.elapsed().as_secs_f64() * 1e9 / (2.0 * f64::from(addresses));
+    let after = resident_kib();
+    println!(
+        "{addresses} IPv4 and as many IPv6 addresses, once each: {each:.0} ns an address, \
+         {refused} refused, memory {:+} KiB, a client seen before has {} of 50 left",
+        after - before,
+        quota.peek(known, 100, day)
+    );
+}
+
+/// What the tables take in memory, and how long the keys take to load.
+fn sizes(keys: &KeyFile) {
+    let before = resident_kib();
+    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
+    let with_table = resident_kib();
+    let keyed = KeyedQuota::new(None);
+    keyed.make_room(keys.len(), UtcDay(DAY), &|_| {}).unwrap();
+    let with_counters = resident_kib();
+    let store = KeyStore::new(keys.directory());
+    let begun = Instant::now();
+    let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
+    let loaded = begun.elapsed().as_secs_f64() * 1e3;
+    println!(
+        "counters of five million addresses {} KiB; {} keys: counters {} KiB, ring {} KiB, \
+         loaded in {loaded:.0} ms with a peak of {} KiB\n",
+        with_table - before,
+        ring.len(),
+        with_counters - with_table,
+        ring.bytes() / 1024,
+        peak_kib() - with_counters
+    );
+    black_box((quota, ring, keyed));
+}

@@ -1,0 +1,214 @@
+//! Counter files: what outlives a process, and what is set aside.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on should stop; its files need not survive a crash"
+)]
+
+use std::cell::RefCell;
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes};
+use crate::calendar::UtcDay;
+
+const TODAY: UtcDay = UtcDay(20_777);
+
+/// A directory that is removed when dropped.
+struct State(PathBuf);
+
+impl State {
+    fn new(name: &str) -> State {
+        let path = std::env::temp_dir().join(format!("im-state-{}-{name}", std::process::id()));
+        State(path)
+    }
+
+    /// The table in it, and what was said on opening it.
+    fn open_on(&self, day: UtcDay, sizes: Sizes) -> (AnonymousQuota, String) {
+        let said = RefCell::new(String::new());
+        let say = |line: &str| said.borrow_mut().push_str(line);
+        let quota = AnonymousQuota::open(&self.0, sizes, day, &say).unwrap();
+        (quota, said.into_inner())
+    }
+
+    fn open(&self) -> (AnonymousQuota, String) {
+        self.open_on(TODAY, Sizes::for_clients(100))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("quota-anonymous")
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let _gone_already = fs::remove_dir_all(&self.0);
+    }
+}
+
+const ADDRESSES: [&str; 3] = ["192.0.2.1", "198.51.100.9", "2001:db8:7:8::9"];
+
+/// Requests that each address has left of ten.
+fn left(quota: &AnonymousQuota) -> [u32; 3] {
+    ADDRESSES.map(|text| {
+        let address: IpAddr = text.parse().unwrap();
+        quota.peek(Client::new(quota, address), 10, TODAY)
+    })
+}
+
+fn spend(quota: &AnonymousQuota, day: UtcDay) {
+    for text in ADDRESSES {
+        let client = Client::new(quota, text.parse().unwrap());
+        for _ in 0..3 {
+            assert_ne!(quota.admit(client, 10, day), Decision::Refuse);
+        }
+    }
+}
+
+#[test]
+fn counts_outlive_the_table_that_made_them() {
+    let state = State::new("outlive");
+    let (quota, said) = state.open();
+    assert_eq!(said, "");
+    spend(&quota, TODAY);
+    drop(quota);
+    let (quota, said) = state.open();
+    assert_eq!((said.as_str(), left(&quota)), ("", [7; 3]));
+    assert!(!state.0.join("quota-anonymous.set-aside").exists());
+}
+
+#[test]
+fn two_servers_on_one_directory_count_together() {
+    let state = State::new("together");
+    let ((one, _), (other, _)) = (state.open(), state.open());
+    spend(&one, TODAY);
+    assert_eq!(left(&other), [7; 3]);
+    spend(&other, TODAY);
+    assert_eq!(left(&one), [4; 3]);
+}
+
+#[test]
+fn words_of_days_that_cannot_be_are_emptied() {
+    for (day, kept) in [
+        (-400, false),
+        (-2, false),
+        (-1, true),
+        (1, true),
+        (2, false),
+        (1500, false),
+    ] {
+        let state = State::new(&format!("days{day}"));
+        let (quota, _) = state.open();
+        spend(&quota, UtcDay(TODAY.0 + day));
+        drop(quota);
+        let (quota, said) = state.open();
+        assert_eq!(said, "");
+        // A count of tomorrow binds, since a clock may have been set back a little; one of
+        // yesterday does not. Either word is still there.
+        assert_eq!(
+            left(&quota),
+            if day == 1 { [7; 3] } else { [10; 3] },
+            "{day}"
+        );
+        let bytes = fs::read(state.file()).unwrap();
+        let used = bytes[4096..].iter().any(|byte| *byte != 0);
+        assert_eq!(used, kept, "{day}");
+    }
+}
+
+/// Damages the file by `change`, and finds it set aside for the reason, and the counts at zero.
+#[track_caller]
+fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
+    let state = State::new(name);
+    let (quota, _) = state.open();
+    spend(&quota, TODAY);
+    drop(quota);
+    let mut bytes = fs::read(state.file()).unwrap();
+    change(&mut bytes);
+    fs::write(state.file(), &bytes).unwrap();
+    let (quota, said) = state.open();
+    assert_eq!(left(&quota), [10; 3], "{name}");
+    let path = state.file();
+    assert!(
+        said.starts_with(&format!("{} {reason}; it is set aside as ", path.display())),
+        "{said}"
+    );
+    let aside = fs::read(state.0.join("quota-anonymous.set-aside")).unwrap();
+    assert!(aside == bytes, "{name}: nothing is lost");
+}
+
+#[test]
+fn damaged_and_foreign_files_are_set_aside() {
+    check_set_aside("empty", "is too short", Vec::clear);
+    check_set_aside("cut", "is too short", |bytes| bytes.truncate(67));
+    check_set_aside("half", "has 800 bytes where 6400 should be", |bytes| {
+        bytes.truncate(800);
+    });
+    check_set_aside("longer", "has 6401 bytes where 6400 should be", |bytes| {
+        bytes.push(0);
+    });
+    check_set_aside("foreign", "is no counter file", |bytes| {
+        bytes[..8].fill(b'x');
+    });
+    check_set_aside("zeros", "is no counter file", |bytes| bytes.fill(0));
+    for bit in 64..68 * 8 {
+        let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
+        check_set_aside(&format!("bit{bit}"), "is damaged", flip);
+    }
+}
+
+#[test]
+fn a_file_of_other_sizes_is_set_aside_once() {
+    let state = State::new("sizes");
+    let (quota, _) = state.open();
+    spend(&quota, TODAY);
+    let (larger, said) = state.open_on(TODAY, Sizes::for_clients(5000));
+    assert!(said.contains("was made for other sizes"), "{said}");
+    assert_eq!(left(&larger), [10; 3]);
+    assert_eq!(left(&quota), [7; 3], "the one that was open goes on");
+    let (_, said) = state.open_on(TODAY, Sizes::for_clients(5000));
+    assert_eq!(said, "");
+}
+
+#[test]
+fn what_cannot_be_opened_is_named() {
+    let state = State::new("named");
+    fs::create_dir_all(state.file()).unwrap();
+    let sizes = Sizes::for_clients(100);
+    let error = AnonymousQuota::open(&state.0, sizes, TODAY, &|_| {}).unwrap_err();
+    assert_eq!(error.path, state.file());
+    let nowhere = state.file().join("x").join("\0");
+    assert!(AnonymousQuota::open(&nowhere, sizes, TODAY, &|_| {}).is_err());
+}
+
+#[test]
+fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
+    let state = State::new("keys");
+    let open = || {
+        let said = RefCell::new(String::new());
+        let quota = KeyedQuota::new(Some(state.0.clone()));
+        quota
+            .make_room(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
+            .unwrap();
+        (quota, said.into_inner())
+    };
+    let (quota, _) = open();
+    for number in [0, 65_535, 65_536] {
+        assert_eq!(
+            quota.admit(number, 5, TODAY),
+            Decision::Admit { remaining: 4 }
+        );
+    }
+    drop(quota);
+    let (quota, said) = open();
+    assert_eq!((said.as_str(), quota.peek(65_535, 5, TODAY)), ("", 4));
+    drop(quota);
+    fs::write(state.0.join("quota-keys-1"), "nonsense").unwrap();
+    let (quota, said) = open();
+    assert!(said.contains("quota-keys-1 is too short"), "{said}");
+    assert_eq!(
+        [0, 65_535, 65_536].map(|key| quota.peek(key, 5, TODAY)),
+        [4, 4, 5]
+    );
+}
