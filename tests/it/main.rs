@@ -8,6 +8,7 @@
 //! - `ask`: random requests, good and bad, about a dataset
 //! - `answers`: every answer agrees with the oracle, and carries the headers that it must
 //! - `openapi`: the document is served, printed, and shows real answers
+//! - `crash`: processes killed at any moment lose no count and no key
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `tidy`: the source keeps to its own map
@@ -16,6 +17,7 @@
 
 mod answers;
 mod ask;
+mod crash;
 mod lists;
 mod naive;
 mod naive_days;

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -17,6 +17,11 @@ pub(crate) const BASE_URL: &str = "http://x.test";
 
 /// Longer than any honest answer or start takes, on a loaded machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether tests should go on for as long as the gate lets them.
+pub(crate) fn wants_slow() -> bool {
+    std::env::var_os("ISLAND_METRICS_SLOW").is_some()
+}
 
 /// A directory of its own, removed with all it holds when dropped.
 pub(crate) struct TempDir(PathBuf);
@@ -53,7 +58,7 @@ pub(crate) fn write_file(path: &Path, text: &str) {
 }
 
 /// The binary under test, without the settings of the person who runs the tests.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_island-metrics"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ISLAND_METRICS_") {
@@ -148,6 +153,28 @@ impl Server {
         ]);
         args.extend(more);
         Self::start(&args)
+    }
+
+    /// Where it listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Kills it as the system does when memory is short: no handler runs.
+    pub(crate) fn kill(&self) {
+        self.signal("-KILL");
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        self.signal("-TERM");
+        self.child.wait().unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &process]).status();
+        assert!(status.unwrap().success(), "kill {signal} {process}");
     }
 
     /// A new keep-alive connection.

@@ -1,0 +1,260 @@
+//! Processes killed at any moment: no count, no key and no file is lost or torn.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Server, TempDir, command, run, wants_slow};
+
+/// How often to kill.
+fn kills() -> u32 {
+    if wants_slow() { 1000 } else { 25 }
+}
+
+/// Random numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What `keys issue` printed, if it came to that.
+fn printed(stdout: &[u8]) -> Option<String> {
+    let line = std::str::from_utf8(stdout).unwrap().strip_suffix('\n')?;
+    Some(line.to_owned())
+}
+
+/// Asks the same thing until the connection breaks; tells each `Remaining` of an admitted answer.
+fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
+    let mut told = Vec::new();
+    let Ok(stream) = TcpStream::connect(server.addr()) else {
+        return told;
+    };
+    let request = format!("HEAD /v1 HTTP/1.1\r\nHost: x.test\r\n{headers}\r\n");
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut remaining = None;
+        if stream.get_mut().write_all(request.as_bytes()).is_err() {
+            return told;
+        }
+        let mut line = String::new();
+        loop {
+            line.clear();
+            // A line cut short by the kill tells nothing.
+            match stream.read_line(&mut line) {
+                Ok(_) if line.ends_with('\n') => {}
+                _ => return told,
+            }
+            if line.starts_with("HTTP/1.1 ") {
+                assert_eq!(&line[9..12], "200", "{headers}");
+            }
+            if let Some(value) = line.strip_prefix("x-ratelimit-remaining: ") {
+                remaining = Some(value.trim_end().parse().unwrap());
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        told.push(remaining.unwrap());
+    }
+}
+
+fn remaining(server: &Server, headers: &[(&str, &str)]) -> u32 {
+    let reply = server.connect().request("GET", "/v1/health", headers);
+    reply.expect("x-ratelimit-remaining").parse().unwrap()
+}
+
+#[test]
+fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
+    const LIMIT: u32 = 65_535;
+    let state = TempDir::new();
+    let directory = state.join("state");
+    let issued = run(&[
+        "keys",
+        "issue",
+        "--state",
+        text(&directory),
+        "--address",
+        "a@x.test",
+    ]);
+    let key = printed(&issued.stdout).unwrap();
+    let bearer = format!("Authorization: Bearer {key}\r\n");
+    let addresses = ["198.51.100.1", "2001:db8:1:2::3"];
+    let forwarded = addresses.map(|address| format!("X-Forwarded-For: {address}\r\n"));
+    let headers = [&forwarded[0], &forwarded[1], &bearer, &bearer];
+    let start = || {
+        let words = [
+            ["--state", text(&directory)],
+            ["--limit-anonymous", "65535"],
+            ["--limit-free", "65535"],
+            ["--trusted-proxy", "127.0.0.0/8"],
+            ["--quota-clients", "10000"],
+        ];
+        Server::start(&words.concat())
+    };
+    let mut told: [BTreeSet<u32>; 3] = Default::default();
+    let mut random = Random(9);
+    for _ in 0..kills() {
+        let server = start();
+        let answers: Vec<Vec<u32>> = thread::scope(|scope| {
+            let asking: Vec<_> = headers
+                .iter()
+                .map(|headers| scope.spawn(|| ask_until_killed(&server, headers)))
+                .collect();
+            thread::sleep(Duration::from_micros(500 + random.below(12_000)));
+            server.kill();
+            asking
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        for (at, answers) in answers.into_iter().enumerate() {
+            for remaining in answers {
+                assert!(
+                    told[at.min(2)].insert(remaining),
+                    "{remaining} was told before"
+                );
+            }
+        }
+    }
+    let server = start();
+    let left = [
+        remaining(&server, &[("X-Forwarded-For", addresses[0])]),
+        remaining(&server, &[("X-Forwarded-For", addresses[1])]),
+        remaining(&server, &[("Authorization", &format!("Bearer {key}"))]),
+    ];
+    for ((told, left), connections) in told.iter().zip(left).zip([1, 1, 2]) {
+        let (answered, charged) = (u32::try_from(told.len()).unwrap(), LIMIT - left);
+        assert!(answered > kills(), "the load was no load: {answered}");
+        // What was charged and never answered is at most the request under way on a connection.
+        let under_way = kills() * connections;
+        assert!(
+            (answered..=answered + under_way).contains(&charged),
+            "{answered} answered, {charged} charged"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_is_asked_to_stop_loses_no_count() {
+    let state = TempDir::new();
+    let directory = state.join("state");
+    let start = || Server::start(&["--state", text(&directory), "--quota-clients", "10000"]);
+    let server = start();
+    for left in (90..100).rev() {
+        let reply = server.connect().get("/v1");
+        assert_eq!(reply.expect("x-ratelimit-remaining"), left.to_string());
+    }
+    assert!(server.terminate().success());
+    assert_eq!(remaining(&start(), &[]), 90);
+}
+
+/// Starts a command and kills it after a random while; what it printed, and whether it had ended.
+fn killed(words: &[&str], random: &mut Random, longest: u64) -> (Vec<u8>, bool) {
+    let mut child = command()
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_micros(random.below(longest)));
+    let ended = child.try_wait().unwrap();
+    let _ended_meanwhile = child.kill();
+    let output = child.wait_with_output().unwrap();
+    let success = ended.is_some_and(|status| status.success()) || output.status.success();
+    (output.stdout, success)
+}
+
+/// `(id, is active)` of every key.
+fn listed(directory: &Path) -> Vec<(String, bool)> {
+    let output = run(&["keys", "list", "--json", "--state", text(directory)]);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problem}");
+    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |key: &serde_json::Value, name: &str| key[name].as_str().unwrap().to_owned();
+    keys.iter()
+        .map(|key| (text(key, "id"), text(key, "status") == "active"))
+        .collect()
+}
+
+fn id(key: &str) -> &str {
+    key.split('_').nth(2).unwrap()
+}
+
+#[test]
+fn issue_and_revoke_killed_at_any_moment_keep_what_they_said() {
+    let state = TempDir::new();
+    let directory = state.join("state");
+    let mut random = Random(5);
+    // As long as the command takes when it is let be, and half as much again.
+    let begun = Instant::now();
+    let words = [
+        "keys",
+        "issue",
+        "--state",
+        text(&directory),
+        "--tier",
+        "pro",
+        "--address",
+    ];
+    let first = run(&[&words[..], &["first@x.test"]].concat());
+    let longest = u64::try_from(begun.elapsed().as_micros() * 3 / 2).unwrap();
+    let mut keys = vec![(printed(&first.stdout).unwrap(), true)];
+    let (mut cut, mut whole) = (0, 0);
+    for _ in 0..kills() {
+        let (stdout, _) = killed(&[&words[..], &["a@x.test"]].concat(), &mut random, longest);
+        match printed(&stdout) {
+            Some(key) => {
+                whole += 1;
+                keys.push((key, true));
+            }
+            None => cut += 1,
+        }
+        let at = usize::try_from(random.below(keys.len() as u64)).unwrap();
+        let (key, active) = &mut keys[at];
+        let change = if *active { "revoke" } else { "restore" };
+        let words = ["keys", change, id(key), "--state", text(&directory)];
+        let (_, success) = killed(&words, &mut random, longest);
+        let listed = listed(&directory);
+        let now = listed
+            .iter()
+            .find(|(listed, _)| listed == id(key))
+            .unwrap()
+            .1;
+        assert!(
+            !success || now != *active,
+            "{change} ended well and changed nothing"
+        );
+        *active = now;
+        for (key, active) in &keys {
+            assert!(
+                listed.contains(&(id(key).to_owned(), *active)),
+                "a key was lost"
+            );
+        }
+    }
+    assert!(
+        cut > 0 && whole > 0,
+        "{cut} cut short, {whole} not: kills come too late or too early"
+    );
+    let server = Server::start(&["--state", text(&directory), "--quota-clients", "10000"]);
+    let mut client = server.connect();
+    for (key, active) in &keys {
+        let bearer = format!("Bearer {key}");
+        let reply = client.request("GET", "/v1", &[("Authorization", &bearer)]);
+        assert_eq!(reply.status, if *active { 200 } else { 403 });
+    }
+}
