@@ -1,5 +1,6 @@
 //! Replacing a file so that a crash leaves the old one or the new one, and locking a directory.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -39,10 +40,11 @@ impl Replacement {
 
     /// Makes the file durable and renames it to `to`, in the same directory.
     pub fn finish(mut self, to: &Path) -> io::Result<()> {
-        let out = self.out.take().expect("taken only here, by value");
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
+        let out = self.out.as_mut().expect("taken only below");
+        out.flush()?;
+        out.get_ref().sync_all()?;
         fs::rename(&self.unfinished, to)?;
+        self.out = None;
         // The rename itself is durable only once the directory is.
         File::open(to.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
@@ -52,12 +54,15 @@ impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out
             .as_mut()
-            .expect("taken only by finish")
+            .expect("there until it is finished")
             .write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.as_mut().expect("taken only by finish").flush()
+        self.out
+            .as_mut()
+            .expect("there until it is finished")
+            .flush()
     }
 }
 
@@ -73,11 +78,26 @@ impl Drop for Replacement {
 
 /// Replaces `to` by `bytes`.
 pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = to.parent().unwrap_or(Path::new("."));
-    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let (directory, name) = place(to);
     let mut replacement = Replacement::begin(directory, &name)?;
     replacement.write_all(bytes)?;
     replacement.finish(to)
+}
+
+/// The same for a file that nobody but the directory's owner may read.
+pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (directory, name) = place(to);
+    let mut replacement = Replacement::begin_private(directory, &name)?;
+    replacement.write_all(bytes)?;
+    replacement.finish(to)
+}
+
+fn place(to: &Path) -> (&Path, Cow<'_, str>) {
+    let directory = to.parent().unwrap_or(Path::new("."));
+    (
+        directory,
+        to.file_name().unwrap_or_default().to_string_lossy(),
+    )
 }
 
 /// Makes a directory for files of [`create_private`], and those above it, if they are not there.
@@ -111,12 +131,14 @@ fn give_to_owner(file: &File, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for, and holds, the lock of a directory until dropped.
+/// Waits for, and holds, the lock of a directory until dropped. Only the directory's owner can take
+/// it: nobody else can make the owner wait.
 pub fn lock(directory: &Path) -> io::Result<File> {
     let lock = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
+        .mode(0o600)
         .open(directory.join(".lock"))?;
     give_to_owner(&lock, directory)?;
     lock.lock()?;

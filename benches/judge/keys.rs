@@ -55,7 +55,7 @@ impl KeyFile {
         }
         let header = format!(
             "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
-            crc32fast::hash(lines.as_bytes())
+            crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
         );
         #[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
         fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();

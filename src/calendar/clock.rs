@@ -9,26 +9,12 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use super::judge::{Judge, Now};
 use super::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::sync::{AtomicI64, Mutex, Ordering};
 
-/// How much earlier than expected a day may begin: more than any honest correction of a clock.
-const EARLY_SECONDS_MAX: i64 = 3600;
-/// How long a clock has to insist on a day that it cannot be.
-const DOUBT_SECONDS: i64 = 600;
 /// Stands for the end of the day while readings need a second look.
 const UNSETTLED: i64 = i64::MIN;
-
-/// What a request needs of the time, from one reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// The day that the request counts for.
-    pub day: UtcDay,
-    /// Seconds until that day's quota is new, from 1 to 86 400.
-    ///
-    /// Never 0: a client told to retry after 0 seconds would come back into the same day.
-    pub reset_seconds: u32,
-}
 
 /// Seconds of a wall clock and of a steady one, set by hand.
 #[derive(Debug, Default)]
@@ -52,7 +38,11 @@ impl ManualTime {
 
 #[derive(Debug)]
 enum Source {
-    System { started: Instant },
+    System {
+        started: Instant,
+        /// Seconds that the system had been up when it started, sleep included.
+        uptime: i64,
+    },
     Manual(Arc<ManualTime>),
 }
 
@@ -67,12 +57,20 @@ impl Source {
     /// Seconds that have passed since some moment, whatever the wall clock says.
     fn steady(&self) -> i64 {
         match self {
-            Source::System { started } => {
-                i64::try_from(started.elapsed().as_secs()).unwrap_or(i64::MAX)
+            Source::System { started, uptime } => {
+                let awake = i64::try_from(started.elapsed().as_secs()).unwrap_or(i64::MAX);
+                // `Instant` stands still while the system sleeps.
+                system_uptime().unwrap_or_else(|| uptime.saturating_add(awake))
             }
             Source::Manual(time) => time.steady.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Seconds since the system was started, sleep included, where it tells.
+fn system_uptime() -> Option<i64> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    text.split_once('.')?.0.parse().ok()
 }
 
 /// The one source of the present moment for requests; shared by all threads.
@@ -86,19 +84,23 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The system's clock. `say` gets a line when it jumps.
-    pub fn system(say: fn(&str)) -> Clock {
-        let started = Instant::now();
-        Clock::new(Source::System { started }, say)
+    /// The system's clock, on no earlier a day than `newest`. `say` gets a line when it jumps.
+    pub fn system(newest: Option<UtcDay>, say: fn(&str)) -> Clock {
+        let source = Source::System {
+            started: Instant::now(),
+            uptime: system_uptime().unwrap_or(0),
+        };
+        Clock::new(source, newest, say)
     }
 
     /// A clock that is set by hand.
-    pub fn manual(time: Arc<ManualTime>, say: fn(&str)) -> Clock {
-        Clock::new(Source::Manual(time), say)
+    pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>, say: fn(&str)) -> Clock {
+        Clock::new(Source::Manual(time), newest, say)
     }
 
-    fn new(source: Source, say: fn(&str)) -> Clock {
-        let judge = Judge::new(source.wall(), source.steady());
+    fn new(source: Source, newest: Option<UtcDay>, say: fn(&str)) -> Clock {
+        let mut judge = Judge::new(source.wall(), source.steady());
+        judge.day = newest.map_or(judge.day, |newest| newest.max(judge.day));
         Clock {
             ends: AtomicI64::new(judge.day.end().0),
             judge: Mutex::new(judge),
@@ -145,80 +147,9 @@ impl Clock {
     }
 }
 
-/// Which day it is, by everything that the clocks have said so far.
-#[derive(Debug)]
-struct Judge {
-    day: UtcDay,
-    /// A pair of readings that was believed.
-    wall: UnixSeconds,
-    steady: i64,
-    /// Since when, by the steady clock, the wall clock has been too far ahead.
-    doubted: Option<i64>,
-    behind: bool,
-}
-
-impl Judge {
-    fn new(wall: UnixSeconds, steady: i64) -> Judge {
-        Judge {
-            day: wall.day(),
-            wall,
-            steady,
-            doubted: None,
-            behind: false,
-        }
-    }
-
-    fn is_calm(&self) -> bool {
-        self.doubted.is_none() && !self.behind
-    }
-
-    /// What to go by at these readings, and what to tell a person.
-    fn judge(&mut self, wall: UnixSeconds, steady: i64) -> (Now, Option<String>) {
-        let passed = steady.saturating_sub(self.steady).max(0);
-        let expected = UnixSeconds(self.wall.0.saturating_add(passed));
-        let mut said = None;
-        let mut at = wall;
-        if wall.day() <= self.day {
-            self.doubted = None;
-            let behind = wall.day() < self.day;
-            if behind && !self.behind {
-                let day = self.day;
-                said = Some(format!(
-                    "the clock went back to {wall}; requests count for {day} until it has caught up"
-                ));
-            }
-            self.behind = behind;
-        } else if wall.0.saturating_sub(expected.0) <= EARLY_SECONDS_MAX {
-            *self = Judge::new(wall, steady);
-        } else if self
-            .doubted
-            .is_some_and(|since| steady.saturating_sub(since) >= DOUBT_SECONDS)
-        {
-            said = Some(format!("the clock still says {wall}; going on from there"));
-            *self = Judge::new(wall, steady);
-        } else {
-            if self.doubted.is_none() {
-                self.doubted = Some(steady);
-                said = Some(format!(
-                    "the clock jumped to {wall}, where it should be about {expected}; \
-                     going by the latter for {DOUBT_SECONDS} seconds"
-                ));
-            }
-            self.day = self.day.max(expected.day());
-            self.behind = false;
-            at = expected;
-        }
-        let left = self.day.end().0.saturating_sub(at.0).clamp(1, DAY_SECONDS);
-        let now = Now {
-            day: self.day,
-            reset_seconds: u32::try_from(left).expect("clamped to a day"),
-        };
-        (now, said)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::judge::DOUBT_SECONDS;
     use super::*;
 
     const NOON: i64 = 20_777 * DAY_SECONDS + DAY_SECONDS / 2;
@@ -227,7 +158,7 @@ mod tests {
     fn at(wall: i64) -> (Arc<ManualTime>, Clock) {
         let time = Arc::new(ManualTime::default());
         time.jump(wall);
-        let clock = Clock::manual(Arc::clone(&time), |_| {});
+        let clock = Clock::manual(Arc::clone(&time), None, |_| {});
         (time, clock)
     }
 
@@ -285,6 +216,19 @@ mod tests {
             &[(43_200, 0), (0, -1), (1, 0), (0, -7200), (7200, 0)],
             &[1, 1, 1, 1, 1],
         );
+    }
+
+    #[test]
+    fn a_machine_that_starts_with_an_old_clock_goes_by_the_newest_day() {
+        let time = Arc::new(ManualTime::default());
+        let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)), |_| {});
+        assert_eq!(clock.now().day, UtcDay(TODAY));
+        time.pass(60);
+        // The clock is mended: no jump to doubt, for the day is the one that was expected.
+        time.jump(NOON);
+        let day = UtcDay(TODAY);
+        let reset_seconds = 43_200 - 60;
+        assert_eq!(clock.now(), Now { day, reset_seconds });
     }
 
     #[test]
@@ -359,23 +303,5 @@ mod tests {
             }
             Ok(())
         });
-    }
-
-    #[test]
-    fn jumps_are_told_once() {
-        let mut judge = Judge::new(UnixSeconds(NOON), 0);
-        let ahead = UnixSeconds(NOON + 10 * DAY_SECONDS);
-        assert!(
-            judge
-                .judge(ahead, 0)
-                .1
-                .unwrap()
-                .contains("jumped to 2026-11-30")
-        );
-        assert_eq!(judge.judge(ahead, 5).1, None);
-        assert!(judge.judge(ahead, 600).1.unwrap().contains("still says"));
-        let back = judge.judge(UnixSeconds(NOON), 601).1.unwrap();
-        assert!(back.contains("count for 2026-11-30"), "{back}");
-        assert_eq!(judge.judge(UnixSeconds(NOON), 602).1, None);
     }
 }

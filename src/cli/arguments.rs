@@ -1,6 +1,7 @@
 //! The words of the command line, and the environment behind them, as values of flags.
 
 use std::collections::BTreeMap;
+use std::env::VarError;
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -44,7 +45,14 @@ impl Arguments {
                     whole(&arguments.name)?;
                     let flag = arguments.flag(flag)?;
                     let value = match flag.value {
-                        Some(_) => text(parser.value().map_err(Failure::usage)?)?,
+                        Some(_) => match text(parser.value().map_err(Failure::usage)?)? {
+                            value if value.is_empty() => {
+                                let name = flag.name;
+                                let empty = format!("--{name} is empty; want a value");
+                                return Err(arguments.bad_value(empty));
+                            }
+                            value => value,
+                        },
                         None => String::new(),
                     };
                     arguments.give(flag, value)?;
@@ -56,7 +64,7 @@ impl Arguments {
         if !arguments.wants_help {
             whole(&arguments.name)?;
         }
-        arguments.read_environment();
+        arguments.read_environment()?;
         Ok(arguments)
     }
 
@@ -78,7 +86,13 @@ impl Arguments {
                 Ok(())
             }
             _ if name.is_empty() && self.given.is_empty() => {
-                Err(Failure::usage(format!("no command {word:?}")))
+                // What has an underscore is no mistyped command, but may be a key.
+                let shown = if word.contains('_') {
+                    "of this name"
+                } else {
+                    &word
+                };
+                Err(Failure::usage(format!("no command {shown}")))
             }
             _ if self.command.name == *name && self.command.operand.is_some() => {
                 match self.operand.replace(word) {
@@ -90,7 +104,9 @@ impl Arguments {
             // The word is not repeated: it may be a key.
             _ => {
                 whole(name)?;
-                Err(Failure::usage("a word stands where none is wanted"))
+                Err(Failure::usage(
+                    "a word stands where none is wanted; the command comes first",
+                ))
             }
         }
     }
@@ -117,23 +133,30 @@ impl Arguments {
         clippy::disallowed_methods,
         reason = "the one place where the environment is read"
     )]
-    fn read_environment(&mut self) {
+    fn read_environment(&mut self) -> Result<(), Failure> {
         for flag in self.command.flags {
-            if let Ok(value) = std::env::var(variable(flag)) {
-                let values = || match (flag.value, flag.repeatable) {
-                    (None, _) => vec![String::new()],
-                    (Some(_), true) => value
-                        .split(',')
-                        .map(|part| part.trim().to_owned())
-                        .collect(),
-                    (Some(_), false) => vec![value.clone()],
-                };
-                let off = flag.value.is_none() && matches!(value.as_str(), "" | "0" | "false");
-                if !off {
-                    self.given.entry(flag.name).or_insert_with(values);
+            let variable = variable(flag);
+            let value = match std::env::var(&variable) {
+                // An empty one is as good as none.
+                Ok(value) if !value.is_empty() => value,
+                Ok(_) | Err(VarError::NotPresent) => continue,
+                Err(VarError::NotUnicode(_)) => {
+                    return Err(self.bad_value(format!("{variable} is not UTF-8")));
                 }
-            }
+            };
+            let parts = value.split(',').map(str::trim);
+            let values = match (flag.value, flag.repeatable) {
+                (None, _) if matches!(value.as_str(), "0" | "false") => continue,
+                (None, _) => vec![String::new()],
+                (Some(_), true) => parts
+                    .filter(|part| !part.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+                (Some(_), false) => vec![value],
+            };
+            self.given.entry(flag.name).or_insert(values);
         }
+        Ok(())
     }
 
     /// All values of a flag.
@@ -175,12 +198,13 @@ impl Arguments {
         default: u64,
     ) -> Result<u64, Failure> {
         let want = format!("a number from {} to {}", bounds.start(), bounds.end());
-        let number = self.one(name, &want)?.unwrap_or(default);
-        if bounds.contains(&number) {
-            Ok(number)
-        } else {
-            Err(self.bad_value(format!("--{name} is {number}; want {want}")))
-        }
+        let Some(text) = self.one::<String>(name, &want)? else {
+            return Ok(default);
+        };
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| is_plain);
+        let number = number.filter(|number| bounds.contains(number));
+        number.ok_or_else(|| self.bad_value(format!("--{name} is {text}; want {want}")))
     }
 
     /// The word that follows the command's name.

@@ -9,8 +9,8 @@ use super::failure::Failure;
 use super::flags;
 use super::keys;
 use super::progress::Progress;
-use super::say;
 use super::serve;
+use super::{print, say};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Dataset, Files, Synthetic, synthesize};
 use crate::durable;
@@ -25,12 +25,10 @@ const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
     let arguments = Arguments::parse(words)?;
     if arguments.wants_help {
-        print!("{}", flags::help(&arguments.name));
-        return Ok(());
+        return print(&flags::help(&arguments.name));
     }
     if arguments.wants_version {
-        println!("island-metrics {}", env!("CARGO_PKG_VERSION"));
-        return Ok(());
+        return print(concat!("island-metrics ", env!("CARGO_PKG_VERSION"), "\n"));
     }
     match arguments.command.name {
         "serve" => serve::serve(&arguments),
@@ -149,6 +147,5 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
 fn openapi(arguments: &Arguments) -> Result<(), Failure> {
     let base_url =
         serve::base_url(arguments)?.unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
-    print!("{}", site::openapi(&base_url));
-    Ok(())
+    print(&site::openapi(&base_url))
 }

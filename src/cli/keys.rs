@@ -1,13 +1,13 @@
 //! `keys issue`, `list`, `revoke` and `restore`.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use super::say;
+use super::{print, say};
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
 use crate::model::Tier;
@@ -34,9 +34,9 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
     let now = UnixSeconds::now();
     let key = store.issue(&prefix.unwrap_or_default(), &address, tier, now)?;
     let id = key.id;
-    print(|out| writeln!(out, "{}", key.reveal())).map_err(|failure| {
+    print(&format!("{}\n", key.reveal())).map_err(|failure| {
         failure.and(format!(
-            "the key {id} was issued but could not be printed; `keys revoke {id}` disables it"
+            "the key {id} was issued but may not have been printed; `keys revoke {id}` disables it"
         ))
     })?;
     let tier = tier.as_str();
@@ -55,31 +55,23 @@ pub(super) fn list(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|error| Failure::io(&directory, &error))?;
     let records = KeyStore::new(&directory).read()?;
     if arguments.has("json") {
-        let keys: Vec<_> = records.iter().map(shown).collect();
-        return print(|out| {
-            serde_json::to_writer_pretty(&mut *out, &keys)?;
-            writeln!(out)
-        });
+        let keys: serde_json::Value = records.iter().map(shown).collect();
+        return print(&format!("{keys:#}\n"));
     }
-    print(|out| {
-        writeln!(
-            out,
-            "{:<10}  {:<7}  {:<7}  {:<20}  address",
-            "id", "tier", "status", "issued"
-        )?;
-        for record in records.iter() {
-            writeln!(
-                out,
-                "{:<10}  {:<7}  {:<7}  {:<20}  {}",
-                record.id.to_string(),
-                record.tier.as_str(),
-                status(record),
-                record.issued.to_string(),
-                record.address
-            )?;
-        }
-        Ok(())
-    })
+    let mut text = format!(
+        "{:<10}  {:<7}  {:<7}  {:<20}  address\n",
+        "id", "tier", "status", "issued"
+    );
+    for record in records.iter() {
+        let (id, issued) = (record.id.to_string(), record.issued.to_string());
+        let (tier, status) = (record.tier.as_str(), status(record));
+        let address = &record.address;
+        let _ = writeln!(
+            text,
+            "{id:<10}  {tier:<7}  {status:<7}  {issued:<20}  {address}"
+        );
+    }
+    print(&text)
 }
 
 fn status(record: &KeyRecord) -> &'static str {
@@ -129,12 +121,4 @@ pub(super) fn restore(arguments: &Arguments) -> Result<(), Failure> {
         }
     ));
     Ok(())
-}
-
-/// Writes to stdout, where a reader may have gone.
-fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    write(&mut out)
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::io("stdout".as_ref(), &error))
 }

@@ -1,11 +1,5 @@
 //! The person at the keyboard: commands, one table of flags, exit codes. Alone prints or exits.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this is the room that talks to a person"
-)]
-
 mod arguments;
 mod commands;
 mod failure;
@@ -15,20 +9,32 @@ mod progress;
 mod serve;
 
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use failure::Failure;
 
 /// Runs the command that the words name: data to stdout, words to stderr, exit codes of sysexits.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("island-metrics: {failure}");
+            say(&format!("island-metrics: {failure}"));
             failure.exit_code()
         }
     }
 }
 
-/// A line for the person who runs the server.
+/// A line for the person who runs the program, if anybody listens.
 fn say(line: &str) {
-    eprintln!("{line}");
+    // A log that is full or gone is no reason to stop what the line is about.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Data for whoever reads stdout.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::io("stdout".as_ref(), &error))
 }

@@ -1,6 +1,6 @@
 //! A line on the terminal that shows how far long work has come.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Work shorter than this shows nothing.
@@ -22,7 +22,7 @@ impl Progress {
             what,
             begun: Instant::now(),
             drawn: None,
-            terminal: std::io::stderr().is_terminal(),
+            terminal: io::stderr().is_terminal(),
         }
     }
 
@@ -31,8 +31,10 @@ impl Progress {
         let due = self.drawn.is_none_or(|drawn| now - drawn > INTERVAL) && now - self.begun > QUIET;
         if self.terminal && due {
             let percent = done * 100 / all.max(1);
-            eprint!("\r{} {done} of {all} ({percent} %)\x1b[K", self.what);
-            let _ = std::io::stderr().flush();
+            draw(&format!(
+                "\r{} {done} of {all} ({percent} %)\x1b[K",
+                self.what
+            ));
             self.drawn = Some(now);
         }
     }
@@ -41,7 +43,14 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn.is_some() {
-            eprint!("\r\x1b[K");
+            draw("\r\x1b[K");
         }
     }
+}
+
+fn draw(text: &str) {
+    let mut terminal = io::stderr();
+    // A terminal that has gone away is no reason to stop the work.
+    let _ = terminal.write_all(text.as_bytes());
+    let _ = terminal.flush();
 }

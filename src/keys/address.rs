@@ -9,6 +9,9 @@ const EMAIL_BYTES_MAX: usize = 254;
 
 /// An e-mail address in lower case, an IPv4 address, or the /64 of an IPv6 address: whoever has one
 /// address of such a network has them all, and counts as one (CONTRACT section 7).
+///
+/// E-mail addresses are ASCII, other domains in their `xn--` form: of one with other letters there
+/// are several spellings, and each would be another address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyAddress(Box<str>);
 
@@ -38,7 +41,7 @@ pub struct MalformedAddress;
 
 impl fmt::Display for MalformedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("want an e-mail or IP address")
+        f.write_str("want an e-mail address in ASCII or an IP address")
     }
 }
 
@@ -56,14 +59,17 @@ impl FromStr for KeyAddress {
                 Err(MalformedAddress)
             };
         }
+        let text = text.strip_suffix('.').unwrap_or(text);
         let (name, domain) = text.split_once('@').ok_or(MalformedAddress)?;
         let sound = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_graphic())
             && !domain.is_empty()
-            && !domain.contains('@')
-            && text.len() <= EMAIL_BYTES_MAX
-            && !text.chars().any(|c| c.is_whitespace() || c.is_control());
+            && domain
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+            && text.len() <= EMAIL_BYTES_MAX;
         if sound {
-            Ok(KeyAddress(text.to_lowercase().into()))
+            Ok(KeyAddress(text.to_ascii_lowercase().into()))
         } else {
             Err(MalformedAddress)
         }
@@ -90,6 +96,8 @@ mod tests {
     #[test]
     fn spellings_of_one_address_are_one() {
         check(" Ann@Example.COM ", "ann@example.com");
+        check("ann@example.com.", "ann@example.com");
+        check("a+b'c@xn--bcher-kva.example", "a+b'c@xn--bcher-kva.example");
         check("192.0.2.1", "192.0.2.1");
         check("::ffff:192.0.2.1", "192.0.2.1");
         check("2001:DB8:0:1::5", "2001:db8:0:1::/64");
@@ -105,6 +113,11 @@ mod tests {
             "ann@",
             "a@b@c",
             "a b@c",
+            "ann@bücher.test",
+            "é@x.test",
+            "a@x_y",
+            "a@ x",
+            "a@.",
             "192.0.2.1/64",
             "1.2.3",
             "a@b\n@",

@@ -45,6 +45,16 @@ struct Line<'a> {
     sha256: String,
 }
 
+impl Header {
+    /// Of everything in the file but itself.
+    fn checksum(&self, lines: &[u8]) -> u32 {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(format!("{} {} {}\n", self.revision, self.next, self.keys).as_bytes());
+        crc.update(lines);
+        crc.finalize()
+    }
+}
+
 /// Why a key file cannot be used. Displays with the file and line.
 #[derive(Debug)]
 pub enum KeyFileError {
@@ -97,16 +107,24 @@ pub struct KeyFileState {
     modified: Option<SystemTime>,
 }
 
+/// The file, if there is one; whatever else stands in its place could be waited for without end.
+fn found(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(Some(found)),
+        Ok(_) => Err(io::Error::other("is no regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The state of the file; `None` where there is none.
 pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
     let path = directory.join(FILE);
-    let file = match fs::File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(&path)(error)),
+    let Some(found) = found(&path).map_err(failed(&path))? else {
+        return Ok(None);
     };
-    let found = file.metadata().map_err(failed(&path))?;
     let mut header = Vec::new();
+    let file = fs::File::open(&path).map_err(failed(&path))?;
     file.take(HEADER_BYTES_MAX)
         .read_to_end(&mut header)
         .map_err(failed(&path))?;
@@ -120,11 +138,10 @@ pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileErr
 /// All records; none where there is no file.
 pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
     let path = directory.join(FILE);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(KeyRecords::default()),
-        Err(error) => return Err(failed(&path)(error)),
-    };
+    if found(&path).map_err(failed(&path))?.is_none() {
+        return Ok(KeyRecords::default());
+    }
+    let bytes = fs::read(&path).map_err(failed(&path))?;
     parse(&bytes).map_err(|(line, problem)| KeyFileError::Damaged {
         path,
         line,
@@ -151,8 +168,8 @@ fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
         let problem = format!("the file has {} keys; want {}", records.len(), header.keys);
         return Err((records.len() + 1, problem));
     }
-    if crc32fast::hash(lines) != header.crc32 {
-        return Err(fault(1, &"the checksum does not agree with the lines"));
+    if header.checksum(lines) != header.crc32 {
+        return Err(fault(1, &"the checksum does not agree with the file"));
     }
     KeyRecords::stored(records, header.next, header.revision)
         .ok_or_else(|| fault(1, &"numbers or ids contradict each other"))
@@ -204,13 +221,14 @@ pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFil
         serde_json::to_writer(&mut lines, &line).expect("strings and numbers serialize");
         lines.push(b'\n');
     }
-    let header = Header {
+    let mut header = Header {
         format: FORMAT.to_owned(),
         revision: records.revision,
         next: records.next,
         keys: records.iter().len(),
-        crc32: crc32fast::hash(&lines),
+        crc32: 0,
     };
+    header.crc32 = header.checksum(&lines);
     let mut head = serde_json::to_vec(&header).expect("strings and numbers serialize");
     head.push(b'\n');
     let replace = || {
@@ -237,7 +255,7 @@ mod tests {
         let mut records = KeyRecords::default();
         for number in 0..keys {
             let key = NewKey::random(&KeyPrefix::default());
-            let address = format!("\"{number}\\é@x.test").parse().unwrap();
+            let address = format!("\"{number}\\@x.test").parse().unwrap();
             let tier = Tier::ALL[number as usize % 3];
             let parts = (key.id, key.digest());
             let now = UnixSeconds(1_800_000_000);
@@ -282,18 +300,12 @@ mod tests {
     #[test]
     fn no_flipped_bit_goes_unnoticed() {
         let (records, bytes) = written(2);
-        let lines = memchr::memchr(b'\n', &bytes).unwrap();
         for at in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[at / 8] ^= 1 << (at % 8);
-            match parse(&flipped) {
-                Err(_) => {}
-                // The header's own numbers are not checksummed, but count and bound the rest.
-                Ok(other) => {
-                    assert!(at / 8 < lines, "bit {at}");
-                    assert!(other.iter().eq(records.iter()), "bit {at}");
-                }
-            }
+            // A space may become another space.
+            let other = parse(&flipped);
+            assert!(other.is_err() || other == Ok(records.clone()), "bit {at}");
         }
     }
 

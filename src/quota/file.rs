@@ -100,7 +100,11 @@ pub(crate) fn open(
     let (file, seeds) = match existing(&path, shape).map_err(failed)? {
         Existing::Sound(file, seeds) => (file, seeds),
         Existing::None => create(&path, shape).map_err(failed)?,
-        Existing::Other(fault) => {
+        Existing::Other(file, fault) => {
+            if file.try_lock().is_err() {
+                let problem = format!("{fault}, and another server is counting in it");
+                return Err(failed(io::Error::other(problem)));
+            }
             let aside = directory.join(format!("{name}.set-aside"));
             fs::rename(&path, &aside).map_err(failed)?;
             notice = Some(format!(
@@ -111,7 +115,9 @@ pub(crate) fn open(
             create(&path, shape).map_err(failed)?
         }
     };
-    let words = Words::from(MappedWords::new(&file, WORDS_AT, shape.words).map_err(failed)?);
+    // Held for as long as the words are: who finds the file unfit must not set it aside.
+    file.lock_shared().map_err(failed)?;
+    let words = Words::from(MappedWords::new(file, WORDS_AT, shape.words).map_err(failed)?);
     // Brings all of them into memory, too.
     for (at, word) in words.iter().enumerate() {
         let bits = word.load(Ordering::Relaxed);
@@ -131,7 +137,7 @@ enum Existing {
     None,
     Sound(File, Seeds),
     /// Not this shape's file; the text says what it is.
-    Other(String),
+    Other(File, String),
 }
 
 fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
@@ -143,7 +149,7 @@ fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
     let mut header = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact(&mut header) {
         return match error.kind() {
-            io::ErrorKind::UnexpectedEof => Ok(Existing::Other("is too short".to_owned())),
+            io::ErrorKind::UnexpectedEof => Ok(Existing::Other(file, "is too short".to_owned())),
             _ => Err(error),
         };
     }
@@ -155,34 +161,43 @@ fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
     let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
     let bytes = file.metadata()?.len();
     let wanted_bytes = WORDS_AT + shape.words as u64 * 8;
-    Ok(if header[..8] != *MAGIC {
-        Existing::Other("is no counter file".to_owned())
+    let fault = if header[..8] != *MAGIC {
+        "is no counter file".to_owned()
     } else if header[CHECKSUM_AT..] != checksum {
-        Existing::Other("is damaged".to_owned())
+        "is damaged".to_owned()
     } else if header != wanted {
-        Existing::Other("was made for other sizes or by another build".to_owned())
+        "was made for other sizes or by another build".to_owned()
     } else if bytes != wanted_bytes {
-        Existing::Other(format!("has {bytes} bytes where {wanted_bytes} should be"))
+        format!("has {bytes} bytes where {wanted_bytes} should be")
     } else {
-        Existing::Sound(file, seeds)
-    })
+        return Ok(Existing::Sound(file, seeds));
+    };
+    Ok(Existing::Other(file, fault))
 }
 
 fn create(path: &Path, shape: Shape) -> io::Result<(File, Seeds)> {
     let seeds = random_seeds();
     let unfinished = path.with_extension(&durable::UNFINISHED[1..]);
-    let mut file = durable::create_private(&unfinished)?;
-    file.write_all(&encode(shape, seeds))?;
-    // Written, not left sparse: a full disk shows here, and not when a word is counted up. Not
-    // forced to the disk: zeros lost in a power failure are zeros.
-    let words = WORDS_AT + shape.words as u64 * 8;
-    let mut zeros = io::repeat(0).take(words - HEADER_BYTES as u64);
+    let file = durable::create_private(&unfinished)?;
+    let written = fill(&file, shape, seeds).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        // Best effort: a full disk should not stay full for its sake.
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.map(|()| (file, seeds))
+}
+
+/// Written, not left sparse: a full disk shows here, and not when a word is counted up. Not forced
+/// to the disk: zeros lost in a power failure are zeros.
+fn fill(file: &File, shape: Shape, seeds: Seeds) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 20, file);
+    out.write_all(&encode(shape, seeds))?;
+    let bytes = WORDS_AT + shape.words as u64 * 8;
     io::copy(
-        &mut zeros,
-        &mut io::BufWriter::with_capacity(1 << 20, &file),
+        &mut io::repeat(0).take(bytes - HEADER_BYTES as u64),
+        &mut out,
     )?;
-    fs::rename(unfinished, path)?;
-    Ok((file, seeds))
+    out.flush()
 }
 
 fn encode(shape: Shape, seeds: Seeds) -> [u8; HEADER_BYTES] {

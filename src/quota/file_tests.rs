@@ -10,7 +10,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes};
+use super::{AnonymousQuota, Client, DayFile, Decision, KeyedQuota, Sizes};
 use crate::calendar::UtcDay;
 
 const TODAY: UtcDay = UtcDay(20_777);
@@ -159,15 +159,23 @@ fn damaged_and_foreign_files_are_set_aside() {
 }
 
 #[test]
-fn a_file_of_other_sizes_is_set_aside_once() {
+fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     let state = State::new("sizes");
     let (quota, _) = state.open();
     spend(&quota, TODAY);
-    let (larger, said) = state.open_on(TODAY, Sizes::for_clients(5000));
+    let larger = Sizes::for_clients(5000);
+    let error = AnonymousQuota::open(&state.0, larger, TODAY, &|_| {}).unwrap_err();
+    let problem = error.to_string();
+    assert!(
+        problem.ends_with("another server is counting in it"),
+        "{problem}"
+    );
+    assert_eq!(left(&state.open().0), [7; 3], "nothing was touched");
+    drop(quota);
+    let (quota, said) = state.open_on(TODAY, larger);
     assert!(said.contains("was made for other sizes"), "{said}");
-    assert_eq!(left(&larger), [10; 3]);
-    assert_eq!(left(&quota), [7; 3], "the one that was open goes on");
-    let (_, said) = state.open_on(TODAY, Sizes::for_clients(5000));
+    assert_eq!(left(&quota), [10; 3]);
+    let (_, said) = state.open_on(TODAY, larger);
     assert_eq!(said, "");
 }
 
@@ -210,5 +218,29 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
     assert_eq!(
         [0, 65_535, 65_536].map(|key| quota.peek(key, 5, TODAY)),
         [4, 4, 5]
+    );
+}
+
+#[test]
+fn the_newest_day_is_kept_and_no_other() {
+    let state = State::new("day");
+    fs::create_dir_all(&state.0).unwrap();
+    let open = || {
+        let said = RefCell::new(String::new());
+        let day = DayFile::open(&state.0, &|line| said.borrow_mut().push_str(line)).unwrap();
+        (day, said.into_inner())
+    };
+    let (mut day, said) = open();
+    assert_eq!((day.day(), said.as_str()), (None, ""));
+    for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
+        day.keep(UtcDay(TODAY.0 + kept)).unwrap();
+        assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
+    }
+    fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
+    let (day, said) = open();
+    assert_eq!(day.day(), None);
+    assert!(
+        said.ends_with("quota-day holds no day; going by the clock alone"),
+        "{said}"
     );
 }

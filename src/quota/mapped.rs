@@ -20,12 +20,14 @@ use crate::sync::AtomicU64;
 pub(crate) struct MappedWords {
     map: MmapRaw,
     len: usize,
+    /// Kept for its lock.
+    _file: File,
 }
 
 impl MappedWords {
     /// Maps `len` words from byte `offset`, which has to be at a cache line, of a file opened for
     /// reading and writing that holds them all.
-    pub(crate) fn new(file: &File, offset: u64, len: usize) -> io::Result<MappedWords> {
+    pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedWords> {
         if cfg!(island_metrics_loom) {
             // The words of a model are larger, and live in no file.
             return Err(io::ErrorKind::Unsupported.into());
@@ -35,8 +37,15 @@ impl MappedWords {
         if short || !offset.is_multiple_of(LINE_BYTES as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let map = MmapOptions::new().offset(offset).len(bytes).map_raw(file)?;
-        Ok(MappedWords { map, len })
+        let map = MmapOptions::new()
+            .offset(offset)
+            .len(bytes)
+            .map_raw(&file)?;
+        Ok(MappedWords {
+            map,
+            len,
+            _file: file,
+        })
     }
 }
 
@@ -80,14 +89,14 @@ mod tests {
     fn two_maps_of_a_file_are_the_same_words() {
         let file = file("same", 4096 + 800);
         let (one, other) = (
-            MappedWords::new(&file, 4096, 100).unwrap(),
-            MappedWords::new(&file, 4096, 100).unwrap(),
+            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
+            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
         );
         assert_eq!(one.len(), 100);
         one[99].store(7, Ordering::Relaxed);
         assert_eq!(other[99].load(Ordering::Relaxed), 7);
         drop(one);
-        let again = MappedWords::new(&file, 4096, 100).unwrap();
+        let again = MappedWords::new(file, 4096, 100).unwrap();
         assert_eq!(again[99].load(Ordering::Relaxed), 7);
         assert_eq!(again[98].load(Ordering::Relaxed), 0);
     }
@@ -95,7 +104,7 @@ mod tests {
     #[test]
     fn a_file_too_short_is_refused() {
         let file = file("short", 4096 + 799);
-        assert!(MappedWords::new(&file, 4096, 100).is_err());
-        assert!(MappedWords::new(&file, 4097, 1).is_err());
+        assert!(MappedWords::new(file.try_clone().unwrap(), 4096, 100).is_err());
+        assert!(MappedWords::new(file, 4097, 1).is_err());
     }
 }

@@ -11,6 +11,7 @@
 
 mod anonymous;
 mod cell;
+mod day;
 mod decision;
 mod file;
 mod keyed;
@@ -20,6 +21,7 @@ mod memory;
 mod word;
 
 pub use anonymous::{AnonymousQuota, Client, Sizes};
+pub use day::DayFile;
 pub use decision::Decision;
 pub use file::StateError;
 pub use keyed::KeyedQuota;

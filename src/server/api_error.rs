@@ -70,7 +70,8 @@ impl ApiError {
                 "the request target is too long".to_owned()
             }
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
-                "the request line and headers are longer than 8 KiB together".to_owned()
+                "the request line and headers are longer than 8 KiB together, or more than 100 lines"
+                    .to_owned()
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
             ApiError::Damaged => {

@@ -122,6 +122,8 @@ pub(crate) async fn serve(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // A client that has said all it will say still wants its answer, which it was charged for.
+        .half_close(true)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);

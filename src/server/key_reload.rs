@@ -3,16 +3,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::once::Once;
 use crate::calendar::Clock;
 use crate::keys::{KeyFileError, KeyFileState, KeyPrefix, KeyRing, KeyStore};
 use crate::quota::{KeyedQuota, StateError};
-use crate::sync::Latest;
-
-/// How often the key file is looked at; a change has to show within a second.
-const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Watches the keys of a state directory.
 pub(crate) struct KeyReloader {
@@ -50,6 +45,7 @@ impl KeyReloader {
             complaint: Once::default(),
         };
         let ring = reloader.load(say)?;
+        say(&loaded(&ring));
         Ok((reloader, ring))
     }
 
@@ -84,7 +80,7 @@ impl KeyReloader {
         }
         let error = match self.load(say) {
             Ok(ring) => {
-                say(&format!("{} keys loaded", ring.len()));
+                say(&loaded(&ring));
                 self.complaint = Once::default();
                 self.seen = state;
                 return Some(ring);
@@ -102,14 +98,11 @@ impl KeyReloader {
             .say(say, format!("{error}; the keys loaded before stay"));
         None
     }
+}
 
-    /// Keeps a ring at what is in the directory, for ever, off the workers' threads.
-    pub(crate) fn watch(mut self, ring: &Latest<KeyRing>, say: &dyn Fn(&str)) {
-        loop {
-            std::thread::sleep(INTERVAL);
-            if let Some(keys) = self.poll(say) {
-                ring.replace(keys);
-            }
-        }
+fn loaded(ring: &KeyRing) -> String {
+    match ring.len() {
+        1 => "1 key loaded".to_owned(),
+        count => format!("{count} keys loaded"),
     }
 }

@@ -8,6 +8,7 @@ mod answer;
 mod api_error;
 mod caller;
 mod connection;
+mod gates;
 mod guard;
 mod key_reload;
 mod listener;
@@ -16,6 +17,8 @@ mod once;
 mod pipeline;
 mod reload;
 mod run;
+mod settings;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
-pub use run::{Served, Settings, StartError, run};
+pub use run::run;
+pub use settings::{Served, Settings, StartError};

@@ -1,9 +1,7 @@
 //! `run`: the parts wired together, started, and stopped by a signal.
 
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,108 +10,19 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::caller::Gate;
 use super::connection::Worker;
-use super::key_reload::{KeyReloader, KeysError};
+use super::gates::Gates;
 use super::listener::{accept, bind};
 use super::reload::Reloader;
-use crate::calendar::{Clock, UnixSeconds};
-use crate::keys::{KeyFileError, KeyPrefix, KeyRecords, KeyRing};
+use super::settings::{Served, Settings, StartError};
+use crate::calendar::UnixSeconds;
 use crate::publish::open_sample;
-use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, StateError, TierLimits};
-use crate::request::TrustedProxies;
 use crate::site;
 use crate::snapshot::{Body, Packed, Snapshot};
 use crate::sync::{Latest, LatestReader};
 
 /// How long requests under way may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(25);
-
-/// What to serve.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Served {
-    /// The dataset compiled in.
-    Sample,
-    /// A published directory.
-    Directory(PathBuf),
-}
-
-/// How to serve.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What to serve.
-    pub served: Served,
-    /// Addresses to listen on, at least one.
-    pub listen: Vec<SocketAddr>,
-    /// The service's own address in links; the first listening address where it is `None`.
-    pub base_url: Option<String>,
-    /// Threads, each with its own runtime and sockets.
-    pub workers: usize,
-    /// Bytes that bodies and pages may take beside rows and orders.
-    pub memory_bytes: usize,
-    /// Where keys and counters are kept; without it there are no keys, and counts end with the
-    /// process.
-    pub state: Option<PathBuf>,
-    /// What keys begin with.
-    pub key_prefix: KeyPrefix,
-    /// Requests a UTC day.
-    pub limits: TierLimits,
-    /// How many anonymous clients a day the counters have room for.
-    pub quota_sizes: Sizes,
-    /// Whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: TrustedProxies,
-}
-
-/// Why serving could not begin.
-#[derive(Debug)]
-pub enum StartError {
-    /// An address is taken or not ours.
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The runtime or a thread could not be made.
-    Runtime(io::Error),
-    /// The compiled-in sample does not publish.
-    Sample(String),
-    /// The key file is damaged, or cannot be read.
-    Keys(KeyFileError),
-    /// The counters' file cannot be opened or made.
-    State(StateError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Bind { address, source } => {
-                write!(f, "cannot listen on {address}: {source}")
-            }
-            StartError::Runtime(error) => write!(f, "cannot start: {error}"),
-            StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),
-            StartError::Keys(error) => error.fmt(f),
-            StartError::State(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-impl From<io::Error> for StartError {
-    fn from(error: io::Error) -> StartError {
-        StartError::Runtime(error)
-    }
-}
-
-impl From<KeysError> for StartError {
-    fn from(error: KeysError) -> StartError {
-        match error {
-            KeysError::File(error) => StartError::Keys(error),
-            KeysError::State(error) => StartError::State(error),
-        }
-    }
-}
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound; `say` gets a line for each event.
@@ -132,8 +41,7 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let clock = Arc::new(Clock::system(say));
-    let gates = Gates::open(settings, &clock, say)?;
+    let gates = Gates::open(settings, say)?;
     let snapshot = Arc::new(Latest::new(open(settings, &base_url, say)?));
     watch_published(settings, &base_url, &snapshot, say)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
@@ -146,7 +54,7 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
             gate: gates.make(),
             openapi: openapi.clone(),
             docs: docs.clone(),
-            clock: Arc::clone(&clock),
+            clock: gates.clock(),
         });
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let stopped = stopped.clone();
@@ -171,61 +79,6 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         }
     }
     Ok(())
-}
-
-/// What the gates of all workers share.
-struct Gates {
-    keys: Arc<Latest<KeyRing>>,
-    anonymous: Arc<AnonymousQuota>,
-    keyed: Arc<KeyedQuota>,
-    limits: TierLimits,
-    proxies: Arc<TrustedProxies>,
-}
-
-impl Gates {
-    /// Opens the state directory, if there is one, and watches its keys.
-    fn open(settings: &Settings, clock: &Arc<Clock>, say: fn(&str)) -> Result<Gates, StartError> {
-        let sizes = settings.quota_sizes;
-        let keyed = Arc::new(KeyedQuota::new(settings.state.clone()));
-        let (anonymous, keys) = match &settings.state {
-            None => {
-                let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
-                (AnonymousQuota::new(sizes), Arc::new(Latest::new(ring)))
-            }
-            Some(directory) => {
-                let today = clock.now().day;
-                let anonymous = AnonymousQuota::open(directory, sizes, today, &say)
-                    .map_err(StartError::State)?;
-                let (prefix, counters) = (settings.key_prefix.clone(), Arc::clone(&keyed));
-                let (reloader, ring) =
-                    KeyReloader::open(directory, prefix, counters, Arc::clone(clock), &say)?;
-                let keys = Arc::new(Latest::new(ring));
-                let watched = Arc::clone(&keys);
-                std::thread::Builder::new()
-                    .name("keys".into())
-                    .spawn(move || reloader.watch(&watched, &say))?;
-                (anonymous, keys)
-            }
-        };
-        Ok(Gates {
-            keys,
-            anonymous: Arc::new(anonymous),
-            keyed,
-            limits: settings.limits,
-            proxies: Arc::new(settings.trusted_proxies.clone()),
-        })
-    }
-
-    /// A gate for one worker.
-    fn make(&self) -> Gate {
-        Gate {
-            keys: LatestReader::new(Arc::clone(&self.keys)),
-            anonymous: Arc::clone(&self.anonymous),
-            keyed: Arc::clone(&self.keyed),
-            limits: self.limits,
-            proxies: Arc::clone(&self.proxies),
-        }
-    }
 }
 
 /// Takes in what is published now, and from now on.

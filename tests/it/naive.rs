@@ -144,10 +144,12 @@ impl World {
         if !known {
             return Err(MISSING);
         }
+        if segments[1..] == ["health"] {
+            return Ok(self.health());
+        }
         let pairs = form(query).ok_or(BAD)?;
         match segments[1..] {
             [] => Ok(self.index()),
-            ["health"] => Ok(self.health()),
             ["islands"] => self.island_list(&pairs),
             ["islands", code] => self.island(code),
             ["islands", code, _] => self.history(code),

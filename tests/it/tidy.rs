@@ -79,6 +79,8 @@ fn strays(path: &str, source: &str) -> Vec<String> {
                 "eprintln!",
                 "print!",
                 "eprint!",
+                "stdout",
+                "stderr",
                 "process::exit",
             ],
         ),

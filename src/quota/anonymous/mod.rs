@@ -62,7 +62,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// Clients a day that a table may be made for.
-    pub const CLIENTS_MAX: u64 = 1 << 30;
+    pub const CLIENTS_MAX: u64 = 100_000_000;
 
     /// Room for that many clients a day with at most 60 % of the words in use, which keeps all but
     /// one in some thousands out of the overflow, and an eighth as much for it. Eight bytes a word.
