@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::ask::target;
 use crate::naive::{Refusal, World};
-use crate::support::{Client, Reply, Server, TempDir, publish, wants_slow};
+use crate::support::{Client, Reply, Server, TempDir, is_slow, publish};
 use crate::world::{GENERATED_AT, Rng};
 
 /// `--limit-anonymous` of [`Server::of`].
@@ -202,7 +202,7 @@ fn is_refused(reply: &Reply, body: &Value, (status, code): Refusal) -> bool {
 
 #[test]
 fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
-    let slow = wants_slow();
+    let slow = is_slow();
     let (worlds, requests) = if slow { (100, 300) } else { (40, 250) };
     let mut gzipped = 0;
     for seed in 0..worlds {

@@ -8,11 +8,12 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Server, TempDir, command, run, wants_slow};
+use crate::canary;
+use crate::support::{Server, TempDir, command, id, is_slow, issue, run};
 
 /// How often to kill.
 fn kills() -> u32 {
-    if wants_slow() { 1000 } else { 25 }
+    if is_slow() { 1000 } else { 25 }
 }
 
 /// Random numbers that are the same in every run.
@@ -33,8 +34,9 @@ fn text(path: &Path) -> &str {
 
 /// What `keys issue` printed, if it came to that.
 fn printed(stdout: &[u8]) -> Option<String> {
-    let line = std::str::from_utf8(stdout).unwrap().strip_suffix('\n')?;
-    Some(line.to_owned())
+    let key = std::str::from_utf8(stdout).unwrap().strip_suffix('\n')?;
+    canary::remember(key);
+    Some(key.to_owned())
 }
 
 /// Asks the same thing until the connection breaks; tells each `Remaining` of an admitted answer.
@@ -82,15 +84,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
     const LIMIT: u32 = 65_535;
     let state = TempDir::new();
     let directory = state.join("state");
-    let issued = run(&[
-        "keys",
-        "issue",
-        "--state",
-        text(&directory),
-        "--address",
-        "a@x.test",
-    ]);
-    let key = printed(&issued.stdout).unwrap();
+    let key = issue(&directory, "a@x.test", "free");
     let bearer = format!("Authorization: Bearer {key}\r\n");
     let addresses = ["198.51.100.1", "2001:db8:1:2::3"];
     let forwarded = addresses.map(|address| format!("X-Forwarded-For: {address}\r\n"));
@@ -188,10 +182,6 @@ fn listed(directory: &Path) -> Vec<(String, bool)> {
     keys.iter()
         .map(|key| (text(key, "id"), text(key, "status") == "active"))
         .collect()
-}
-
-fn id(key: &str) -> &str {
-    key.split('_').nth(2).unwrap()
 }
 
 #[test]

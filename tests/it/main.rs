@@ -1,14 +1,23 @@
 //! The running binary, over sockets.
 //!
-//! - `support`: starts the binary, speaks HTTP to it, cleans up after it
+//! - `support`: starts the binary, cleans up after it
+//! - `http`: speaks HTTP to it
 //! - `naive`: the oracle, the plainest reading of CONTRACT.md there is
 //! - `naive_days`: the oracle's days: rankings, newcomers, live players
 //! - `naive_query`: the oracle's reading of paths and query strings
 //! - `world`: random datasets, and the CSV files that hold them
 //! - `ask`: random requests, good and bad, about a dataset
 //! - `answers`: every answer agrees with the oracle, and carries the headers that it must
-//! - `openapi`: the document is served, printed, and shows real answers
+//! - `canary`: secrets that were issued are looked for where none may stand
+//! - `callers`: whom a request counts for, and what it spends, over random requests
+//! - `callers_model`: the oracle of that
+//! - `crowds`: many callers at once and callers without end, exactly counted in fixed memory
+//! - `key_texts`: what is no key, and what must never come back of one
+//! - `issuing`: keys that come and go while a server runs, and many asked for at once
 //! - `crash`: processes killed at any moment lose no count and no key
+//! - `state`: the state directory and the settings: damage, and exit codes
+//! - `midnight`: the day's end, and clocks that jump
+//! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `tidy`: the source keeps to its own map
@@ -17,13 +26,22 @@
 
 mod answers;
 mod ask;
+mod callers;
+mod callers_model;
+mod canary;
 mod crash;
+mod crowds;
+mod http;
+mod issuing;
+mod key_texts;
 mod lists;
+mod midnight;
 mod naive;
 mod naive_days;
 mod naive_query;
 mod openapi;
 mod publishing;
+mod state;
 mod support;
 mod tidy;
 mod wire;

@@ -1,16 +1,19 @@
-//! The harness: starts the binary on a free port, stops it for certain, speaks strict HTTP/1.1.
+//! The harness: starts the binary on a free port, stops it for certain.
 //!
 //! Knows nothing of what the answers should be.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::canary;
+pub(crate) use crate::http::{Client, Reply};
 
 /// What `--base-url` is in every test that does not say otherwise.
 pub(crate) const BASE_URL: &str = "http://x.test";
@@ -18,12 +21,12 @@ pub(crate) const BASE_URL: &str = "http://x.test";
 /// Longer than any honest answer or start takes, on a loaded machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether tests should go on for as long as the gate lets them.
-pub(crate) fn wants_slow() -> bool {
+/// Whether tests are to take minutes rather than seconds.
+pub(crate) fn is_slow() -> bool {
     std::env::var_os("ISLAND_METRICS_SLOW").is_some()
 }
 
-/// A directory of its own, removed with all it holds when dropped.
+/// A directory of its own, removed with all it holds when dropped, and no place for a secret.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -43,7 +46,13 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
+        let leak = canary::file_with_a_secret(&self.0);
         let _gone_already = fs::remove_dir_all(&self.0);
+        assert!(
+            leak.is_none() || thread::panicking(),
+            "a secret in {}",
+            leak.unwrap().display()
+        );
     }
 }
 
@@ -74,6 +83,46 @@ pub(crate) fn run(args: &[&str]) -> Output {
     command().args(args).output().unwrap()
 }
 
+/// Runs `keys issue`, which may be refused.
+pub(crate) fn try_issue(state: &Path, address: &str, tier: &str) -> Output {
+    let state = state.to_str().unwrap();
+    let words = ["--state", state, "--address", address, "--tier", tier];
+    run(&[&["keys", "issue"][..], &words].concat())
+}
+
+/// The key that `keys issue` printed, alone; its secret is looked for from now on.
+pub(crate) fn printed_key(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let printed = std::str::from_utf8(&output.stdout).unwrap();
+    let key = printed.strip_suffix('\n').unwrap();
+    let segments: Vec<&str> = key.split('_').collect();
+    assert!(
+        matches!(segments[..], ["im", "live", _, _]),
+        "stdout is more than a key"
+    );
+    canary::remember(key);
+    assert!(!canary::holds_a_secret(said.as_bytes()), "said on stderr");
+    key.to_owned()
+}
+
+/// Issues a key.
+pub(crate) fn issue(state: &Path, address: &str, tier: &str) -> String {
+    printed_key(&try_issue(state, address, tier))
+}
+
+/// The segment of a key by which it is revoked.
+pub(crate) fn id(key: &str) -> &str {
+    key.split('_').nth(2).unwrap()
+}
+
+/// Runs `keys revoke` or `keys restore`, which must succeed.
+pub(crate) fn change_key(change: &str, state: &Path, key: &str) {
+    let output = run(&["keys", change, id(key), "--state", state.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{change}: {said}");
+}
+
 /// Publishes a dataset that must be without fault.
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
@@ -95,16 +144,26 @@ pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     );
 }
 
-/// A running server; killed when dropped.
+/// A running server; killed when dropped. No secret may stand on its stderr.
 pub(crate) struct Server {
     child: Child,
     addr: SocketAddr,
+    said: Arc<Mutex<Vec<String>>>,
+    /// Lines that were waited for.
+    heard: AtomicUsize,
+    /// Ends when the server has.
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts `serve` with these words after `--listen`, and waits until it says where it listens.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = command()
+        Self::start_as(command(), args)
+    }
+
+    /// The same, of a command that was made ready in some way.
+    pub(crate) fn start_as(mut command: Command, args: &[&str]) -> Self {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(args)
             .stdout(Stdio::null())
@@ -113,20 +172,26 @@ impl Server {
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
         // Reads on to the end, so that the server never blocks on a full pipe.
-        thread::spawn(move || {
+        let listening = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
+                heard.lock().unwrap().push(line.clone());
                 let _nobody_listens_any_more = tell.send(line);
             }
         });
-        let mut said = Vec::new();
         let mut server = Self {
             child,
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
+            said,
+            heard: AtomicUsize::new(0),
+            listening: Some(listening),
         };
         loop {
             let Ok(line) = told.recv_timeout(PATIENCE) else {
-                panic!("the server did not start: {args:?}\n{}", said.join("\n"));
+                let said = server.said.lock().unwrap().join("\n");
+                panic!("the server did not start: {args:?}\n{said}");
             };
             if let Some((_, rest)) = line.split_once("listening on http://") {
                 let addr = rest
@@ -136,7 +201,6 @@ impl Server {
                 server.addr = addr.parse().unwrap();
                 return server;
             }
-            said.push(line);
         }
     }
 
@@ -177,14 +241,54 @@ impl Server {
         assert!(status.unwrap().success(), "kill {signal} {process}");
     }
 
+    /// Everything that it has said.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Waits until it says a line with this in it, after those that were waited for before.
+    #[track_caller]
+    pub(crate) fn await_line(&self, part: &str) {
+        let begun = Instant::now();
+        loop {
+            let lines = self.lines();
+            let heard = self.heard.load(Ordering::Relaxed);
+            let new = lines
+                .iter()
+                .skip(heard)
+                .position(|line| line.contains(part));
+            if let Some(at) = new {
+                self.heard.store(heard + at + 1, Ordering::Relaxed);
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no {part:?} in {lines:#?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Its resident memory, on Linux.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kib.parse().unwrap()
+    }
+
+    /// Waits past midnight if it is nearer than this, for tests that count within a day.
+    pub(crate) fn wait_for_a_day_with(&self, seconds_left: u32) {
+        let mut client = self.connect();
+        let mut reset = || {
+            let health = client.get("/v1/health");
+            health.expect("x-ratelimit-reset").parse::<u32>().unwrap()
+        };
+        while reset() < seconds_left {
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     /// A new keep-alive connection.
     pub(crate) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.addr).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client {
-            stream: BufReader::new(stream),
-        }
+        Client::connect(self.addr)
     }
 }
 
@@ -192,140 +296,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _dead_already = self.child.kill();
         let _reaped_already = self.child.wait();
-    }
-}
-
-/// An answer, whole.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Reply {
-    /// The value of a header that may stand at most once.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self
-            .headers
+        let _failed = self.listening.take().map(JoinHandle::join);
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let leak = said
             .iter()
-            .filter(|(n, _)| n.eq_ignore_ascii_case(name));
-        let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} twice in {:?}", self.headers);
-        value
-    }
-
-    /// The value of a header that must be there.
-    pub(crate) fn expect(&self, name: &str) -> &str {
-        let Some(value) = self.header(name) else {
-            panic!("no {name} on {} with {:?}", self.status, self.headers);
-        };
-        value
-    }
-
-    /// The body as text.
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-
-    /// The body as JSON.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|e| {
-            panic!(
-                "{e} in {} {:?}",
-                self.status,
-                String::from_utf8_lossy(&self.body)
-            )
-        })
-    }
-}
-
-/// One keep-alive connection, one request at a time.
-pub(crate) struct Client {
-    stream: BufReader<TcpStream>,
-}
-
-impl Client {
-    pub(crate) fn get(&mut self, target: &str) -> Reply {
-        self.request("GET", target, &[])
-    }
-
-    pub(crate) fn request(
-        &mut self,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-    ) -> Reply {
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x.test\r\n");
-        for (name, value) in headers {
-            head.push_str(name);
-            head.push_str(": ");
-            head.push_str(value);
-            head.push_str("\r\n");
-        }
-        head.push_str("\r\n");
-        self.send(head.as_bytes(), method == "HEAD")
-    }
-
-    /// Sends these very bytes and reads one answer, which has no body if it answers a HEAD.
-    pub(crate) fn send(&mut self, bytes: &[u8], is_head: bool) -> Reply {
-        self.stream.get_mut().write_all(bytes).unwrap();
-        let status_line = self.line();
-        let rest = status_line.strip_prefix("HTTP/1.1 ");
-        let status: u16 = rest
-            .and_then(|r| r.get(..3))
-            .and_then(|d| d.parse().ok())
-            .unwrap_or_else(|| {
-                panic!(
-                    "no status line: {status_line:?} after {:?}",
-                    String::from_utf8_lossy(bytes)
-                )
-            });
-        let mut headers = Vec::new();
-        loop {
-            let line = self.line();
-            if line.is_empty() {
-                break;
-            }
-            let (name, value) = line
-                .split_once(':')
-                .unwrap_or_else(|| panic!("header {line:?}"));
-            let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            assert!(
-                !name.is_empty() && name.bytes().all(is_token),
-                "header {line:?}"
-            );
-            headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
-        }
-        let mut reply = Reply {
-            status,
-            headers,
-            body: Vec::new(),
-        };
-        assert!(
-            reply.header("transfer-encoding").is_none(),
-            "bodies here have known lengths"
-        );
-        if is_head || status == 204 || status == 304 {
-            return reply;
-        }
-        reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
-        self.stream.read_exact(&mut reply.body).unwrap();
-        assert!(
-            self.stream.buffer().is_empty(),
-            "bytes after the body of {reply:?}"
-        );
-        reply
-    }
-
-    /// One line that ends in CR LF, without it.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).unwrap();
-        let Some(bare) = line.strip_suffix("\r\n") else {
-            panic!("line {line:?} ends badly")
-        };
-        assert!(!bare.contains(['\r', '\n']), "line {line:?}");
-        bare.to_owned()
+            .any(|line| canary::holds_a_secret(line.as_bytes()));
+        assert!(!leak || thread::panicking(), "a secret on stderr");
     }
 }

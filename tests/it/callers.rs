@@ -1,0 +1,362 @@
+//! Random requests of many callers: every answer says what the oracle says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::callers_model::{Ask, KnownKey, Model, Outcome, TARGETS, Want};
+use crate::key_texts::forged;
+use crate::naive::World;
+use crate::support::{Client, Reply, Server, TempDir, change_key, is_slow, issue, publish};
+use crate::world::{GENERATED_AT, Rng};
+
+/// A tier, its limit, and the limit as the flag's value. All differ, and from the anonymous 5.
+const TIERS: [(&str, u32); 3] = [("free", 7), ("starter", 9), ("pro", 11)];
+const ANONYMOUS_LIMIT: u32 = 5;
+const LIMITS: [&str; 8] = [
+    "--limit-anonymous",
+    "5",
+    "--limit-free",
+    "7",
+    "--limit-starter",
+    "9",
+    "--limit-pro",
+    "11",
+];
+
+/// A dataset published whole but for its live players.
+fn publish_without_live(dir: &TempDir) -> PathBuf {
+    let mut world = (1..1000)
+        .map(|seed| World::random(seed, 12))
+        .find(|world| world.islands.len() > 5 && world.days().len() > 2)
+        .unwrap();
+    world.live.clear();
+    world.platform = None;
+    let published = dir.join("published");
+    world.write(&dir.join("dataset"));
+    publish(&dir.join("dataset"), &published, GENERATED_AT);
+    published
+}
+
+/// Everything that may be sent as a key.
+struct Keys {
+    known: BTreeMap<String, KnownKey>,
+    /// Right and active.
+    active: Vec<String>,
+    /// Those, revoked ones, ones of a wrong secret, ones of another service, and no keys at all.
+    any: Vec<String>,
+}
+
+impl Keys {
+    /// Issues keys of all tiers, and revokes some.
+    fn issue(dir: &TempDir, state: &Path) -> Self {
+        let mut known = BTreeMap::new();
+        let (mut active, mut any) = (Vec::new(), Vec::new());
+        for (at, (tier, limit)) in TIERS.iter().cycle().take(6).enumerate() {
+            let key = issue(state, "ann@x.test", tier);
+            let is_revoked = at >= 4;
+            if is_revoked {
+                change_key("revoke", state, &key);
+            } else {
+                active.push(key.clone());
+            }
+            let limit = *limit;
+            known.insert(key.clone(), KnownKey { limit, is_revoked });
+            any.extend([forged(&key), key[..key.len() - 1].to_owned(), key]);
+        }
+        any.push(issue(&dir.join("another"), "bob@x.test", "pro"));
+        any.extend(["x", "", "im_live_", "im_live_0123456789"].map(str::to_owned));
+        Self { known, active, any }
+    }
+
+    fn pick(&self, rng: &mut Rng) -> String {
+        let from = if rng.one_in(3) {
+            &self.any
+        } else {
+            &self.active
+        };
+        let keys: Vec<&str> = from.iter().map(String::as_str).collect();
+        rng.pick(&keys).to_owned()
+    }
+
+    /// An `Authorization` line with one of the keys.
+    fn bearer(&self, rng: &mut Rng) -> (&'static str, String) {
+        let scheme = rng.pick(&["Bearer ", "Bearer ", "bearer ", "BEARER   "]);
+        ("Authorization", format!("{scheme}{}", self.pick(rng)))
+    }
+
+    /// A `key` parameter with one of the keys.
+    fn piece(&self, rng: &mut Rng) -> String {
+        let key = self.pick(rng);
+        in_query(rng, &key)
+    }
+
+    /// Sends a key, or keys, or something else, or nothing.
+    fn send(&self, rng: &mut Rng, ask: &mut Ask) {
+        match rng.below(16) {
+            0..=6 => {}
+            7..=9 => ask.lines.push(self.bearer(rng)),
+            10 | 11 => {
+                let mut piece = self.piece(rng);
+                if piece.contains('=') && rng.one_in(6) {
+                    // Not UTF-8, so no key; which is said before it is said to be a bad parameter.
+                    piece.push_str("%ff");
+                }
+                ask.pieces.push(piece);
+            }
+            12 => {
+                ask.lines.push(self.bearer(rng));
+                ask.pieces.push(self.piece(rng));
+            }
+            13 => {
+                let piece = self.piece(rng);
+                let other = self.piece(rng);
+                let same = rng.one_in(2);
+                let second = if same { piece.clone() } else { other };
+                ask.pieces.extend([piece, second]);
+            }
+            14 => {
+                let line = self.bearer(rng);
+                ask.lines.extend([line.clone(), line]);
+            }
+            _ => {
+                let scheme = rng.pick(&["Basic ", "", "Bearer:", "Bearer", "Token "]);
+                let line = format!("{scheme}{}", self.pick(rng));
+                ask.lines.push(("Authorization", line));
+                if rng.one_in(2) {
+                    ask.pieces.push(self.piece(rng));
+                }
+            }
+        }
+    }
+}
+
+/// The parameter, its name and value in one of their spellings.
+fn in_query(rng: &mut Rng, key: &str) -> String {
+    let name = rng.pick(&["key", "key", "k%65y", "%6B%65%79"]);
+    match rng.below(4) {
+        0 => format!("{name}={}", key.replace('_', "%5F")),
+        1 => format!("{name}={}", key.replace('l', "%6c").replace('0', "%30")),
+        2 if key.is_empty() => name.to_owned(),
+        _ => format!("{name}={key}"),
+    }
+}
+
+/// One of two dozen clients, an IPv6 one at some address of its network, as a proxy may write it.
+fn client(rng: &mut Rng) -> String {
+    let (number, port) = (rng.below(12), rng.below(65_536));
+    if rng.one_in(2) {
+        let address = format!("198.51.100.{number}");
+        match rng.below(6) {
+            0 => format!("::ffff:{address}"),
+            1 => format!("[::FFFF:{address}]:{port}"),
+            2 => format!("::ffff:c633:64{number:02x}"),
+            3 => format!("{address}:{port}"),
+            _ => address,
+        }
+    } else {
+        let (low, lower) = (rng.below(1 << 16), rng.below(4));
+        let address = match rng.below(3) {
+            0 => format!("2001:db8:0:{number:x}::{low:x}"),
+            1 => format!("2001:0DB8:0000:{number:04X}:{lower:x}:{low:x}:0:1"),
+            _ => format!("2001:db8::{number:x}:ffff:{low:x}:0:{lower:x}"),
+        };
+        match rng.below(4) {
+            0 => format!("[{address}]"),
+            1 => format!("[{address}]:{port}"),
+            _ => address,
+        }
+    }
+}
+
+/// The `X-Forwarded-For` lines of a request: perhaps what the client made up, the client, perhaps
+/// proxies; in one line or several.
+fn forwarded(rng: &mut Rng, ask: &mut Ask) {
+    if rng.one_in(12) {
+        return;
+    }
+    let mut entries = Vec::new();
+    for _ in 0..rng.below(3) {
+        let forged = rng.pick(&[
+            "203.0.113.9",
+            "unknown",
+            "",
+            "127.0.0.1",
+            "_x",
+            "2001:db8::1",
+        ]);
+        entries.push(forged.to_owned());
+    }
+    entries.push(client(rng));
+    for _ in 0..rng.below(3) {
+        let proxy = rng.pick(&["127.0.0.1", "127.8.9.10:80", "::ffff:127.1.2.3", " "]);
+        entries.push(proxy.to_owned());
+    }
+    let mut line = String::new();
+    for entry in entries {
+        if !line.is_empty() && rng.one_in(4) {
+            ask.lines
+                .push(("X-Forwarded-For", std::mem::take(&mut line)));
+        }
+        if !line.is_empty() {
+            line.push_str(rng.pick(&[",", ", ", " ,\t"]));
+        }
+        line.push_str(&entry);
+    }
+    ask.lines.push(("X-Forwarded-For", line));
+}
+
+/// A request, of which most are like those that people send.
+fn ask(rng: &mut Rng, keys: &Keys, tags: &BTreeMap<&'static str, String>) -> Ask {
+    let at = rng.below(TARGETS.len() as u64);
+    let target = TARGETS[usize::try_from(at).unwrap()];
+    let mut ask = Ask {
+        method: "GET",
+        target,
+        pieces: Vec::new(),
+        pieces_first: rng.one_in(2),
+        lines: Vec::new(),
+    };
+    if rng.one_in(4) {
+        ask.method = rng.pick(&["HEAD", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"]);
+    }
+    match rng.below(30) {
+        0 => {}
+        1 => ask
+            .lines
+            .extend([("Host", "a".into()), ("Host", "b".into())]),
+        _ => ask.lines.push(("Host", "x.test".into())),
+    }
+    forwarded(rng, &mut ask);
+    keys.send(rng, &mut ask);
+    if let Some(tag) = tags.get(target.0)
+        && rng.one_in(3)
+    {
+        let tag = if rng.one_in(3) { "*" } else { tag };
+        ask.lines.push(("If-None-Match", tag.to_owned()));
+    }
+    ask
+}
+
+fn number(reply: &Reply, name: &str) -> u32 {
+    reply.expect(name).parse().unwrap()
+}
+
+/// What an answer is, in the oracle's words, once it is sound in itself.
+fn told(ask: &Ask, reply: &Reply) -> Want {
+    let reset = reply.expect("x-ratelimit-reset");
+    assert!((1..=86_400).contains(&number(reply, "x-ratelimit-reset")));
+    let retry = reply.header("retry-after");
+    match reply.status {
+        429 => assert_eq!(retry, Some(reset), "{ask:?}"),
+        503 => assert!(retry.is_some(), "{ask:?}"),
+        _ => assert_eq!(retry, None, "{ask:?}"),
+    }
+    let has_code = reply.status >= 400 && ask.method != "HEAD";
+    let json = has_code.then(|| reply.json());
+    let code = json
+        .as_ref()
+        .and_then(|json| json["error"]["code"].as_str());
+    let codes = [
+        "bad_request",
+        "invalid_key",
+        "key_revoked",
+        "not_found",
+        "method_not_allowed",
+        "rate_limited",
+        "not_ready",
+    ];
+    Want {
+        status: reply.status,
+        code: codes.into_iter().find(|known| Some(*known) == code),
+        limit: number(reply, "x-ratelimit-limit"),
+        remaining: number(reply, "x-ratelimit-remaining"),
+    }
+}
+
+/// Asks at random over some connections; `statuses` counts the answers.
+fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u16, u32>) {
+    let mut rng = Rng(seed);
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let keys = Keys::issue(&dir, &state);
+    let mut args = vec!["--published", published.to_str().unwrap()];
+    args.extend(["--state", state.to_str().unwrap(), "--workers", "2"]);
+    args.extend(["--trusted-proxy", "127.0.0.0/8", "--quota-clients", "9999"]);
+    args.extend(LIMITS);
+    let server = Server::start(&args);
+    let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    let mut model = Model::new(keys.known.clone(), ANONYMOUS_LIMIT);
+    let (mut reset, mut tags) = (u32::MAX, BTreeMap::new());
+    for turn in 0..requests {
+        let ask = ask(&mut rng, &keys, &tags);
+        let at = usize::try_from(rng.below(clients.len() as u64)).unwrap();
+        let reply = clients[at].send(ask.head().as_bytes(), ask.method == "HEAD");
+        let resets = number(&reply, "x-ratelimit-reset");
+        if resets > reset {
+            model.next_day();
+        }
+        reset = resets;
+        let mut want = model.answer(&ask);
+        if ask.method == "HEAD" {
+            want.code = None;
+        }
+        let got = told(&ask, &reply);
+        assert!(
+            got == want,
+            "seed {seed}, request {turn}: {got:?}, want {want:?}: {ask:?}"
+        );
+        *statuses.entry(got.status).or_default() += 1;
+        // A health answer has a tag, but is to be whole always.
+        if got.status == 200 && ask.target.1 != Outcome::Health {
+            tags.insert(ask.target.0, reply.expect("etag").to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_caller_is_known_and_charged_as_the_oracle_says() {
+    let dir = TempDir::new();
+    let published = publish_without_live(&dir);
+    let (seeds, requests) = if is_slow() { (200, 1500) } else { (30, 600) };
+    let mut statuses = BTreeMap::new();
+    for seed in 0..seeds {
+        compare(seed, requests, &published, &mut statuses);
+    }
+    let met: BTreeSet<u16> = statuses.keys().copied().collect();
+    let all = [200, 204, 304, 400, 401, 403, 404, 405, 429, 503];
+    assert_eq!(met, all.into(), "each kind of answer: {statuses:?}");
+}
+
+#[test]
+fn who_is_no_trusted_proxy_counts_for_itself_whatever_it_forwards() {
+    let args = [&LIMITS[..], &["--trusted-proxy", "10.0.0.0/8"]].concat();
+    let server = Server::start(&args);
+    server.wait_for_a_day_with(30);
+    let mut client = server.connect();
+    for (turn, left) in (0..ANONYMOUS_LIMIT).rev().enumerate() {
+        let address = format!("198.51.100.{turn}");
+        let reply = client.request("GET", "/v1", &[("X-Forwarded-For", &address)]);
+        let figures = (reply.status, number(&reply, "x-ratelimit-remaining"));
+        assert_eq!(figures, (200, left));
+    }
+    assert_eq!(server.connect().get("/v1").status, 429);
+}
+
+#[test]
+fn health_is_never_metered_however_it_is_asked_for() {
+    let server = Server::start(&LIMITS);
+    server.wait_for_a_day_with(30);
+    let mut client = server.connect();
+    for target in [
+        "/v1/health",
+        "/v1/health?limit=0",
+        "/v1/health?x=%zz",
+        "/v1/health?%ff",
+    ] {
+        for _ in 0..=ANONYMOUS_LIMIT {
+            let reply = client.get(target);
+            let left = number(&reply, "x-ratelimit-remaining");
+            assert_eq!(left, ANONYMOUS_LIMIT, "{target}: {}", reply.status);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The oracle of callers: whom a request counts for, and what it spends, slowly and obviously.
+//!
+//! Read off CONTRACT.md sections 6 and 7. Shares nothing with the server: a key is right if its
+//! whole text is one of those issued, addresses are taken apart as text, counts are in a map.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::Ipv6Addr;
+
+use crate::naive_query::decode;
+
+/// What becomes of a target that is asked for with GET, by a caller who has a request left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Found,
+    Bad,
+    Missing,
+    NotReady,
+    Health,
+    /// Outside the API: no key is looked at, nothing is spent.
+    FoundOutside,
+    MissingOutside,
+}
+
+/// Targets of a service that has published everything but live players.
+pub(crate) const TARGETS: [(&str, Outcome); 34] = [
+    ("/v1", Outcome::Found),
+    ("/v%31", Outcome::Found),
+    ("http://other.test/v1", Outcome::Found),
+    ("/v1/islands", Outcome::Found),
+    ("/v1/islands?limit=2&sort=plays&order=asc", Outcome::Found),
+    ("/%76%31/islands?q=a&offset=1", Outcome::Found),
+    ("/v1/creators?q=e&limit=1", Outcome::Found),
+    ("/v1/rankings", Outcome::Found),
+    ("/v1/rankings/latest", Outcome::Found),
+    ("/v1/new/latest?limit=0", Outcome::Found),
+    ("/v1/islands?limit=0", Outcome::Bad),
+    ("/v1/islands?limit=2&limit=2", Outcome::Bad),
+    ("/v1/islands?sort=key", Outcome::Bad),
+    ("/v1/creators?limit=many", Outcome::Bad),
+    ("/v1/islands/12", Outcome::Bad),
+    ("/v1/rankings/today", Outcome::Bad),
+    ("/v1/creators/%ff", Outcome::Bad),
+    ("/v1?x=%zz", Outcome::Bad),
+    ("/v1/islands?%ff", Outcome::Bad),
+    // The parameters are judged before the readiness.
+    ("/v1/live?x=%zz", Outcome::Bad),
+    ("/v1/islands/9999-9999-9999", Outcome::Missing),
+    ("/v1/nothing", Outcome::Missing),
+    ("/v1/", Outcome::Missing),
+    ("/v1/health/", Outcome::Missing),
+    ("/v1/new/2024-13-45", Outcome::Missing),
+    ("/v1/live", Outcome::NotReady),
+    ("/v1/live/intraday", Outcome::NotReady),
+    ("/v1/health", Outcome::Health),
+    ("/v%31/health?x=1", Outcome::Health),
+    ("/openapi.json", Outcome::FoundOutside),
+    ("/docs?x=1", Outcome::FoundOutside),
+    ("/nothing", Outcome::MissingOutside),
+    ("/v2/islands", Outcome::MissingOutside),
+    // What an escaped slash stands in is one segment, and not `v1`.
+    ("/v1%2Fislands", Outcome::MissingOutside),
+];
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) method: &'static str,
+    pub(crate) target: (&'static str, Outcome),
+    /// Pieces of the query beside those of the target, in front of them or behind.
+    pub(crate) pieces: Vec<String>,
+    pub(crate) pieces_first: bool,
+    pub(crate) lines: Vec<(&'static str, String)>,
+}
+
+impl Ask {
+    /// The bytes to send.
+    pub(crate) fn head(&self) -> String {
+        let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.uri());
+        for (name, value) in &self.lines {
+            write!(head, "{name}: {value}\r\n").unwrap();
+        }
+        head + "\r\n"
+    }
+
+    fn uri(&self) -> String {
+        let (path, query) = self.target.0.split_once('?').unwrap_or((self.target.0, ""));
+        let own = (!query.is_empty()).then(|| query.to_owned());
+        let mut pieces: Vec<String> = own.into_iter().collect();
+        let at = if self.pieces_first { 0 } else { pieces.len() };
+        pieces.splice(at..at, self.pieces.iter().cloned());
+        if pieces.is_empty() {
+            path.to_owned()
+        } else {
+            format!("{path}?{}", pieces.join("&"))
+        }
+    }
+
+    fn values(&self, name: &str) -> Vec<&str> {
+        let lines = self.lines.iter().filter(|(n, _)| *n == name);
+        lines.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The address that the request counts for without a key. The peer, 127.0.0.1, is a trusted
+    /// proxy, and all of 127.0.0.0/8.
+    fn address(&self) -> String {
+        let entries = self.values("X-Forwarded-For").join(",");
+        let entries = entries.split(',').map(str::trim).rev();
+        let mut addresses = entries
+            .filter(|entry| !entry.is_empty())
+            .map(normal_address);
+        let client = addresses.find(|address| !address.starts_with("127."));
+        client.unwrap_or_else(|| "127.0.0.1".to_owned())
+    }
+
+    /// The text sent as a key, `None` if there is none, `Err` if what is sent can be no key.
+    fn key(&self) -> Result<Option<String>, ()> {
+        match self.values("Authorization")[..] {
+            [] => {}
+            [line] => {
+                let (scheme, key) = line.split_once(' ').ok_or(())?;
+                let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+                return is_bearer
+                    .then(|| Some(key.trim_start().to_owned()))
+                    .ok_or(());
+            }
+            _ => return Err(()),
+        }
+        let uri = self.uri();
+        let (_, query) = uri.split_once('?').unwrap_or((&uri, ""));
+        let pairs = query
+            .split('&')
+            .map(|piece| piece.split_once('=').unwrap_or((piece, "")));
+        let keys: Vec<_> = pairs
+            .filter(|(name, _)| decode(name, true).as_deref() == Some("key"))
+            .collect();
+        match keys[..] {
+            [] => Ok(None),
+            [(_, value)] => decode(value, true).map(Some).ok_or(()),
+            _ => Err(()),
+        }
+    }
+}
+
+/// An address without brackets and port: IPv4 with dots, of IPv6 the first four groups.
+fn normal_address(entry: &str) -> String {
+    let bare = match entry.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap(),
+        None if entry.matches(':').count() == 1 => entry.split(':').next().unwrap(),
+        None => entry,
+    };
+    let Ok(address) = bare.parse::<Ipv6Addr>() else {
+        return bare.to_owned();
+    };
+    let groups = address.segments();
+    if groups[..6] == [0, 0, 0, 0, 0, 0xffff] {
+        let [.., a, b, c, d] = address.octets();
+        format!("{a}.{b}.{c}.{d}")
+    } else {
+        format!("{:x?}", &groups[..4])
+    }
+}
+
+/// What is known of an issued key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownKey {
+    pub(crate) limit: u32,
+    pub(crate) is_revoked: bool,
+}
+
+/// What an answer has to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    pub(crate) status: u16,
+    /// Of an error.
+    pub(crate) code: Option<&'static str>,
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
+}
+
+/// Everything that decides: the keys, and what was spent today.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) keys: BTreeMap<String, KnownKey>,
+    pub(crate) anonymous_limit: u32,
+    /// By address or key.
+    spent: BTreeMap<String, u32>,
+}
+
+impl Model {
+    pub(crate) fn new(keys: BTreeMap<String, KnownKey>, anonymous_limit: u32) -> Self {
+        Self {
+            keys,
+            anonymous_limit,
+            spent: BTreeMap::new(),
+        }
+    }
+
+    /// Midnight has passed.
+    pub(crate) fn next_day(&mut self) {
+        self.spent.clear();
+    }
+
+    /// The answer to a request, which is counted if it counts. The order is that of the contract:
+    /// method, key, quota, route and parameters, readiness.
+    pub(crate) fn answer(&mut self, ask: &Ask) -> Want {
+        let nobody = (ask.address(), self.anonymous_limit);
+        let outcome = ask.target.1;
+        if ask.values("Host").len() != 1 {
+            return self.unspent(&nobody, 400, Some("bad_request"));
+        }
+        match ask.method {
+            "GET" | "HEAD" => {}
+            "OPTIONS" => return self.unspent(&nobody, 204, None),
+            _ => return self.unspent(&nobody, 405, Some("method_not_allowed")),
+        }
+        let is_known = !ask.values("If-None-Match").is_empty();
+        let found = if is_known { 304 } else { 200 };
+        match outcome {
+            Outcome::FoundOutside => return self.unspent(&nobody, found, None),
+            Outcome::MissingOutside => return self.unspent(&nobody, 404, Some("not_found")),
+            _ => {}
+        }
+        let caller = match ask.key() {
+            Ok(None) => nobody,
+            Ok(Some(key)) => match self.keys.get(&key) {
+                Some(known) if known.is_revoked => {
+                    return self.unspent(&nobody, 403, Some("key_revoked"));
+                }
+                Some(known) => (key, known.limit),
+                None => return self.unspent(&nobody, 401, Some("invalid_key")),
+            },
+            Err(()) => return self.unspent(&nobody, 401, Some("invalid_key")),
+        };
+        if outcome == Outcome::Health {
+            return self.unspent(&caller, 200, None);
+        }
+        if self.left(&caller) == 0 {
+            return self.unspent(&caller, 429, Some("rate_limited"));
+        }
+        if outcome == Outcome::NotReady {
+            return self.unspent(&caller, 503, Some("not_ready"));
+        }
+        *self.spent.entry(caller.0.clone()).or_default() += 1;
+        match outcome {
+            Outcome::Bad => self.unspent(&caller, 400, Some("bad_request")),
+            Outcome::Missing => self.unspent(&caller, 404, Some("not_found")),
+            _ => self.unspent(&caller, found, None),
+        }
+    }
+
+    fn left(&self, (name, limit): &(String, u32)) -> u32 {
+        limit - self.spent.get(name).unwrap_or(&0)
+    }
+
+    /// An answer that spends nothing more.
+    fn unspent(&self, caller: &(String, u32), status: u16, code: Option<&'static str>) -> Want {
+        Want {
+            status,
+            code,
+            limit: caller.1,
+            remaining: self.left(caller),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Many callers at once, and callers without end: quotas are exact, and memory stays as it is.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Server, TempDir, is_slow, issue};
+use crate::world::Rng;
+
+/// Requests that are under way on a connection at once. Answers to so many fit into the buffers of
+/// two sockets, so that neither side waits for the other for ever.
+const BATCH: usize = 200;
+/// Threads that ask.
+const THREADS: u32 = 8;
+/// How much a server may grow by what is allocated once, late.
+const GROWTH_KIB_MAX: u64 = 2048;
+
+/// A connection on which `HEAD /v1`, which has no body, is asked many times before reading.
+struct Pipe {
+    stream: BufReader<TcpStream>,
+    requests: String,
+    head: Vec<u8>,
+}
+
+impl Pipe {
+    fn new(server: &Server) -> Self {
+        let stream = TcpStream::connect(server.addr()).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let patience = Some(Duration::from_mins(1));
+        stream.set_read_timeout(patience).unwrap();
+        Self {
+            stream: BufReader::with_capacity(1 << 16, stream),
+            requests: String::new(),
+            head: Vec::new(),
+        }
+    }
+
+    /// Adds a request with this line to those that are sent next.
+    fn add(&mut self, line: &str) {
+        self.requests.push_str("HEAD /v1 HTTP/1.1\r\nHost: x\r\n");
+        self.requests.push_str(line);
+        self.requests.push_str("\r\n\r\n");
+    }
+
+    fn send(&mut self) {
+        let requests = self.requests.as_bytes();
+        self.stream.get_mut().write_all(requests).unwrap();
+        self.requests.clear();
+    }
+
+    /// The next answer's head.
+    fn read(&mut self) -> &str {
+        self.head.clear();
+        while !self.head.ends_with(b"\r\n\r\n") {
+            let count = self.stream.read_until(b'\n', &mut self.head).unwrap();
+            assert!(count > 0, "the server closed the connection");
+        }
+        std::str::from_utf8(&self.head).unwrap()
+    }
+}
+
+/// What an answer's head says of its caller.
+struct Figures {
+    status: u16,
+    limit: u32,
+    remaining: u32,
+}
+
+fn figures(head: &str) -> Figures {
+    let number = |name| {
+        let (_, rest) = head.split_once(name).unwrap();
+        rest.split('\r').next().unwrap().parse().unwrap()
+    };
+    Figures {
+        status: head[9..12].parse().unwrap(),
+        limit: number("x-ratelimit-limit: "),
+        remaining: number("x-ratelimit-remaining: "),
+    }
+}
+
+/// What a caller was told: how often each `Remaining` was on an answer that admitted, and how often
+/// it was refused.
+#[derive(Clone)]
+struct Told {
+    admitted: Vec<u32>,
+    refused: u32,
+}
+
+/// Has every caller ask `2 * limit` times: spread over all the connections, each of which mixes
+/// callers and turns at random. `line` is the header by which a caller is known, on its n-th turn.
+fn storm(
+    server: &Server,
+    callers: u32,
+    limit: u32,
+    connections: u32,
+    line: &(impl Fn(u32, u32) -> String + Sync),
+) -> Vec<Told> {
+    let mut told = vec![
+        Told {
+            admitted: vec![0; limit as usize],
+            refused: 0
+        };
+        callers as usize
+    ];
+    let answers: Vec<Vec<_>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let mine = (thread..connections).step_by(THREADS as usize);
+                let plans = mine.map(|at| plan(callers, 2 * limit, connections, at));
+                let plans: Vec<_> = plans.collect();
+                scope.spawn(move || ask_all(server, &plans, line))
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    for (caller, figures) in answers.into_iter().flatten() {
+        let told = &mut told[caller as usize];
+        assert_eq!(figures.limit, limit, "caller {caller}");
+        match figures.status {
+            200 => told.admitted[figures.remaining as usize] += 1,
+            429 => {
+                assert_eq!(figures.remaining, 0, "left to caller {caller} on a 429");
+                told.refused += 1;
+            }
+            other => panic!("{other} to caller {caller}"),
+        }
+    }
+    told
+}
+
+/// The callers and turns of one connection, shuffled.
+fn plan(callers: u32, turns: u32, connections: u32, at: u32) -> Vec<(u32, u32)> {
+    let all = (0..callers).flat_map(|caller| (0..turns).map(move |turn| (caller, turn)));
+    let mut mine: Vec<_> = all
+        .filter(|(caller, turn)| (caller + turn) % connections == at)
+        .collect();
+    let mut rng = Rng(at.into());
+    for end in (1..mine.len()).rev() {
+        let other = rng.below(end as u64 + 1);
+        mine.swap(end, usize::try_from(other).unwrap());
+    }
+    mine
+}
+
+/// Follows some plans, one on each connection, in batches: all are sent before any is read.
+fn ask_all(
+    server: &Server,
+    plans: &[Vec<(u32, u32)>],
+    line: &impl Fn(u32, u32) -> String,
+) -> Vec<(u32, Figures)> {
+    let mut pipes: Vec<Pipe> = plans.iter().map(|_| Pipe::new(server)).collect();
+    let mut batches: Vec<_> = plans.iter().map(|plan| plan.chunks(BATCH)).collect();
+    let mut answers = Vec::new();
+    loop {
+        let now: Vec<&[_]> = batches
+            .iter_mut()
+            .map(|batches| batches.next().unwrap_or(&[]))
+            .collect();
+        if now.iter().all(|batch| batch.is_empty()) {
+            return answers;
+        }
+        for (pipe, batch) in pipes.iter_mut().zip(&now) {
+            for (caller, turn) in *batch {
+                pipe.add(&line(*caller, *turn));
+            }
+            pipe.send();
+        }
+        for (pipe, batch) in pipes.iter_mut().zip(&now) {
+            for (caller, _) in *batch {
+                answers.push((*caller, figures(pipe.read())));
+            }
+        }
+    }
+}
+
+/// Every caller was admitted as often as its limit, with each `Remaining` once, and else refused.
+#[track_caller]
+fn each_got_its_limit(told: &[Told], limit: u32) {
+    for (caller, told) in told.iter().enumerate() {
+        assert!(
+            told.admitted.iter().all(|times| *times == 1),
+            "caller {caller}: {:?}",
+            told.admitted
+        );
+        assert_eq!(told.refused, limit, "caller {caller}");
+    }
+}
+
+/// The address of a client: an IPv4 one, or one of an IPv6 network, another on each turn.
+fn forwarded(client: u32, turn: u32) -> String {
+    let [a, b, c, d] = client.to_be_bytes();
+    match (client % 2, turn % 2) {
+        (0, 0) => format!("X-Forwarded-For: {}.{b}.{c}.{d}", 11 + a),
+        (0, _) => format!("X-Forwarded-For: ::ffff:{}.{b}.{c}.{d}", 11 + a),
+        _ => {
+            let (high, low) = (client >> 16, client & 0xffff);
+            format!("X-Forwarded-For: 2001:db8:{high:x}:{low:x}:{turn:x}::{turn:x}")
+        }
+    }
+}
+
+#[test]
+fn a_crowd_of_addresses_gets_exactly_its_limits() {
+    let (clients, limit) = if is_slow() { (10_000, 100) } else { (300, 20) };
+    let flag = limit.to_string();
+    let server = Server::start(&[
+        "--trusted-proxy",
+        "127.0.0.0/8",
+        "--limit-anonymous",
+        &flag,
+        "--workers",
+        "4",
+    ]);
+    server.wait_for_a_day_with(if is_slow() { 300 } else { 30 });
+    let told = storm(&server, clients, limit, 64, &forwarded);
+    each_got_its_limit(&told, limit);
+}
+
+#[test]
+fn one_key_on_sixteen_connections_gets_exactly_its_limit() {
+    let limit = if is_slow() { 2_000_000 } else { 100_000 };
+    let (dir, flag) = (TempDir::new(), limit.to_string());
+    let state = dir.join("state");
+    let key = issue(&state, "ann@x.test", "pro");
+    let mut args = vec!["--state", state.to_str().unwrap(), "--limit-pro", &flag];
+    args.extend(["--workers", "4", "--quota-clients", "9999"]);
+    let server = Server::start(&args);
+    server.wait_for_a_day_with(60);
+    let line = |_, _| format!("Authorization: Bearer {key}");
+    let told = storm(&server, 1, limit, 16, &line);
+    each_got_its_limit(&told, limit);
+}
+
+#[test]
+fn one_address_on_sixteen_connections_gets_exactly_its_limit() {
+    // The highest that may be set.
+    let limit = 65_535;
+    let server = Server::start(&["--limit-anonymous", "65535", "--workers", "4"]);
+    server.wait_for_a_day_with(60);
+    let told = storm(&server, 1, limit, 16, &|_, _| "Accept: */*".to_owned());
+    each_got_its_limit(&told, limit);
+}
+
+/// One request of each of these clients, none of which has asked before; how many are admitted.
+fn spray(server: &Server, clients: Range<u32>) -> u32 {
+    let share = clients.len().div_ceil(4);
+    let clients: Vec<u32> = clients.collect();
+    thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .chunks(share)
+            .map(|mine| {
+                scope.spawn(move || {
+                    let (mut pipe, mut admitted) = (Pipe::new(server), 0);
+                    for batch in mine.chunks(BATCH) {
+                        for client in batch {
+                            pipe.add(&forwarded(*client, 0));
+                        }
+                        pipe.send();
+                        for _ in batch {
+                            admitted += u32::from(pipe.read().starts_with("HTTP/1.1 200 "));
+                        }
+                    }
+                    admitted
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    })
+}
+
+/// Clients who have asked before the spray: every other one has spent its quota, the rest a half.
+const WATCHED: u32 = 500;
+/// `--limit-anonymous` of those.
+const LIMIT: u32 = 40;
+
+/// The statuses of so many requests of one client.
+fn statuses(pipe: &mut Pipe, client: u32, times: u32) -> Vec<u16> {
+    for turn in 0..times {
+        pipe.add(&forwarded(client, turn));
+    }
+    pipe.send();
+    (0..times).map(|_| figures(pipe.read()).status).collect()
+}
+
+/// Sprays a server that has clients who spent all, or half, before. Its memory does not grow, and
+/// those are still who they were. How many of the spray were admitted.
+fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
+    let limit = LIMIT.to_string();
+    let own = [
+        "--trusted-proxy",
+        "127.0.0.0/8",
+        "--limit-anonymous",
+        &limit,
+    ];
+    let server = Server::start(&[flags, &own].concat());
+    server.wait_for_a_day_with(if is_slow() { 600 } else { 60 });
+    let watched = clients..clients + WATCHED;
+    let spent = |client: u32| if client % 4 < 2 { LIMIT } else { LIMIT / 2 };
+    let mut pipe = Pipe::new(&server);
+    for client in watched.clone() {
+        let statuses = statuses(&mut pipe, client, spent(client));
+        assert!(statuses.iter().all(|status| *status == 200), "{client}");
+    }
+    spray(&server, watched.end..watched.end + 4000);
+    let before = server.resident_kib();
+    let admitted = spray(&server, 0..clients);
+    let after = server.resident_kib();
+    assert!(after <= before + GROWTH_KIB_MAX, "{before} to {after} KiB");
+    for client in watched {
+        let statuses = statuses(&mut pipe, client, LIMIT);
+        let left = (LIMIT - spent(client)) as usize;
+        let want = [vec![200; left], vec![429; LIMIT as usize - left]].concat();
+        assert_eq!(statuses, want, "client {client}");
+    }
+    admitted
+}
+
+#[test]
+fn a_spray_of_addresses_takes_no_memory_and_nobodys_count() {
+    if is_slow() {
+        // Twice as many as there is room for by default.
+        spray_among_clients(&[], 10_000_000);
+    } else {
+        let admitted = spray_among_clients(&["--quota-clients", "200000"], 200_000);
+        assert_eq!(admitted, 200_000, "there is room for all");
+    }
+}
+
+#[test]
+fn a_spray_of_ten_times_the_room_takes_no_memory_and_nobodys_count() {
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let flags = [
+        "--quota-clients",
+        "10000",
+        "--state",
+        state.to_str().unwrap(),
+    ];
+    spray_among_clients(&flags, 100_000);
+}

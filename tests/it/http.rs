@@ -1,0 +1,152 @@
+//! Strict HTTP/1.1 over a keep-alive connection, one request at a time.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Longer than any honest answer takes, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    /// The value of a header that may stand at most once.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self
+            .headers
+            .iter()
+            .filter(|(n, _)| n.eq_ignore_ascii_case(name));
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "{name} twice in {:?}", self.headers);
+        value
+    }
+
+    /// The value of a header that must be there.
+    pub(crate) fn expect(&self, name: &str) -> &str {
+        let Some(value) = self.header(name) else {
+            panic!("no {name} on {} with {:?}", self.status, self.headers);
+        };
+        value
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| {
+            panic!(
+                "{e} in {} {:?}",
+                self.status,
+                String::from_utf8_lossy(&self.body)
+            )
+        })
+    }
+}
+
+/// One keep-alive connection, one request at a time.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    pub(crate) fn get(&mut self, target: &str) -> Reply {
+        self.request("GET", target, &[])
+    }
+
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Reply {
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x.test\r\n");
+        for (name, value) in headers {
+            head.push_str(name);
+            head.push_str(": ");
+            head.push_str(value);
+            head.push_str("\r\n");
+        }
+        head.push_str("\r\n");
+        self.send(head.as_bytes(), method == "HEAD")
+    }
+
+    /// Sends these very bytes and reads one answer, which has no body if it answers a HEAD.
+    pub(crate) fn send(&mut self, bytes: &[u8], is_head: bool) -> Reply {
+        self.stream.get_mut().write_all(bytes).unwrap();
+        let status_line = self.line();
+        let rest = status_line.strip_prefix("HTTP/1.1 ");
+        let status: u16 = rest
+            .and_then(|r| r.get(..3))
+            .and_then(|d| d.parse().ok())
+            .unwrap_or_else(|| {
+                panic!(
+                    "no status line: {status_line:?} after {:?}",
+                    String::from_utf8_lossy(bytes)
+                )
+            });
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line();
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line
+                .split_once(':')
+                .unwrap_or_else(|| panic!("header {line:?}"));
+            let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            assert!(
+                !name.is_empty() && name.bytes().all(is_token),
+                "header {line:?}"
+            );
+            headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
+        }
+        let mut reply = Reply {
+            status,
+            headers,
+            body: Vec::new(),
+        };
+        assert!(
+            reply.header("transfer-encoding").is_none(),
+            "bodies here have known lengths"
+        );
+        if is_head || status == 204 || status == 304 {
+            return reply;
+        }
+        reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
+        self.stream.read_exact(&mut reply.body).unwrap();
+        assert!(
+            self.stream.buffer().is_empty(),
+            "bytes after the body of {reply:?}"
+        );
+        reply
+    }
+
+    /// One line that ends in CR LF, without it.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        let Some(bare) = line.strip_suffix("\r\n") else {
+            panic!("line {line:?} ends badly")
+        };
+        assert!(!bare.contains(['\r', '\n']), "line {line:?}");
+        bare.to_owned()
+    }
+}

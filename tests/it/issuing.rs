@@ -1,0 +1,149 @@
+//! Keys that come and go while a server runs, and many that are asked for at once.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Reply, Server, TempDir, change_key, id, issue, printed_key, run, try_issue,
+};
+
+/// How soon a change of the keys must be known everywhere.
+const SOON: Duration = Duration::from_secs(1);
+
+fn serve(state: &Path) -> Server {
+    let state = state.to_str().unwrap();
+    let few = ["--workers", "2", "--quota-clients", "9999"];
+    Server::start(&[&["--state", state], &few[..]].concat())
+}
+
+fn ask(client: &mut Client, key: &str) -> Reply {
+    let line = format!("Bearer {key}");
+    client.request("GET", "/v1", &[("Authorization", &line)])
+}
+
+/// Somebody with a key, on connections that stay open.
+struct Holder {
+    key: String,
+    clients: Vec<Client>,
+    /// What the newest answer to the key said.
+    left: Option<u32>,
+}
+
+impl Holder {
+    fn new(server: &Server, key: String) -> Self {
+        let clients = (0..3).map(|_| server.connect()).collect();
+        Self {
+            key,
+            clients,
+            left: None,
+        }
+    }
+
+    /// Each connection gets this status for every request that is sent a second or more after the
+    /// change, which was durable when this is called; and once it does, it goes on to.
+    #[track_caller]
+    fn gets_soon(&mut self, status: u16) {
+        let start = Instant::now();
+        for client in &mut self.clients {
+            let mut in_a_row = 0;
+            while in_a_row < 3 {
+                let late = start.elapsed() >= SOON;
+                let reply = ask(client, &self.key);
+                if reply.status == 200 {
+                    // A key keeps its count through all that happens to it.
+                    let left: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+                    let want = self.left.map_or(left, |left| left - 1);
+                    assert_eq!(left, want, "counted by one");
+                    self.left = Some(left);
+                }
+                if reply.status == status {
+                    in_a_row += 1;
+                    continue;
+                }
+                assert_eq!(in_a_row, 0, "{status}, then {}", reply.status);
+                assert!(!late, "{} and not {status} after a second", reply.status);
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+#[test]
+fn issuing_revoking_and_restoring_reach_a_server_within_a_second() {
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let server = serve(&state);
+    server.wait_for_a_day_with(60);
+    // At once, so that changes also meet each other.
+    thread::scope(|scope| {
+        for person in 0..5 {
+            let (server, state) = (&server, &state);
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let address = format!("{person}-{round}@x.test");
+                    let mut holder = Holder::new(server, issue(state, &address, "free"));
+                    holder.gets_soon(200);
+                    change_key("revoke", state, &holder.key);
+                    holder.gets_soon(403);
+                    change_key("restore", state, &holder.key);
+                    holder.gets_soon(200);
+                }
+            });
+        }
+    });
+}
+
+/// `keys list --json`: ids and statuses.
+fn listed(state: &Path) -> Vec<(String, String)> {
+    let output = run(&["keys", "list", "--json", "--state", state.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", output.status);
+    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    keys.iter()
+        .map(|key| (text(&key["id"]), text(&key["status"])))
+        .collect()
+}
+
+#[test]
+fn a_hundred_requests_for_keys_at_once_leave_an_address_with_three() {
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let server = serve(&state);
+    let outputs: Vec<_> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..100)
+            .map(|_| scope.spawn(|| try_issue(&state, "ann@x.test", "free")))
+            .collect();
+        asking.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    let (issued, refused): (Vec<_>, Vec<_>) =
+        outputs.iter().partition(|output| output.status.success());
+    for output in &refused {
+        assert_eq!(output.status.code(), Some(65), "{output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    }
+    assert_eq!((issued.len(), refused.len()), (3, 97));
+    let keys: Vec<String> = issued.into_iter().map(printed_key).collect();
+    let active = |key: &String| (id(key).to_owned(), "active".to_owned());
+    let mut want: Vec<_> = keys.iter().map(active).collect();
+    let mut got = listed(&state);
+    want.sort();
+    got.sort();
+    assert_eq!(got, want);
+    for key in &keys {
+        Holder::new(&server, key.clone()).gets_soon(200);
+    }
+    // One that is revoked makes room for one, and restoring it then makes none.
+    change_key("revoke", &state, &keys[0]);
+    let fourth = issue(&state, "ann@x.test", "free");
+    Holder::new(&server, fourth).gets_soon(200);
+    let again = run(&[
+        "keys",
+        "restore",
+        id(&keys[0]),
+        "--state",
+        state.to_str().unwrap(),
+    ]);
+    assert_eq!(again.status.code(), Some(65), "{again:?}");
+    Holder::new(&server, keys[0].clone()).gets_soon(403);
+}

@@ -1,0 +1,331 @@
+//! What is sent as a key and is none, and what must never come back of one that is.
+
+use std::fmt::Write as _;
+
+use crate::canary::secret;
+use crate::support::{Client, Reply, Server, TempDir, change_key, issue};
+use crate::world::Rng;
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Characters at a key's end that are a checksum of the rest.
+const CHECK_CHARS: usize = 6;
+/// Leaves room in a head of 8 KiB for the request line and `Host`.
+const LONGEST: u64 = 8_000;
+/// How much a server may grow by what is allocated once, late.
+const GROWTH_KIB_MAX: u64 = 2048;
+
+/// The CRC-32 of zip and gzip, bit by bit, in six base62 digits.
+fn check(text: &str) -> String {
+    let mut crc = u32::MAX;
+    for byte in text.bytes() {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 * (crc & 1));
+        }
+    }
+    let mut rest = !crc as usize;
+    let mut digits = [0; CHECK_CHARS];
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[rest % DIGITS.len()];
+        rest /= DIGITS.len();
+    }
+    String::from_utf8(digits.into()).unwrap()
+}
+
+/// The key with a wrong secret, and a right checksum: only the records can tell that it is wrong.
+pub(crate) fn forged(key: &str) -> String {
+    let (checked, sum) = key.split_at(key.len() - CHECK_CHARS);
+    assert_eq!(check(checked), sum, "the checksum is as it was");
+    let (rest, last) = checked.split_at(checked.len() - 1);
+    let forged = format!("{rest}{}", if last == "0" { "1" } else { "0" });
+    let sum = check(&forged);
+    forged + &sum
+}
+
+/// Every byte percent-encoded that is not a letter or digit, and some of those.
+fn encoded(rng: &mut Rng, bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() && !rng.one_in(8) {
+            text.push(char::from(*byte));
+        } else {
+            write!(text, "%{byte:02x}").unwrap();
+        }
+    }
+    text
+}
+
+/// How a key is sent.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Header,
+    Query,
+}
+
+fn send(client: &mut Client, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
+    let head = match place {
+        Place::Header => {
+            let start = b"GET /v1 HTTP/1.1\r\nHost: x.test\r\nAuthorization: Bearer ";
+            [&start[..], key, b"\r\n\r\n"].concat()
+        }
+        Place::Query => {
+            let key = encoded(rng, key);
+            format!("GET /v1?key={key} HTTP/1.1\r\nHost: x.test\r\n\r\n").into_bytes()
+        }
+    };
+    client.send(&head, false)
+}
+
+/// What can be told from a refusal: the body, and the headers that do not pass with time.
+fn shown(reply: Reply) -> (Vec<(String, String)>, Vec<u8>) {
+    let passing = |name: &str| name == "date" || name == "x-ratelimit-reset";
+    let headers = reply.headers.into_iter();
+    let lasting = headers.filter(|(name, _)| !passing(&name.to_lowercase()));
+    (lasting.collect(), reply.body)
+}
+
+/// A server with keys, and one connection to it.
+struct Service {
+    active: String,
+    revoked: String,
+    /// Of another service.
+    unknown: String,
+    client: Client,
+    server: Server,
+    _dir: TempDir,
+}
+
+impl Service {
+    fn start() -> Self {
+        let dir = TempDir::new();
+        let state = dir.join("state");
+        let key = |tier| issue(&state, "ann@x.test", tier);
+        let (active, revoked) = (key("free"), key("pro"));
+        change_key("revoke", &state, &revoked);
+        let unknown = issue(&dir.join("another"), "ann@x.test", "free");
+        let state = state.to_str().unwrap();
+        let server = Server::start(&["--state", state, "--quota-clients", "9999"]);
+        Self {
+            active,
+            revoked,
+            unknown,
+            client: server.connect(),
+            server,
+            _dir: dir,
+        }
+    }
+
+    /// A key is refused as invalid, and nothing is spent.
+    #[track_caller]
+    fn refuses(&mut self, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
+        let reply = send(&mut self.client, rng, place, key);
+        let text = String::from_utf8_lossy(key);
+        assert_eq!(reply.status, 401, "{place:?}: {text}");
+        assert_eq!(reply.json()["error"]["code"], "invalid_key", "{text}");
+        assert_eq!(reply.expect("x-ratelimit-remaining"), "100", "{text}");
+        reply
+    }
+}
+
+/// Text that is no key, of up to nearly the length of a head.
+fn no_key(rng: &mut Rng, key: &str, longest: u64) -> Vec<u8> {
+    let most = if rng.one_in(2) { longest } else { 80 };
+    let length = 1 + rng.below(most);
+    let visible = |rng: &mut Rng| b'!' + u8::try_from(rng.below(94)).unwrap();
+    let mut bytes: Vec<u8> = (0..length).map(|_| visible(rng)).collect();
+    match rng.below(7) {
+        0 => {
+            for byte in &mut bytes {
+                if rng.one_in(2) {
+                    *byte = b'_';
+                }
+            }
+        }
+        1 => bytes.fill(b'_'),
+        2 => bytes = [key.as_bytes(), &bytes].concat(),
+        3 => bytes = [b"im_live_", &bytes[..]].concat(),
+        4 => bytes = [&bytes, key.as_bytes()].concat(),
+        // Not ASCII, and mostly not UTF-8.
+        5 => bytes.iter_mut().for_each(|byte| *byte |= 0x80),
+        _ => {}
+    }
+    bytes.truncate(usize::try_from(longest).unwrap());
+    bytes
+}
+
+#[test]
+fn what_is_wrong_with_a_key_is_not_told() {
+    let (mut service, mut rng) = (Service::start(), Rng(1));
+    let key = service.active.clone();
+    let no_key = service.refuses(&mut rng, Place::Header, b"x");
+    let want = shown(no_key);
+    let mut wrong = vec![
+        service.unknown.clone(),
+        forged(&service.unknown),
+        forged(&service.active),
+        forged(&service.revoked),
+        key.to_lowercase(),
+        key.replace("_live_", "_test_"),
+        key.replace('_', "-"),
+    ];
+    for at in 0..key.len() {
+        for other in ["0", "z", "_", "~"] {
+            let mut changed = key.clone();
+            changed.replace_range(at..=at, other);
+            wrong.push(changed);
+        }
+        wrong.extend([key[..at].to_owned(), key[at..].to_owned() + &key]);
+        wrong.push(key[at + 1..].to_owned());
+    }
+    wrong.retain(|text| *text != key && !text.is_empty());
+    for text in wrong {
+        for place in [Place::Header, Place::Query] {
+            let reply = service.refuses(&mut rng, place, text.as_bytes());
+            assert!(shown(reply) == want, "{place:?}: {text}");
+        }
+    }
+    // The right keys are right all the while.
+    for (key, status) in [(&service.active, 200), (&service.revoked, 403)] {
+        for place in [Place::Header, Place::Query] {
+            let reply = send(&mut service.client, &mut rng, place, key.as_bytes());
+            assert_eq!(reply.status, status, "{place:?}");
+        }
+    }
+}
+
+#[test]
+fn malformed_keys_of_any_length_are_refused_alike_and_take_no_memory() {
+    let (mut service, mut rng) = (Service::start(), Rng(2));
+    let key = service.active.clone();
+    let want = shown(service.refuses(&mut rng, Place::Header, b"x"));
+    let mut ask = |service: &mut Service, times: u32| {
+        for _ in 0..times {
+            let (place, longest) = match rng.below(2) {
+                0 => (Place::Header, LONGEST),
+                _ => (Place::Query, LONGEST / 3),
+            };
+            let text = no_key(&mut rng, &key, longest);
+            let reply = service.refuses(&mut rng, place, &text);
+            assert!(shown(reply) == want, "{place:?}: {text:?}");
+        }
+    };
+    ask(&mut service, 2000);
+    let before = service.server.resident_kib();
+    ask(&mut service, 20_000);
+    let after = service.server.resident_kib();
+    assert!(after <= before + GROWTH_KIB_MAX, "{before} to {after} KiB");
+}
+
+/// A part of a key's secret that stands in an answer: error messages cut what they show.
+fn leak<'a>(reply: &Reply, key: &'a str) -> Option<&'a str> {
+    let body = String::from_utf8_lossy(&reply.body);
+    let secret = secret(key);
+    let mut parts = (0..secret.len() / 12).map(|at| &secret[at * 12..][..12]);
+    parts.find(|part| {
+        let in_header = |(name, value): &(String, String)| {
+            name.contains(&part.to_lowercase()) || value.contains(part)
+        };
+        body.contains(part) || reply.headers.iter().any(in_header)
+    })
+}
+
+/// Every way to send a key, right or wrong: pieces of the query, and header lines.
+fn sendings(rng: &mut Rng, key: &str, other: &str) -> Vec<(String, Vec<(&'static str, String)>)> {
+    let spelled = encoded(rng, key.as_bytes());
+    let header = |value: String| vec![("Authorization", value)];
+    let mut sendings = vec![
+        (format!("key={key}&key={other}"), Vec::new()),
+        (format!("key={other}"), header(format!("Bearer {key}"))),
+        (String::new(), header(format!("Bearer {key}"))),
+        (String::new(), header(format!("Basic {key}"))),
+        (String::new(), header(key.to_owned())),
+        (
+            String::new(),
+            [header(format!("Bearer {key}")), header(key.to_owned())].concat(),
+        ),
+    ];
+    // The last ones are other parameters, which nobody declares.
+    for name in [
+        "key",
+        "k%65y",
+        "%6Bey",
+        "%6b%65%79",
+        "KEY",
+        "key%20",
+        "api_key",
+    ] {
+        sendings.push((format!("{name}={key}"), Vec::new()));
+        sendings.push((format!("{name}={spelled}"), Vec::new()));
+    }
+    sendings
+}
+
+const TARGETS: [&str; 14] = [
+    "/v1/islands?limit=1&offset=1",
+    "/v1/islands?q=a",
+    "/v1/creators?limit=1",
+    "/v1/islands?limit=0",
+    "/v1/islands?sort=secret",
+    "/v1/creators?offset=-1",
+    "/v1",
+    "/v1?x=%zz",
+    "/v1/health",
+    "/v1/nothing",
+    "/v1/islands/",
+    "/openapi.json",
+    "/docs",
+    "/nothing",
+];
+
+#[test]
+fn no_answer_holds_any_part_of_a_secret() {
+    let (mut service, mut rng) = (Service::start(), Rng(3));
+    let (active, revoked) = (service.active.clone(), service.revoked.clone());
+    let mut linked = 0;
+    for key in [&active, &revoked, &service.unknown] {
+        let other = if *key == active { &revoked } else { &active };
+        for (piece, lines) in sendings(&mut rng, key, other) {
+            let lines: Vec<_> = lines.iter().map(|(name, line)| (*name, &**line)).collect();
+            for target in TARGETS {
+                let (path, query) = target.split_once('?').unwrap_or((target, "limit=1"));
+                for method in ["GET", "HEAD", "OPTIONS", "POST"] {
+                    for uri in [
+                        format!("{path}?{piece}&{query}"),
+                        format!("{path}?{query}&{piece}"),
+                    ] {
+                        let reply = service.client.request(method, &uri, &lines);
+                        let found = leak(&reply, key).or(leak(&reply, other));
+                        assert_eq!(found, None, "{method} {uri}: {reply:?}");
+                        linked += u32::from(reply.header("link").is_some());
+                    }
+                }
+            }
+        }
+    }
+    assert!(linked > 100, "{linked} answers had links");
+}
+
+#[test]
+fn no_answer_to_an_unreadable_head_holds_any_part_of_a_secret() {
+    let service = Service::start();
+    let key = &service.active;
+    let host = "Host: x.test\r\n";
+    for head in [
+        format!("GET /v1?key={key} HTTP/9.9\r\n{host}\r\n"),
+        format!("GET /v1?key={key}\x01 HTTP/1.1\r\n{host}\r\n"),
+        format!("GET /v1 HTTP/1.1\r\n{host}Authorization Bearer {key}\r\n\r\n"),
+        format!("GET /v1 HTTP/1.1\r\n{host}Authorization: Bearer {key}\0\r\n\r\n"),
+        format!(
+            "GET /v1?key={key}&{} HTTP/1.1\r\n{host}\r\n",
+            "a".repeat(9000)
+        ),
+        format!(
+            "GET /v1?key={key} HTTP/1.1\r\n{host}Cookie: {}\r\n\r\n",
+            "a".repeat(9000)
+        ),
+    ] {
+        let reply = service.server.connect().send(head.as_bytes(), false);
+        assert!(reply.status >= 400, "{}", reply.status);
+        assert_eq!(leak(&reply, key), None, "{head:?}: {reply:?}");
+    }
+}

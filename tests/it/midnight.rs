@@ -1,0 +1,126 @@
+//! The day's end, and clocks that jump, as clients see them.
+//!
+//! The server's clock is set by libfaketime, from a file. Without it these tests say what to install
+//! and are done.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::support::{Client, Server, TempDir, command, write_file};
+
+/// Where Debian keeps the library.
+const LIBRARIES: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/faketime/libfaketime.so.1",
+];
+
+/// A state directory and a clock that stands where it is set.
+struct Time {
+    dir: TempDir,
+    library: &'static str,
+}
+
+impl Time {
+    /// `None`, and a line about it, where the library is not installed.
+    #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+    fn new() -> Option<Time> {
+        let found = LIBRARIES
+            .into_iter()
+            .find(|path| PathBuf::from(path).exists());
+        if found.is_none() {
+            eprintln!("skipped: needs libfaketime, `apt-get install libfaketime`");
+        }
+        let library = found?;
+        Some(Time {
+            dir: TempDir::new(),
+            library,
+        })
+    }
+
+    fn set(&self, moment: &str) {
+        write_file(&self.dir.join("clock"), &format!("{moment}\n"));
+    }
+
+    /// A server on this clock, whose anonymous clients have four requests a day.
+    fn start(&self) -> Server {
+        let mut faked: Command = command();
+        faked
+            .env("LD_PRELOAD", self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", self.dir.join("clock"))
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("TZ", "UTC");
+        let state = self.dir.join("state");
+        let state = state.to_str().unwrap();
+        let words = [
+            "--state",
+            state,
+            "--limit-anonymous",
+            "4",
+            "--quota-clients",
+            "1000",
+        ];
+        Server::start_as(faked, &words)
+    }
+}
+
+/// Asks once: the status, and `Remaining` and `Reset`.
+#[track_caller]
+fn check(client: &mut Client, want: (u16, u32, u32)) {
+    let reply = client.get("/v1");
+    let number = |name| reply.expect(name).parse::<u32>().unwrap();
+    let (remaining, reset) = (number("x-ratelimit-remaining"), number("x-ratelimit-reset"));
+    assert_eq!((reply.status, remaining, reset), want);
+    if reply.status == 429 {
+        assert_eq!(number("retry-after"), reset);
+    }
+}
+
+#[test]
+fn a_spent_quota_is_whole_again_after_retry_after_and_no_sooner() {
+    let Some(time) = Time::new() else { return };
+    time.set("2026-11-20 23:59:57");
+    let server = time.start();
+    let mut client = server.connect();
+    for remaining in (0..4).rev() {
+        check(&mut client, (200, remaining, 3));
+    }
+    check(&mut client, (429, 0, 3));
+    time.set("2026-11-20 23:59:59");
+    check(&mut client, (429, 0, 1));
+    time.set("2026-11-21 00:00:00");
+    check(&mut client, (200, 3, 86_400));
+    // Back before midnight: the new day goes on.
+    time.set("2026-11-20 23:59:58");
+    check(&mut client, (200, 2, 86_400));
+    time.set("2026-11-21 00:00:01");
+    check(&mut client, (200, 1, 86_399));
+}
+
+#[test]
+fn a_clock_that_jumps_gives_nobody_a_second_quota() {
+    let Some(time) = Time::new() else { return };
+    time.set("2026-11-20 12:00:00");
+    let server = time.start();
+    let mut client = server.connect();
+    check(&mut client, (200, 3, 43_200));
+    time.set("2099-01-01 00:00:00");
+    let reply = client.get("/v1");
+    assert_eq!(reply.expect("x-ratelimit-remaining"), "2");
+    // The steady clock has gone on, by as long as the test took.
+    let reset: u32 = reply.expect("x-ratelimit-reset").parse().unwrap();
+    assert!((43_100..=43_200).contains(&reset), "{reset}");
+    time.set("1995-03-14 10:00:00");
+    check(&mut client, (200, 1, 86_400));
+    // Nor does a start with the wrong year.
+    assert!(server.terminate().success());
+    let server = time.start();
+    let mut client = server.connect();
+    check(&mut client, (200, 0, 86_400));
+    check(&mut client, (429, 0, 86_400));
+    time.set("2026-11-20 23:30:00");
+    check(&mut client, (429, 0, 1800));
+    time.set("2026-11-21 00:00:00");
+    check(&mut client, (200, 3, 86_400));
+}

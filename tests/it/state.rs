@@ -1,0 +1,326 @@
+//! The state directory and the settings: damage, what is said of it, and exit codes.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Server, TempDir, change_key, command, issue, run, write_file};
+
+/// CONTRACT section 7: changes reach a running server within a second.
+const SECOND: Duration = Duration::from_secs(1);
+
+struct State(TempDir);
+
+impl State {
+    fn new() -> State {
+        State(TempDir::new())
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory().join("keys.jsonl")
+    }
+
+    fn issue(&self) -> String {
+        issue(&self.directory(), "a@x.test", "pro")
+    }
+
+    /// Puts another key file in place, whole.
+    fn replace(&self, text: &str) {
+        let beside = self.directory().join("beside");
+        write_file(&beside, text);
+        std::fs::rename(beside, self.file()).unwrap();
+    }
+
+    fn start(&self) -> Server {
+        let directory = self.directory();
+        let words = [
+            "--state",
+            directory.to_str().unwrap(),
+            "--quota-clients",
+            "1000",
+        ];
+        Server::start(&words)
+    }
+}
+
+fn status(client: &mut Client, key: &str) -> u16 {
+    client.get(&format!("/v1?key={key}")).status
+}
+
+/// Waits until a key is answered so, for a second at most.
+#[track_caller]
+fn await_status(client: &mut Client, key: &str, want: u16) {
+    let begun = Instant::now();
+    while status(client, key) != want {
+        assert!(begun.elapsed() < SECOND, "not {want} within a second");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
+    let state = State::new();
+    let key = state.issue();
+    let server = state.start();
+    let mut client = server.connect();
+    assert_eq!(status(&mut client, &key), 200);
+    let good = std::fs::read_to_string(state.file()).unwrap();
+    let half = &good[..good.len() / 2];
+    let swapped = good.replace("\"tier\":\"pro\"", "\"tier\":\"free\"");
+    for (damaged, said) in [
+        (half, "keys.jsonl:2: "),
+        ("", "keys.jsonl:1: want a header line"),
+        ("nonsense\n", "keys.jsonl:1: "),
+        (
+            swapped.as_str(),
+            "keys.jsonl:1: the checksum does not agree",
+        ),
+    ] {
+        state.replace(damaged);
+        server.await_line(said);
+        assert_eq!(status(&mut client, &key), 200, "{damaged}");
+        assert_eq!(status(&mut server.connect(), &key), 200, "{damaged}");
+    }
+    std::fs::remove_file(state.file()).unwrap();
+    server.await_line("is gone; the keys loaded before stay");
+    assert_eq!(status(&mut server.connect(), &key), 200);
+    state.replace(&good);
+    server.await_line("1 key loaded");
+    change_key("revoke", &state.directory(), &key);
+    await_status(&mut client, &key, 403);
+    let complaints = server.lines();
+    let complaints = complaints
+        .iter()
+        .filter(|line| line.contains("before stay"));
+    assert_eq!(complaints.count(), 5);
+}
+
+#[test]
+fn a_server_whose_log_has_gone_away_goes_on() {
+    let state = State::new();
+    let key = state.issue();
+    let directory = state.directory();
+    let mut child = command()
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--quota-clients",
+            "1000",
+            "--state",
+        ])
+        .arg(&directory)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address: SocketAddr = loop {
+        let line = log.next().unwrap().unwrap();
+        if let Some((_, address)) = line.split_once("listening on http://") {
+            break address.parse().unwrap();
+        }
+    };
+    drop(log);
+    let mut client = Client::connect(address);
+    assert_eq!(status(&mut client, &key), 200);
+    change_key("revoke", &state.directory(), &key);
+    await_status(&mut client, &key, 403);
+    let other = state.issue();
+    await_status(&mut client, &other, 200);
+    let process = child.id().to_string();
+    let asked = std::process::Command::new("kill").arg(&process).status();
+    assert!(asked.unwrap().success());
+    assert!(child.wait().unwrap().success());
+}
+
+/// Runs words that must fail: with this code, and one line that says this.
+#[track_caller]
+fn check_refused(words: &[&str], code: i32, said: &str) {
+    let output = run(words);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    assert!(text.contains(said), "{words:?}: {text}");
+    assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn settings_that_cannot_be_stop_the_start() {
+    let numbers = [
+        ("--limit-anonymous", "65535"),
+        ("--limit-free", "4294967295"),
+        ("--limit-starter", "4294967295"),
+        ("--limit-pro", "4294967295"),
+        ("--quota-clients", "100000000"),
+        ("--workers", "1024"),
+    ];
+    for (flag, most) in numbers {
+        let next = (most.parse::<u64>().unwrap() + 1).to_string();
+        for value in [
+            "0",
+            "-1",
+            "+5",
+            "1e3",
+            "ten",
+            &next,
+            "99999999999999999999999",
+        ] {
+            let said = format!("{flag} is {value}; want a number from 1 to {most}");
+            check_refused(&["serve", flag, value], 78, &said);
+        }
+        check_refused(&["serve", flag, ""], 78, "is empty");
+    }
+    for network in [
+        "10.0.0.0/33",
+        "10.0.0/8",
+        "::/129",
+        "10.0.0.1-10.0.0.9",
+        "proxy.test",
+    ] {
+        let said = "want a network or an address, as 10.0.0.0/8 or 2001:db8::1";
+        check_refused(&["serve", "--trusted-proxy", network], 78, said);
+    }
+    for prefix in ["i_m", "im-", "12345678901234567", "é"] {
+        let said = "want 1 to 16 letters and digits";
+        check_refused(&["serve", "--key-prefix", prefix], 78, said);
+    }
+    check_refused(&["serve", "--state", ""], 78, "--state is empty");
+}
+
+#[test]
+fn commands_for_keys_say_what_is_wrong_with_them() {
+    let state = State::new();
+    let key = state.issue();
+    let directory = state.directory();
+    let at = directory.to_str().unwrap();
+    let wants = "want an e-mail or IP address";
+    check_refused(&["keys"], 64, "keys is no whole command");
+    check_refused(
+        &["keys", "issue", "--address", "a@x.test"],
+        64,
+        "wants --state",
+    );
+    check_refused(&["keys", "issue", "--state", at], 64, "wants --address");
+    check_refused(
+        &["keys", "issue", "--state", at, "--address", "ann"],
+        64,
+        wants,
+    );
+    let gold = [
+        "keys",
+        "issue",
+        "--state",
+        at,
+        "--address",
+        "a@x.test",
+        "--tier",
+        "gold",
+    ];
+    check_refused(&gold, 64, "want free, starter or pro");
+    check_refused(
+        &["keys", "revoke", "--state", at],
+        64,
+        "wants the <id> segment",
+    );
+    check_refused(
+        &["keys", "revoke", "0123456789", "--state", at],
+        65,
+        "no key has the id",
+    );
+    check_refused(
+        &["keys", "list", "--state", "/nonexistent"],
+        74,
+        "/nonexistent: ",
+    );
+    // What may be a key is not repeated.
+    for words in [
+        &["keys", "revoke", &key, "--state", at][..],
+        &["keys", "list", "--state", at, &key],
+        &[&key],
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(64));
+        assert!(!String::from_utf8_lossy(&output.stderr).contains(&key));
+    }
+}
+
+#[test]
+fn a_key_file_that_cannot_be_read_stops_the_start() {
+    let state = State::new();
+    state.issue();
+    let good = std::fs::read_to_string(state.file()).unwrap();
+    let (directory, file) = (state.directory(), state.file());
+    let words = [
+        "serve",
+        "--state",
+        directory.to_str().unwrap(),
+        "--quota-clients",
+        "1000",
+    ];
+    let mut words = words.to_vec();
+    words.extend(["--listen", "127.0.0.1:0"]);
+    let check = |text: &str, code: i32, said: &str| {
+        write_file(&file, text);
+        check_refused(&words, code, said);
+    };
+    check(&good[..good.len() - 1], 65, "keys.jsonl:2: ");
+    check("", 65, "keys.jsonl:1: want a header line");
+    let other = good.replace("keys 1", "keys 2");
+    check(&other, 65, "the format is \"island-metrics keys 2\"");
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    check_refused(&words, 74, "keys.jsonl: is no regular file");
+}
+
+#[test]
+fn a_damaged_counter_file_is_set_aside_and_named() {
+    let state = State::new();
+    let server = state.start();
+    assert_eq!(
+        server.connect().get("/v1").expect("x-ratelimit-remaining"),
+        "99"
+    );
+    assert!(server.terminate().success());
+    let file = state.directory().join("quota-anonymous");
+    let damage = |path: &Path| write_file(path, "no counters here");
+    damage(&file);
+    let server = state.start();
+    server.await_line("quota-anonymous is too short; it is set aside as ");
+    assert_eq!(
+        server.connect().get("/v1").expect("x-ratelimit-remaining"),
+        "99"
+    );
+    let aside = state.directory().join("quota-anonymous.set-aside");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "no counters here");
+}
+
+#[test]
+fn the_files_of_a_state_directory_are_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let state = State::new();
+    state.issue();
+    let _server = state.start();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state.directory()), 0o700);
+    let mut names = Vec::new();
+    for entry in state.directory().read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    names.sort();
+    let all = [
+        ".lock",
+        "keys.jsonl",
+        "quota-anonymous",
+        "quota-day",
+        "quota-keys-0",
+    ];
+    assert_eq!(names, all);
+}
