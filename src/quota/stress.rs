@@ -1,7 +1,7 @@
 //! Threads that hammer a counter on days that differ, against a ledger of every `remaining` told.
 //!
-//! `ISLAND_METRICS_STRESS=1000 cargo test --release --lib stress` makes a thousand million calls of
-//! each table; without it, enough to show that the checks work.
+//! `ISLAND_METRICS_STRESS=1000 cargo test --release --lib stress` goes on for a thousand million
+//! admissions of each kind of counter; without it, enough to show that the checks work.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::net::Ipv4Addr;
@@ -26,9 +26,9 @@ const CALLS_PER_TABLE: u64 = 200_000;
     clippy::disallowed_methods,
     reason = "how long to go on is for the person who runs the test"
 )]
-fn tables() -> u64 {
-    let millions = std::env::var("ISLAND_METRICS_STRESS").map_or(2, |text| text.parse().unwrap());
-    u64::max(1, millions * 1_000_000 / CALLS_PER_TABLE)
+fn admissions_wanted() -> u64 {
+    let millions = std::env::var("ISLAND_METRICS_STRESS").map_or(1, |text| text.parse().unwrap());
+    millions * 1_000_000_u64
 }
 
 /// A word for each client and day, a bit for each `remaining`.
@@ -44,6 +44,12 @@ impl Ledger {
         let day = usize::try_from(day - FIRST + SKEW).unwrap();
         let days = usize::try_from(DAYS + 2 * SKEW).unwrap();
         &self.0[client as usize * days + day]
+    }
+
+    /// Admissions that were told.
+    fn admissions(&self) -> u64 {
+        let bits = |entry: &AtomicU32| u64::from(entry.load(Ordering::Relaxed).count_ones());
+        self.0.iter().map(bits).sum()
     }
 
     /// Notes what a client was told; whether it was told that before.
@@ -109,10 +115,12 @@ fn drain(ledger: &Ledger, clients: u32, admit: impl Fn(u32, UtcDay) -> (i32, Dec
 
 #[test]
 fn addresses_are_told_each_remaining_once_and_all_of_them() {
-    for (seed, (slots_log2, crowded)) in (0..tables()).zip([(10, false), (8, true)].iter().cycle())
-    {
-        let sizes = Sizes::for_clients(1 << slots_log2 >> 1);
-        let (quota, clients) = (AnonymousQuota::new(sizes), if *crowded { 900 } else { 100 });
+    let (mut admissions, mut seed) = (0, 0);
+    while admissions < admissions_wanted() {
+        let crowded = seed % 4 == 3;
+        let clients = if crowded { 900 } else { 300 };
+        let room = if crowded { 100 } else { 1000 };
+        let quota = AnonymousQuota::new(Sizes::for_clients(room));
         let admit = |client: u32, day: UtcDay| {
             let address = Ipv4Addr::from_bits(client).into();
             let limit = u16::try_from(LIMIT).unwrap();
@@ -126,20 +134,27 @@ fn addresses_are_told_each_remaining_once_and_all_of_them() {
         if !crowded {
             drain(&ledger, clients, admit);
         }
+        admissions += ledger.admissions();
+        seed += 1;
     }
 }
 
 #[test]
 fn keys_are_told_each_remaining_once_and_all_of_them() {
-    for seed in 0..tables() {
-        let cells: Vec<AtomicU64> = (0..50).map(|_| AtomicU64::new(0)).collect();
+    let (mut admissions, mut seed) = (0, 0);
+    while admissions < admissions_wanted() {
+        // Few, that threads may meet often, and then many.
+        let keys = if seed % 2 == 0 { 20 } else { 400 };
+        let cells: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
         let admit = |client: u32, day: UtcDay| {
             let (decision, day) = cell::admit(&cells[client as usize], LIMIT, day);
             (i32::try_from(day).unwrap(), decision)
         };
-        let ledger = Ledger::new(50);
-        assert_eq!(hammer(&ledger, 50, seed, admit), 0, "seed {seed}");
-        drain(&ledger, 50, admit);
+        let ledger = Ledger::new(keys);
+        assert_eq!(hammer(&ledger, keys, seed, admit), 0, "seed {seed}");
+        drain(&ledger, keys, admit);
+        admissions += ledger.admissions();
+        seed += 1;
     }
 }
 

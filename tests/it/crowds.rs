@@ -308,6 +308,8 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
     let admitted = spray(&server, 0..clients);
     let after = server.resident_kib();
     assert!(after <= before + GROWTH_KIB_MAX, "{before} to {after} KiB");
+    // A new connection: the one from before may have been idle for longer than servers allow.
+    let mut pipe = Pipe::new(&server);
     for client in watched {
         let statuses = statuses(&mut pipe, client, LIMIT);
         let left = (LIMIT - spent(client)) as usize;
