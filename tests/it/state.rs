@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::canary;
 use crate::support::{Client, Server, TempDir, change_key, command, issue, run, write_file};
 
 /// CONTRACT section 7: changes reach a running server within a second.
@@ -323,4 +324,36 @@ fn the_files_of_a_state_directory_are_its_owners_alone() {
         "quota-keys-0",
     ];
     assert_eq!(names, all);
+}
+
+#[test]
+fn a_full_disk_behind_the_streams_is_an_error_and_no_panic() {
+    let full = || {
+        std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
+    let state = State::new();
+    let directory = state.directory();
+    let at = directory.to_str().unwrap();
+    let issue = ["keys", "issue", "--state", at, "--address", "a@x.test"];
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["openapi"],
+        &issue,
+        &["keys", "list", "--state", at],
+    ] {
+        let output = command().args(words).stdout(full()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+        // Nobody can say it, but the work is done.
+        let output = command().args(words).stderr(full()).output().unwrap();
+        assert!(output.status.success(), "{words:?}");
+        if words == issue {
+            canary::remember(std::str::from_utf8(&output.stdout).unwrap().trim_end());
+        }
+    }
 }

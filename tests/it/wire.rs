@@ -475,3 +475,17 @@ fn sixteen_clients_at_once_get_no_more_than_the_limit() {
     let refused = replies.iter().filter(|reply| **reply == (429, 0));
     assert_eq!(refused.count(), 110);
 }
+
+#[test]
+fn a_client_that_has_said_all_it_will_say_gets_every_answer() {
+    let wire = Wire::limited_to("60000");
+    for _ in 0..200 {
+        let mut raw = wire.connect();
+        raw.write(&b"GET /v1 HTTP/1.1\r\nHost: x.test\r\n\r\n".repeat(5));
+        raw.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        for _ in 0..5 {
+            assert_eq!(raw.read(false).unwrap().status, 200);
+        }
+        assert!(raw.read(false).is_none());
+    }
+}
