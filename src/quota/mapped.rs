@@ -12,7 +12,6 @@ use std::slice;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::memory::LINE_BYTES;
 use crate::sync::AtomicU64;
 
 /// The words of a file from an offset on, shared with every process that maps the same file.
@@ -25,7 +24,7 @@ pub(crate) struct MappedWords {
 }
 
 impl MappedWords {
-    /// Maps `len` words from byte `offset`, which has to be at a cache line, of a file opened for
+    /// Maps `len` words from byte `offset`, a multiple of a word, of a file opened for
     /// reading and writing that holds them all.
     pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedWords> {
         if cfg!(island_metrics_loom) {
@@ -34,7 +33,7 @@ impl MappedWords {
         }
         let bytes = len * size_of::<AtomicU64>();
         let short = file.metadata()?.len() < offset + bytes as u64;
-        if short || !offset.is_multiple_of(LINE_BYTES as u64) {
+        if short || !offset.is_multiple_of(align_of::<AtomicU64>() as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let map = MmapOptions::new()
@@ -53,11 +52,14 @@ impl Deref for MappedWords {
     type Target = [AtomicU64];
 
     #[inline]
-    #[expect(clippy::cast_ptr_alignment, reason = "the words begin at a cache line")]
+    #[expect(
+        clippy::cast_ptr_alignment,
+        reason = "the words begin at a multiple of a word"
+    )]
     fn deref(&self) -> &[AtomicU64] {
         let start = self.map.as_mut_ptr().cast::<AtomicU64>();
-        // SAFETY: the map is readable and writable, is `len` words long, begins at a cache line,
-        // so that the words are aligned, and lives as long as `self`. Every bit pattern is an
+        // SAFETY: the map is readable and writable, is `len` words long, begins at a multiple of a word
+        // in a page, so that the words are aligned, and lives as long as `self`. Every bit pattern is an
         // `AtomicU64`, and this process reaches the memory through atomics only; what other
         // processes write there they write by this same code, atomically too. The file holds
         // every byte of the map: `new` has looked, and files of this kind are never shortened
