@@ -9,7 +9,7 @@
 //!                           manifest.json
 //! ```
 //!
-//! Start reading at `server/pipeline.rs`, the whole service as one pure function; for how answers
+//! Start reading at `server/pipeline.rs`, the whole service as one function; for how answers
 //! are made, at `publish/history.rs`; for the proof that no client gets more than its quota, at
 //! [`quota`].
 //!

@@ -1,7 +1,7 @@
 //! Sockets, and the way from a request head to its answer.
 //!
 //! In: connections and published snapshots. Out: answers. `pipeline` is the whole service as one
-//! pure function of request head, time and state. The only room that names hyper and tokio; it
+//! function of request head, connection, time and state. The only room that names hyper and tokio; it
 //! never names a member of an answer's body but `error`.
 
 mod answer;
