@@ -108,39 +108,95 @@ pub fn create_private_directory(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// Makes a file, or empties it, that nobody but the owner of its directory may read or write: what
-/// the administrator makes in the directory of a service belongs to the service.
+/// Makes a new file that nobody but the owner of its directory may read or write; one of the same
+/// name that was left behind is removed. What the administrator makes in the directory of a service
+/// belongs to the service.
 pub fn create_private(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => create_new_private(path),
+    }
+}
+
+/// Makes a file where nothing is, not even a link: the directory's owner must not lead the
+/// administrator to another file, to write to it or to give it away.
+fn create_new_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(path)?;
-    give_to_owner(&file, path.parent().unwrap_or(Path::new(".")))?;
-    Ok(file)
-}
-
-fn give_to_owner(file: &File, directory: &Path) -> io::Result<()> {
-    let owner = fs::metadata(directory)?;
+    let owner = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
     if file.metadata()?.uid() != owner.uid() {
         // Only the administrator can; for others it is not their directory anyway.
-        let _ = std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()));
+        let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
     }
-    Ok(())
+    Ok(file)
 }
 
 /// Waits for, and holds, the lock of a directory until dropped. Only the directory's owner can take
 /// it: nobody else can make the owner wait.
 pub fn lock(directory: &Path) -> io::Result<File> {
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(directory.join(".lock"))?;
-    give_to_owner(&lock, directory)?;
+    let path = directory.join(".lock");
+    let lock = match create_new_private(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Nothing is ever written to it.
+            OpenOptions::new().write(true).open(&path)?
+        }
+        other => other?,
+    };
     lock.lock()?;
     Ok(lock)
+}
+
+/// The metadata of a file, if it is there. What is no regular file could be waited for without end.
+pub fn regular(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() => Ok(Some(found)),
+        Ok(_) => Err(io::Error::other("is no regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_leads_nowhere() {
+        let directory = std::env::temp_dir().join(format!("im-durable-{}", std::process::id()));
+        create_private_directory(&directory).unwrap();
+        let victim = directory.join("victim");
+        replace(&victim, b"untouched").unwrap();
+        for name in [".lock", "file.tmp", "file"] {
+            std::os::unix::fs::symlink(&victim, directory.join(name)).unwrap();
+        }
+        drop(lock(&directory).unwrap());
+        replace_private(&directory.join("file"), b"ours").unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+        assert_eq!(fs::read(directory.join("file")).unwrap(), b"ours");
+        let is_link = |name| {
+            directory
+                .join(name)
+                .symlink_metadata()
+                .unwrap()
+                .is_symlink()
+        };
+        assert!(!is_link("file"));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_take_its_place_is_not_left_behind() {
+        let directory = std::env::temp_dir().join(format!("im-behind-{}", std::process::id()));
+        let place = directory.join("place");
+        fs::create_dir_all(place.join("occupied")).unwrap();
+        assert!(replace_private(&place, b"text").is_err());
+        assert!(!directory.join("place.tmp").exists());
+        assert!(regular(&place).is_err());
+        assert!(regular(&directory.join("nothing")).unwrap().is_none());
+        fs::remove_dir_all(directory).unwrap();
+    }
 }

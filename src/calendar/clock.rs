@@ -80,32 +80,33 @@ pub struct Clock {
     /// Where the current day ends, or [`UNSETTLED`].
     ends: AtomicI64,
     judge: Mutex<Judge>,
-    say: fn(&str),
+    /// What has happened to the clock and nobody has been told of.
+    news: Mutex<Option<String>>,
 }
 
 impl Clock {
-    /// The system's clock, on no earlier a day than `newest`. `say` gets a line when it jumps.
-    pub fn system(newest: Option<UtcDay>, say: fn(&str)) -> Clock {
+    /// The system's clock, on no earlier a day than `newest`.
+    pub fn system(newest: Option<UtcDay>) -> Clock {
         let source = Source::System {
             started: Instant::now(),
             uptime: system_uptime().unwrap_or(0),
         };
-        Clock::new(source, newest, say)
+        Clock::new(source, newest)
     }
 
     /// A clock that is set by hand.
-    pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>, say: fn(&str)) -> Clock {
-        Clock::new(Source::Manual(time), newest, say)
+    pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>) -> Clock {
+        Clock::new(Source::Manual(time), newest)
     }
 
-    fn new(source: Source, newest: Option<UtcDay>, say: fn(&str)) -> Clock {
+    fn new(source: Source, newest: Option<UtcDay>) -> Clock {
         let mut judge = Judge::new(source.wall(), source.steady());
         judge.day = newest.map_or(judge.day, |newest| newest.max(judge.day));
         Clock {
             ends: AtomicI64::new(judge.day.end().0),
             judge: Mutex::new(judge),
             source,
-            say,
+            news: Mutex::new(None),
         }
     }
 
@@ -140,10 +141,20 @@ impl Clock {
         };
         self.ends.store(ends, Ordering::Relaxed);
         drop(judge);
-        if let Some(said) = said {
-            (self.say)(&said);
+        if said.is_some() {
+            *self.news.lock().unwrap_or_else(PoisonError::into_inner) = said;
         }
         now
+    }
+
+    /// Looks at both clocks, and says what has happened to them. To be called several times a
+    /// minute: a correction within the day is then known before the day ends.
+    pub fn check(&self) -> Option<String> {
+        self.settle(self.source.wall());
+        self.news
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 }
 
@@ -158,7 +169,7 @@ mod tests {
     fn at(wall: i64) -> (Arc<ManualTime>, Clock) {
         let time = Arc::new(ManualTime::default());
         time.jump(wall);
-        let clock = Clock::manual(Arc::clone(&time), None, |_| {});
+        let clock = Clock::manual(Arc::clone(&time), None);
         (time, clock)
     }
 
@@ -221,13 +232,24 @@ mod tests {
     #[test]
     fn a_machine_that_starts_with_an_old_clock_goes_by_the_newest_day() {
         let time = Arc::new(ManualTime::default());
-        let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)), |_| {});
+        let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)));
         assert_eq!(clock.now().day, UtcDay(TODAY));
         time.pass(60);
         // The clock is mended: no jump to doubt, for the day is the one that was expected.
         time.jump(NOON);
         let day = UtcDay(TODAY);
         let reset_seconds = 43_200 - 60;
+        assert_eq!(clock.now(), Now { day, reset_seconds });
+    }
+
+    #[test]
+    fn a_correction_within_the_day_does_not_delay_midnight() {
+        let (time, clock) = at(NOON);
+        time.jump(7200);
+        assert_eq!(clock.check(), None);
+        time.pass(43_200 - 7200);
+        let day = UtcDay(TODAY + 1);
+        let reset_seconds = 86_400;
         assert_eq!(clock.now(), Now { day, reset_seconds });
     }
 

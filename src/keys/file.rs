@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::records::{KeyRecord, KeyRecords};
 use super::token::SecretDigest;
 use crate::calendar::UnixSeconds;
-use crate::durable::Replacement;
+use crate::durable::{Replacement, regular};
 use crate::model::Tier;
 
 /// In the state directory.
@@ -107,20 +107,10 @@ pub struct KeyFileState {
     modified: Option<SystemTime>,
 }
 
-/// The file, if there is one; whatever else stands in its place could be waited for without end.
-fn found(path: &Path) -> io::Result<Option<fs::Metadata>> {
-    match fs::metadata(path) {
-        Ok(found) if found.is_file() => Ok(Some(found)),
-        Ok(_) => Err(io::Error::other("is no regular file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// The state of the file; `None` where there is none.
 pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
     let path = directory.join(FILE);
-    let Some(found) = found(&path).map_err(failed(&path))? else {
+    let Some(found) = regular(&path).map_err(failed(&path))? else {
         return Ok(None);
     };
     let mut header = Vec::new();
@@ -138,7 +128,7 @@ pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileErr
 /// All records; none where there is no file.
 pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
     let path = directory.join(FILE);
-    if found(&path).map_err(failed(&path))?.is_none() {
+    if regular(&path).map_err(failed(&path))?.is_none() {
         return Ok(KeyRecords::default());
     }
     let bytes = fs::read(&path).map_err(failed(&path))?;

@@ -5,10 +5,9 @@
 //! service goes by this day, or a later one.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::StateError;
+use super::file::{StateError, lock};
 use crate::calendar::UtcDay;
 use crate::durable;
 
@@ -17,7 +16,7 @@ const FILE: &str = "quota-day";
 /// The file that holds the day.
 #[derive(Debug)]
 pub struct DayFile {
-    path: PathBuf,
+    directory: PathBuf,
     day: Option<UtcDay>,
 }
 
@@ -25,21 +24,17 @@ impl DayFile {
     /// The day of a state directory, if one was counted for there. `say` gets a line if the file is
     /// not what it should be.
     pub fn open(directory: &Path, say: &dyn Fn(&str)) -> Result<DayFile, StateError> {
-        let path = directory.join(FILE);
-        let day = match fs::read(&path) {
-            Ok(bytes) => {
-                let text = str::from_utf8(&bytes).unwrap_or_default();
-                let day = UtcDay::parse(text.trim_end());
-                if day.is_none() {
-                    let path = path.display();
-                    say(&format!("{path} holds no day; going by the clock alone"));
-                }
-                day
+        let directory = directory.to_owned();
+        let (path, day) = read(&directory)?;
+        let day = day.and_then(|text| {
+            let day = UtcDay::parse(text.trim_end());
+            if day.is_none() {
+                let path = path.display();
+                say(&format!("{path} holds no day; going by the clock alone"));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(source) => return Err(StateError { path, source }),
-        };
-        Ok(DayFile { path, day })
+            day
+        });
+        Ok(DayFile { directory, day })
     }
 
     /// The newest day.
@@ -50,13 +45,33 @@ impl DayFile {
     /// Keeps a day, if it is newer.
     pub fn keep(&mut self, day: UtcDay) -> Result<(), StateError> {
         if self.day < Some(day) {
-            let text = format!("{day}\n");
-            durable::replace_private(&self.path, text.as_bytes()).map_err(|source| StateError {
-                path: self.path.clone(),
-                source,
-            })?;
-            self.day = Some(day);
+            // Another server may have been here meanwhile.
+            let _lock = lock(&self.directory)?;
+            let (path, text) = read(&self.directory)?;
+            let kept = text.and_then(|text| UtcDay::parse(text.trim_end()));
+            if kept < Some(day) {
+                let text = format!("{day}\n");
+                durable::replace_private(&path, text.as_bytes())
+                    .map_err(|source| StateError { path, source })?;
+            }
+            self.day = kept.max(Some(day));
         }
         Ok(())
+    }
+}
+
+/// The path of the file and what it holds, if it is there.
+fn read(directory: &Path) -> Result<(PathBuf, Option<String>), StateError> {
+    let path = directory.join(FILE);
+    let bytes = durable::regular(&path).and_then(|found| match found {
+        None => Ok(None),
+        Some(_) => fs::read(&path).map(Some),
+    });
+    match bytes {
+        Ok(bytes) => {
+            let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            Ok((path, text))
+        }
+        Err(source) => Err(StateError { path, source }),
     }
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use super::mapped::MappedWords;
 use super::memory::Words;
 use crate::durable;
-use crate::sync::Ordering;
 
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
@@ -93,9 +92,8 @@ pub(crate) fn open(
         path: path.clone(),
         source,
     };
-    durable::create_private_directory(directory).map_err(failed)?;
     // Two servers that start at once make one file.
-    let _lock = durable::lock(directory).map_err(failed)?;
+    let _lock = lock(directory)?;
     let mut notice = None;
     let (file, seeds) = match existing(&path, shape).map_err(failed)? {
         Existing::Sound(file, seeds) => (file, seeds),
@@ -119,18 +117,22 @@ pub(crate) fn open(
     file.lock_shared().map_err(failed)?;
     let words = Words::from(MappedWords::new(file, WORDS_AT, shape.words).map_err(failed)?);
     // Brings all of them into memory, too.
-    for (at, word) in words.iter().enumerate() {
-        let bits = word.load(Ordering::Relaxed);
-        if bits != 0 && !keep(at, bits) {
-            // Who wins against this swap is another server with a count of today.
-            let _ = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
+    words.empty_unless(keep);
     Ok(Opened {
         words,
         seeds,
         notice,
     })
+}
+
+/// Makes a state directory, if need be, and takes its lock.
+pub(crate) fn lock(directory: &Path) -> Result<File, StateError> {
+    let failed = |source| StateError {
+        path: directory.to_owned(),
+        source,
+    };
+    durable::create_private_directory(directory).map_err(failed)?;
+    durable::lock(directory).map_err(failed)
 }
 
 enum Existing {
@@ -141,11 +143,10 @@ enum Existing {
 }
 
 fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
-    let mut file = match File::options().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::None),
-        Err(error) => return Err(error),
-    };
+    if durable::regular(path)?.is_none() {
+        return Ok(Existing::None);
+    }
+    let mut file = File::options().read(true).write(true).open(path)?;
     let mut header = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact(&mut header) {
         return match error.kind() {

@@ -50,6 +50,19 @@ impl Words {
     }
 }
 
+impl Words {
+    /// Empties the words that `keep` denies, by their place and bits.
+    pub(crate) fn empty_unless(&self, keep: impl Fn(usize, u64) -> bool) {
+        for (at, word) in self.iter().enumerate() {
+            let bits = word.load(Ordering::Relaxed);
+            if bits != 0 && !keep(at, bits) {
+                // Who wins against this swap is somebody with a newer count.
+                let _ = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 impl From<MappedWords> for Words {
     fn from(words: MappedWords) -> Words {
         Words(Memory::Mapped(words))

@@ -1,13 +1,15 @@
 //! The state directory opened, kept up, and shared by the gates of all workers.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::caller::Gate;
 use super::key_reload::KeyReloader;
+use super::log::Log;
 use super::once::Once;
 use super::settings::{Settings, StartError};
-use crate::calendar::Clock;
+use crate::calendar::{Clock, UtcDay};
 use crate::keys::{KeyRecords, KeyRing};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
@@ -15,6 +17,8 @@ use crate::sync::{Latest, LatestReader};
 
 /// How often the key file and the day are looked at; a change has to show within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// Long enough for every request that read the clock before a leap to have been counted.
+const LOOKS_AFTER_A_LEAP: u32 = 8;
 
 /// What the gates of all workers share.
 pub(crate) struct Gates {
@@ -27,44 +31,83 @@ pub(crate) struct Gates {
 }
 
 impl Gates {
-    /// Opens the state directory, if there is one, and watches it.
-    pub(crate) fn open(settings: &Settings, say: fn(&str)) -> Result<Gates, StartError> {
-        let gates = |clock, keys, anonymous, keyed| Gates {
+    /// Opens the state directory, if there is one, and watches it and the clock.
+    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Gates, StartError> {
+        let say = |line: &str| log.say(line);
+        let (gates, kept) = match &settings.state {
+            None => (Gates::in_memory(settings), None),
+            Some(directory) => {
+                let (gates, kept) = Gates::in_directory(settings, directory, &say)?;
+                (gates, Some(kept))
+            }
+        };
+        let upkeep = Upkeep {
+            day: gates.clock.now().day,
+            leaps: 0,
+            clock: Arc::clone(&gates.clock),
+            keys: Arc::clone(&gates.keys),
+            anonymous: Arc::clone(&gates.anonymous),
+            kept,
+            complaint: Once::default(),
+        };
+        let log = log.clone();
+        std::thread::Builder::new()
+            .name("state".into())
+            .spawn(move || upkeep.run(&|line: &str| log.say(line)))?;
+        Ok(gates)
+    }
+
+    fn new(
+        settings: &Settings,
+        clock: Arc<Clock>,
+        ring: KeyRing,
+        anonymous: AnonymousQuota,
+        keyed: Arc<KeyedQuota>,
+    ) -> Gates {
+        Gates {
             clock,
-            keys,
+            keys: Arc::new(Latest::new(ring)),
             anonymous: Arc::new(anonymous),
             keyed,
             limits: settings.limits,
             proxies: Arc::new(settings.trusted_proxies.clone()),
-        };
-        let Some(directory) = &settings.state else {
-            let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
-            return Ok(gates(
-                Arc::new(Clock::system(None, say)),
-                Arc::new(Latest::new(ring)),
-                AnonymousQuota::new(settings.quota_sizes),
-                Arc::new(KeyedQuota::new(None)),
-            ));
-        };
-        let day = DayFile::open(directory, &say).map_err(StartError::State)?;
-        let clock = Arc::new(Clock::system(day.day(), say));
+        }
+    }
+
+    fn in_memory(settings: &Settings) -> Gates {
+        let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
+        let anonymous = AnonymousQuota::new(settings.quota_sizes);
+        let (clock, keyed) = (Clock::system(None), KeyedQuota::new(None));
+        Gates::new(settings, Arc::new(clock), ring, anonymous, Arc::new(keyed))
+    }
+
+    fn in_directory(
+        settings: &Settings,
+        directory: &Path,
+        say: &dyn Fn(&str),
+    ) -> Result<(Gates, Kept), StartError> {
+        let day = DayFile::open(directory, say).map_err(StartError::State)?;
+        let clock = Clock::system(day.day());
         let today = clock.now().day;
-        let anonymous = AnonymousQuota::open(directory, settings.quota_sizes, today, &say)
+        if let Some(newest) = day.day().filter(|newest| today.0 > newest.0 + 1) {
+            say(&format!(
+                "the counters are of {newest}, the clock says {today}"
+            ));
+        }
+        let anonymous = AnonymousQuota::open(directory, settings.quota_sizes, today, say)
             .map_err(StartError::State)?;
-        let keyed = Arc::new(KeyedQuota::new(Some(directory.clone())));
+        let keyed = Arc::new(KeyedQuota::new(settings.state.clone()));
+        let clock = Arc::new(clock);
+        let prefix = settings.key_prefix.clone();
         let (reloader, ring) = KeyReloader::open(
             directory,
-            settings.key_prefix.clone(),
+            prefix,
             Arc::clone(&keyed),
             Arc::clone(&clock),
-            &say,
+            say,
         )?;
-        let keys = Arc::new(Latest::new(ring));
-        let (watched, time) = (Arc::clone(&keys), Arc::clone(&clock));
-        std::thread::Builder::new()
-            .name("state".into())
-            .spawn(move || watch(reloader, &watched, day, &time, &say))?;
-        Ok(gates(clock, keys, anonymous, keyed))
+        let gates = Gates::new(settings, clock, ring, anonymous, keyed);
+        Ok((gates, Kept { reloader, day }))
     }
 
     /// The clock that they go by.
@@ -84,26 +127,53 @@ impl Gates {
     }
 }
 
-/// Keeps the keys at what is in the directory, and the directory's day at the clock's, for ever, off
-/// the workers' threads.
-fn watch(
-    mut reloader: KeyReloader,
-    keys: &Latest<KeyRing>,
-    mut day: DayFile,
-    clock: &Clock,
-    say: &dyn Fn(&str),
-) {
-    let mut complaint = Once::default();
-    loop {
-        if let Err(error) = day.keep(clock.now().day) {
-            complaint.say(
-                say,
-                format!("{error}; a restart would go by the clock alone"),
-            );
+/// What there is to look after in a state directory.
+struct Kept {
+    reloader: KeyReloader,
+    day: DayFile,
+}
+
+/// Keeps everything at what the clock and the state directory say, off the workers' threads.
+struct Upkeep {
+    clock: Arc<Clock>,
+    keys: Arc<Latest<KeyRing>>,
+    anonymous: Arc<AnonymousQuota>,
+    kept: Option<Kept>,
+    /// The day that was looked at last.
+    day: UtcDay,
+    /// Looks since the day leapt during which words of other days may still be written.
+    leaps: u32,
+    complaint: Once,
+}
+
+impl Upkeep {
+    fn run(mut self, say: &dyn Fn(&str)) {
+        loop {
+            self.look(say);
+            std::thread::sleep(INTERVAL);
         }
-        std::thread::sleep(INTERVAL);
-        if let Some(ring) = reloader.poll(say) {
-            keys.replace(ring);
+    }
+
+    fn look(&mut self, say: &dyn Fn(&str)) {
+        if let Some(news) = self.clock.check() {
+            say(&news);
+        }
+        let today = self.clock.now().day;
+        if today.0 > self.day.0 + 1 {
+            self.leaps = LOOKS_AFTER_A_LEAP;
+        }
+        self.day = today;
+        if self.leaps > 0 {
+            self.leaps -= 1;
+            self.anonymous.forget_other_days(today);
+        }
+        let Some(kept) = &mut self.kept else { return };
+        if let Some(ring) = kept.reloader.poll(say) {
+            self.keys.replace(ring);
+        }
+        if let Err(error) = kept.day.keep(today) {
+            let text = format!("{error}; a restart would go by the clock alone");
+            self.complaint.say(say, text);
         }
     }
 }

@@ -36,7 +36,7 @@ impl KeyReloader {
         say: &dyn Fn(&str),
     ) -> Result<(KeyReloader, KeyRing), KeysError> {
         let store = KeyStore::new(directory);
-        let mut reloader = KeyReloader {
+        let reloader = KeyReloader {
             seen: store.state().map_err(KeysError::File)?,
             store,
             prefix,
@@ -44,19 +44,19 @@ impl KeyReloader {
             clock,
             complaint: Once::default(),
         };
-        let ring = reloader.load(say)?;
+        let (ring, room) = reloader.load(say).map_err(KeysError::File)?;
+        room.map_err(KeysError::State)?;
         say(&loaded(&ring));
         Ok((reloader, ring))
     }
 
-    fn load(&mut self, say: &dyn Fn(&str)) -> Result<KeyRing, KeysError> {
-        let records = self.store.read().map_err(KeysError::File)?;
+    /// The keys in the file, and whether there is room to count for all of them. Before anybody is
+    /// known by a key, its counter is there; a key without one is refused.
+    fn load(&self, say: &dyn Fn(&str)) -> Result<(KeyRing, Result<(), StateError>), KeyFileError> {
+        let records = self.store.read()?;
         let today = self.clock.now().day;
-        // Before anybody is known by a key, its counter is there.
-        self.keyed
-            .make_room(records.numbers_end(), today, say)
-            .map_err(KeysError::State)?;
-        Ok(KeyRing::new(self.prefix.clone(), &records))
+        let room = self.keyed.make_room(records.numbers_end(), today, say);
+        Ok((KeyRing::new(self.prefix.clone(), &records), room))
     }
 
     /// The keys as they are now, if they have changed. `say` is told of complaints.
@@ -79,23 +79,29 @@ impl KeyReloader {
             return None;
         }
         let error = match self.load(say) {
-            Ok(ring) => {
-                say(&loaded(&ring));
-                self.complaint = Once::default();
-                self.seen = state;
+            Ok((ring, room)) => {
+                match room {
+                    Ok(()) => {
+                        say(&loaded(&ring));
+                        self.complaint = Once::default();
+                        self.seen = state;
+                    }
+                    // Tried again until there is.
+                    Err(error) => {
+                        let text = format!("{error}; the newest keys are refused");
+                        self.complaint.say(say, text);
+                    }
+                }
                 return Some(ring);
             }
-            Err(KeysError::File(error)) => {
-                // Looked at once; it cannot heal but by another change.
-                if matches!(error, KeyFileError::Damaged { .. }) {
-                    self.seen = state;
-                }
-                error.to_string()
-            }
-            Err(KeysError::State(error)) => error.to_string(),
+            Err(error) => error,
         };
-        self.complaint
-            .say(say, format!("{error}; the keys loaded before stay"));
+        // A damaged file is looked at once; it cannot heal but by another change.
+        if matches!(error, KeyFileError::Damaged { .. }) {
+            self.seen = state;
+        }
+        let text = format!("{error}; the keys loaded before stay");
+        self.complaint.say(say, text);
         None
     }
 }

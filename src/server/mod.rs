@@ -12,6 +12,7 @@ mod gates;
 mod guard;
 mod key_reload;
 mod listener;
+mod log;
 mod negotiate;
 mod once;
 mod pipeline;

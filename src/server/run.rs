@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::connection::Worker;
 use super::gates::Gates;
 use super::listener::{accept, bind};
+use super::log::Log;
 use super::reload::Reloader;
 use super::settings::{Served, Settings, StartError};
 use crate::calendar::UnixSeconds;
@@ -27,6 +28,13 @@ const DRAIN: Duration = Duration::from_secs(25);
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound; `say` gets a line for each event.
 pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result<(), StartError> {
+    let log = Log::start(say)?;
+    let outcome = serve(settings, started, &log);
+    log.flush();
+    outcome
+}
+
+fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), StartError> {
     let mut listeners: Vec<Vec<TcpListener>> = (0..settings.workers).map(|_| Vec::new()).collect();
     let mut first = None;
     for address in &settings.listen {
@@ -41,9 +49,9 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let gates = Gates::open(settings, say)?;
-    let snapshot = Arc::new(Latest::new(open(settings, &base_url, say)?));
-    watch_published(settings, &base_url, &snapshot, say)?;
+    let gates = Gates::open(settings, log)?;
+    let snapshot = Arc::new(Latest::new(open(settings, &base_url, log)?));
+    watch_published(settings, &base_url, &snapshot, log)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
     let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
     let (stop, stopped) = watch::channel(());
@@ -66,16 +74,17 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
         );
     }
     drop(stopped);
+    log.flush();
     started(&format!("http://{address}"));
     Builder::new_current_thread()
         .enable_all()
         .build()?
         .block_on(signalled())?;
-    say("stopping: no new connections, requests under way end");
+    log.say("stopping: no new connections, requests under way end");
     drop(stop);
     for thread in threads {
         if thread.join().is_err() {
-            say("a worker had panicked");
+            log.say("a worker had panicked");
         }
     }
     Ok(())
@@ -86,27 +95,27 @@ fn watch_published(
     settings: &Settings,
     base_url: &str,
     snapshot: &Arc<Latest<Snapshot>>,
-    say: fn(&str),
+    log: &Log,
 ) -> io::Result<()> {
     let Served::Directory(directory) = &settings.served else {
         return Ok(());
     };
     let mut reloader = Reloader::new(directory, settings.memory_bytes, base_url);
-    if let Some(published) = reloader.poll(&say) {
+    if let Some(published) = reloader.poll(&|line| log.say(line)) {
         snapshot.replace(published);
     }
-    let watched = Arc::clone(snapshot);
+    let (watched, log) = (Arc::clone(snapshot), log.clone());
     std::thread::Builder::new()
         .name("reload".into())
-        .spawn(move || reloader.watch(&watched, &say))?;
+        .spawn(move || reloader.watch(&watched, &|line| log.say(line)))?;
     Ok(())
 }
 
-fn open(settings: &Settings, base_url: &str, say: fn(&str)) -> Result<Snapshot, StartError> {
+fn open(settings: &Settings, base_url: &str, log: &Log) -> Result<Snapshot, StartError> {
     match &settings.served {
         Served::Sample => open_sample(settings.memory_bytes, base_url).map_err(StartError::Sample),
         Served::Directory(directory) => {
-            say(&format!("watching {}", directory.display()));
+            log.say(&format!("watching {}", directory.display()));
             Ok(crate::publish::nothing_published(base_url))
         }
     }

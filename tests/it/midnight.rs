@@ -124,3 +124,18 @@ fn a_clock_that_jumps_gives_nobody_a_second_quota() {
     time.set("2026-11-21 00:00:00");
     check(&mut client, (200, 3, 86_400));
 }
+
+#[test]
+fn a_correction_within_the_day_does_not_delay_the_next() {
+    let Some(time) = Time::new() else { return };
+    time.set("2026-11-20 10:00:00");
+    let server = time.start();
+    let mut client = server.connect();
+    check(&mut client, (200, 3, 50_400));
+    time.set("2026-11-20 23:59:58");
+    check(&mut client, (200, 2, 2));
+    // The server looks at its clock four times a second; nobody is told when it has.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    time.set("2026-11-21 00:00:00");
+    check(&mut client, (200, 3, 86_400));
+}

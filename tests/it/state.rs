@@ -1,9 +1,7 @@
 //! The state directory and the settings: damage, what is said of it, and exit codes.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::canary;
@@ -102,11 +100,15 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
     assert_eq!(complaints.count(), 5);
 }
 
-#[test]
-fn a_server_whose_log_has_gone_away_goes_on() {
+/// What a pipe holds on Linux until somebody reads.
+const PIPE_BYTES: usize = 65_536;
+
+/// A server whose log goes to a pipe, which `done_with` has after the start, with a way to write.
+#[track_caller]
+fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let state = State::new();
     let key = state.issue();
-    let directory = state.directory();
+    let (log, mut writer) = std::io::pipe().unwrap();
     let mut child = command()
         .args([
             "serve",
@@ -116,28 +118,47 @@ fn a_server_whose_log_has_gone_away_goes_on() {
             "1000",
             "--state",
         ])
-        .arg(&directory)
-        .stderr(Stdio::piped())
+        .arg(state.directory())
+        .stderr(writer.try_clone().unwrap())
         .spawn()
         .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address: SocketAddr = loop {
-        let line = log.next().unwrap().unwrap();
-        if let Some((_, address)) = line.split_once("listening on http://") {
-            break address.parse().unwrap();
+    let mut log = BufReader::new(log);
+    let (mut line, mut address) = (String::new(), String::new());
+    // The last line of the start.
+    while !line.contains("/v1/rankings/latest") {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0);
+        if let Some((_, found)) = line.split_once("listening on http://") {
+            found.trim_end().clone_into(&mut address);
         }
-    };
-    drop(log);
-    let mut client = Client::connect(address);
+    }
+    done_with(log.into_inner(), &mut writer);
+    let mut client = Client::connect(address.parse().unwrap());
     assert_eq!(status(&mut client, &key), 200);
     change_key("revoke", &state.directory(), &key);
     await_status(&mut client, &key, 403);
     let other = state.issue();
     await_status(&mut client, &other, 200);
+    change_key("revoke", &state.directory(), &other);
+    await_status(&mut client, &other, 403);
     let process = child.id().to_string();
     let asked = std::process::Command::new("kill").arg(&process).status();
     assert!(asked.unwrap().success());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_server_whose_log_has_gone_away_goes_on() {
+    check_goes_on_without(|log, _| drop(log));
+}
+
+#[test]
+fn a_server_whose_log_nobody_reads_goes_on() {
+    let mut unread = None;
+    check_goes_on_without(|log, writer| {
+        writer.write_all(&vec![b' '; PIPE_BYTES]).unwrap();
+        unread = Some(log);
+    });
 }
 
 /// Runs words that must fail: with this code, and one line that says this.

@@ -22,7 +22,8 @@
 //! Nothing is published through a word but the word itself, so every access is `Relaxed`. A failed
 //! swap means that another one succeeded, and words change at most `limit` times a day: no client
 //! can hold another up. All this holds while the days of concurrent threads, and of words not yet
-//! reused, are at most 2047 apart: a table lives for less than five years.
+//! reused, are at most 2047 apart. A clock may leap further, and a table live longer: after a leap, the
+//! words of other days are emptied.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -81,6 +82,15 @@ impl Sizes {
 
     fn words(self) -> usize {
         self.slots() + (1 << self.overflow_log2)
+    }
+
+    /// Whether a word, by its place and bits, is sound and of that day or one beside it.
+    fn keep(self, today: UtcDay) -> impl Fn(usize, u64) -> bool {
+        let today = RingDay::from(today);
+        move |at, bits| {
+            let word = QuotaWord::from_bits(bits);
+            word.day().is_beside(today) && (at < self.slots() || word.tag() == Tag::SHARED)
+        }
     }
 }
 
@@ -169,12 +179,7 @@ impl AnonymousQuota {
             sizes: [sizes.slots_log2, sizes.overflow_log2],
             words: sizes.words(),
         };
-        let today = RingDay::from(today);
-        let keep = |at, bits| {
-            let word = QuotaWord::from_bits(bits);
-            word.day().is_beside(today) && (at < sizes.slots() || word.tag() == Tag::SHARED)
-        };
-        let opened = open(directory, FILE_NAME, shape, keep)?;
+        let opened = open(directory, FILE_NAME, shape, sizes.keep(today))?;
         if let Some(notice) = opened.notice {
             say(&notice);
         }
@@ -183,6 +188,12 @@ impl AnonymousQuota {
             sizes,
             seeds: opened.seeds,
         })
+    }
+
+    /// Empties the words of other days than `today` and its neighbours. To be called when the day
+    /// has leapt: words of days more than 2047 ago would read as days to come.
+    pub fn forget_other_days(&self, today: UtcDay) {
+        self.words.empty_unless(self.sizes.keep(today));
     }
 
     /// Counts a request of the client, if it has one left on that day.

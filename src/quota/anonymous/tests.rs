@@ -158,3 +158,20 @@ fn sizes_leave_two_fifths_of_the_words_free() {
     let most = Sizes::for_clients(u64::MAX);
     assert_eq!(most, Sizes::for_clients(Sizes::CLIENTS_MAX));
 }
+
+#[test]
+fn after_a_leap_words_of_long_ago_are_no_days_to_come() {
+    let (today, long_ago) = (UtcDay(20_778), UtcDay(20_778 - 2822));
+    let quota = AnonymousQuota::new(sized(5, 2));
+    for number in 0..40 {
+        while quota.admit(v4(&quota, number), 3, long_ago) != Decision::Refuse {}
+    }
+    // Without help they bind: the ring takes them for days ahead.
+    assert_eq!(quota.admit(v4(&quota, 1), 3, today), Decision::Refuse);
+    quota.forget_other_days(today);
+    assert!(words(&quota).iter().all(|word| *word == 0));
+    let admitted = Decision::Admit { remaining: 2 };
+    assert_eq!(quota.admit(v4(&quota, 1), 3, today), admitted);
+    quota.forget_other_days(today);
+    assert_eq!(quota.peek(v4(&quota, 1), 3, today), 2, "today's words stay");
+}
