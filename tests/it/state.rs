@@ -144,7 +144,21 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let process = child.id().to_string();
     let asked = std::process::Command::new("kill").arg(&process).status();
     assert!(asked.unwrap().success());
-    assert!(child.wait().unwrap().success());
+    let begun = Instant::now();
+    let ended = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.success();
+        }
+        if begun.elapsed() > 10 * SECOND {
+            child.kill().unwrap();
+            break false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(
+        ended,
+        "asked to stop, it did not end well within ten seconds"
+    );
 }
 
 #[test]
