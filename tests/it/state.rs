@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::canary;
@@ -100,6 +101,16 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
     assert_eq!(complaints.count(), 5);
 }
 
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _dead_already = self.0.kill();
+        let _reaped_already = self.0.wait();
+    }
+}
+
 /// What a pipe holds on Linux until somebody reads.
 const PIPE_BYTES: usize = 65_536;
 
@@ -109,7 +120,7 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let state = State::new();
     let key = state.issue();
     let (log, mut writer) = std::io::pipe().unwrap();
-    let mut child = command()
+    let child = command()
         .args([
             "serve",
             "--listen",
@@ -120,8 +131,10 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
         ])
         .arg(state.directory())
         .stderr(writer.try_clone().unwrap())
+        .stdout(Stdio::null())
         .spawn()
         .unwrap();
+    let mut child = Killed(child);
     let mut log = BufReader::new(log);
     let (mut line, mut address) = (String::new(), String::new());
     // The last line of the start.
@@ -141,16 +154,15 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     await_status(&mut client, &other, 200);
     change_key("revoke", &state.directory(), &other);
     await_status(&mut client, &other, 403);
-    let process = child.id().to_string();
+    let process = child.0.id().to_string();
     let asked = std::process::Command::new("kill").arg(&process).status();
     assert!(asked.unwrap().success());
     let begun = Instant::now();
     let ended = loop {
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.0.try_wait().unwrap() {
             break status.success();
         }
         if begun.elapsed() > 10 * SECOND {
-            child.kill().unwrap();
             break false;
         }
         std::thread::sleep(Duration::from_millis(10));
