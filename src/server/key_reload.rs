@@ -1,6 +1,7 @@
 //! Taking in issued, revoked and restored keys while serving. A damaged file is refused and the
 //! keys loaded before stay.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,27 @@ pub(crate) struct KeyReloader {
     /// The file that was looked at last, good or bad.
     seen: Option<KeyFileState>,
     complaint: Once,
+    spares: Spares,
+}
+
+/// Descriptors kept back, so that the key file can be opened when connections have taken all others.
+struct Spares(Vec<File>);
+
+/// A connection that is waiting may snatch one in the moment that it is free, so there are several.
+const SPARES: usize = 8;
+
+impl Spares {
+    fn release_one(&mut self) {
+        self.0.pop();
+    }
+
+    fn refill(&mut self) {
+        while self.0.len() < SPARES
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.0.push(file);
+        }
+    }
 }
 
 /// Why the keys of a directory could not be loaded at the start.
@@ -36,14 +58,16 @@ impl KeyReloader {
         say: &dyn Fn(&str),
     ) -> Result<(KeyReloader, KeyRing), KeysError> {
         let store = KeyStore::new(directory);
-        let reloader = KeyReloader {
+        let mut reloader = KeyReloader {
             seen: store.state().map_err(KeysError::File)?,
             store,
             prefix,
             keyed,
             clock,
             complaint: Once::default(),
+            spares: Spares(Vec::new()),
         };
+        reloader.spares.refill();
         let (ring, room) = reloader.load(say).map_err(KeysError::File)?;
         room.map_err(KeysError::State)?;
         say(&loaded(&ring));
@@ -61,6 +85,13 @@ impl KeyReloader {
 
     /// The keys as they are now, if they have changed. `say` is told of complaints.
     pub(crate) fn poll(&mut self, say: &dyn Fn(&str)) -> Option<KeyRing> {
+        self.spares.release_one();
+        let ring = self.look(say);
+        self.spares.refill();
+        ring
+    }
+
+    fn look(&mut self, say: &dyn Fn(&str)) -> Option<KeyRing> {
         let state = match self.store.state() {
             Ok(state) => state,
             Err(error) => {

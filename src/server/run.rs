@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::connection::Worker;
@@ -74,12 +74,12 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
         );
     }
     drop(stopped);
+    // Before anybody is told of the address: clients might leave no descriptor for it.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let signals = runtime.block_on(async { Signals::new() })?;
     log.flush();
     started(&format!("http://{address}"));
-    Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(signalled())?;
+    runtime.block_on(signals.either());
     log.say("stopping: no new connections, requests under way end");
     drop(stop);
     for thread in threads {
@@ -163,17 +163,31 @@ async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>, mut stopped: watch
     }
 }
 
-async fn signalled() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    std::future::poll_fn(|cx| {
-        let either = terminate.poll_recv(cx).is_ready() || interrupt.poll_recv(cx).is_ready();
-        if either {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
-    Ok(())
+/// What ends a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from now on, in the runtime that it is called in.
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one of them.
+    async fn either(mut self) {
+        std::future::poll_fn(|cx| {
+            let terminated = self.terminate.poll_recv(cx).is_ready();
+            if terminated || self.interrupt.poll_recv(cx).is_ready() {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        })
+        .await;
+    }
 }

@@ -1,8 +1,9 @@
 //! The state directory and the settings: damage, what is said of it, and exit codes.
 
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::canary;
@@ -155,7 +156,7 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     change_key("revoke", &state.directory(), &other);
     await_status(&mut client, &other, 403);
     let process = child.0.id().to_string();
-    let asked = std::process::Command::new("kill").arg(&process).status();
+    let asked = Command::new("kill").arg(&process).status();
     assert!(asked.unwrap().success());
     let begun = Instant::now();
     let ended = loop {
@@ -185,6 +186,43 @@ fn a_server_whose_log_nobody_reads_goes_on() {
         writer.write_all(&vec![b' '; PIPE_BYTES]).unwrap();
         unread = Some(log);
     });
+}
+
+#[test]
+fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
+    let state = State::new();
+    let key = state.issue();
+    let server = command();
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
+        .arg(server.get_program())
+        .stdin(Stdio::null());
+    let directory = state.directory();
+    let words = [
+        "--state",
+        directory.to_str().unwrap(),
+        "--quota-clients",
+        "1000",
+    ];
+    let server = Server::start_as(limited, &words);
+    let mut client = server.connect();
+    assert_eq!(status(&mut client, &key), 200);
+    let flood: Vec<TcpStream> = (0..100)
+        .map(|_| TcpStream::connect(server.addr()).unwrap())
+        .collect();
+    // Twice as many as there are descriptors: once they are gone, a newcomer waits unanswered.
+    let mut last = flood.last().unwrap();
+    last.set_read_timeout(Some(SECOND / 2)).unwrap();
+    last.write_all(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    assert!(last.read(&mut [0]).is_err(), "the flood is no flood");
+    for _ in 0..3 {
+        change_key("revoke", &state.directory(), &key);
+        await_status(&mut client, &key, 403);
+        change_key("restore", &state.directory(), &key);
+        await_status(&mut client, &key, 200);
+    }
 }
 
 /// Runs words that must fail: with this code, and one line that says this.
