@@ -117,7 +117,7 @@ impl Clock {
         let ends = self.ends.load(Ordering::Relaxed);
         let left = ends.saturating_sub(wall.0);
         if ends == UNSETTLED || !(1..=DAY_SECONDS).contains(&left) {
-            return self.settle(wall);
+            return self.settle();
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -130,10 +130,12 @@ impl Clock {
         }
     }
 
+    /// Has both clocks judged. They are read under the lock: readings that are judged in another
+    /// order than they were taken would look like a clock set back.
     #[cold]
-    fn settle(&self, wall: UnixSeconds) -> Now {
+    fn settle(&self) -> Now {
         let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, said) = judge.judge(wall, self.source.steady());
+        let (now, said) = judge.judge(self.source.wall(), self.source.steady());
         let ends = if judge.is_calm() {
             judge.day.end().0
         } else {
@@ -150,7 +152,7 @@ impl Clock {
     /// Looks at both clocks, and says what has happened to them. To be called several times a
     /// minute: a correction within the day is then known before the day ends.
     pub fn check(&self) -> Option<String> {
-        self.settle(self.source.wall());
+        self.settle();
         self.news
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

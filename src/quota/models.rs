@@ -137,6 +137,33 @@ fn midnight_in_the_overflow() {
     model(&[(1, 8), (2, 9), (3, 8)], &[&[(3, 9)], &[(3, 8)]], 4);
 }
 
+#[test]
+fn emptying_the_words_of_long_ago_takes_no_count_of_today() {
+    loom::model(|| {
+        let quota = table();
+        // Far enough back to read as a day to come.
+        let long_ago = 9 - 3000;
+        let before = [admit(&quota, 2, long_ago), admit(&quota, 1, 9)];
+        let sweeping = Arc::clone(&quota);
+        let sweep = thread::spawn(move || sweeping.forget_other_days(UtcDay(9)));
+        let during = [admit(&quota, 1, 9), admit(&quota, 1, 9)];
+        sweep.join().unwrap();
+        // Who was on its way through the table may have written another such word.
+        quota.forget_other_days(UtcDay(9));
+        let after = [
+            admit(&quota, 1, 9),
+            admit(&quota, 1, 9),
+            admit(&quota, 1, 9),
+        ];
+        let told = [&before[..], &during, &after].concat();
+        // Who met the old word was counted for its day, which is disowned; today's counts are exact.
+        let today = told
+            .into_iter()
+            .filter(|told| matches!(told, Some((1, 9, _))));
+        assert_eq!(check(today).len(), 2);
+    });
+}
+
 /// Runs a key's cell from two threads, each with its days, after one request on `before`.
 fn key_model(before: i32, days: [&'static [i32]; 2]) {
     loom::model(move || {

@@ -17,7 +17,7 @@ use crate::sync::{Latest, LatestReader};
 
 /// How often the key file and the day are looked at; a change has to show within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Long enough for every request that read the clock before a leap to have been counted.
+/// Looks after a leap at which words of other days are emptied: stragglers may have written some.
 const LOOKS_AFTER_A_LEAP: u32 = 8;
 
 /// What the gates of all workers share.
@@ -141,7 +141,7 @@ struct Upkeep {
     kept: Option<Kept>,
     /// The day that was looked at last.
     day: UtcDay,
-    /// Looks since the day leapt during which words of other days may still be written.
+    /// Looks left at which words of other days are emptied.
     leaps: u32,
     complaint: Once,
 }
@@ -159,14 +159,16 @@ impl Upkeep {
             say(&news);
         }
         let today = self.clock.now().day;
-        if today.0 > self.day.0 + 1 {
-            self.leaps = LOOKS_AFTER_A_LEAP;
-        }
-        self.day = today;
+        // Not at once: a request that read the clock before a leap would find its words emptied, and
+        // begin its old day anew. By the next look it has long been counted.
         if self.leaps > 0 {
             self.leaps -= 1;
             self.anonymous.forget_other_days(today);
         }
+        if today.0 > self.day.0 + 1 {
+            self.leaps = LOOKS_AFTER_A_LEAP;
+        }
+        self.day = today;
         let Some(kept) = &mut self.kept else { return };
         if let Some(ring) = kept.reloader.poll(say) {
             self.keys.replace(ring);

@@ -190,8 +190,9 @@ impl AnonymousQuota {
         })
     }
 
-    /// Empties the words of other days than `today` and its neighbours. To be called when the day
-    /// has leapt: words of days more than 2047 ago would read as days to come.
+    /// Empties the words of other days than `today` and its neighbours. To be called some time after
+    /// the day has leapt, when nobody counts for the day before the leap any more: words of days more
+    /// than 2047 ago would read as days to come.
     pub fn forget_other_days(&self, today: UtcDay) {
         self.words.empty_unless(self.sizes.keep(today));
     }
