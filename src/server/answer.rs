@@ -1,23 +1,40 @@
-//! `Answer`: status, headers and body of a response; every header rule of CONTRACT section 6.
+//! `Answer`: status, header lines and body of a response; every header rule of CONTRACT section 6.
+//!
+//! Header lines are text from the start: most are the same for all answers of a kind, and hyper is
+//! not made to take them apart and put them together again. The guard puts them into the head.
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 
 use super::api_error::ApiError;
 use crate::snapshot::Encoded;
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const EXPOSED: &str =
-    "ETag, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
-const METHODS: &str = "GET, HEAD, OPTIONS";
-/// What a browser may send; `*` would not cover `Authorization`.
-const REQUEST_HEADERS: &str = "Authorization, If-None-Match";
-/// A day: as long as browsers keep a preflight at most.
-const PREFLIGHT_SECONDS: &str = "86400";
+/// On every answer.
+const COMMON: &str = "access-control-allow-origin: *\r\n\
+    access-control-expose-headers: ETag, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset\r\n\
+    x-content-type-options: nosniff\r\n";
+/// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
+/// program only.
+const KEPT: &str = "cache-control: private, max-age=60\r\n\
+    vary: Accept-Encoding, Authorization\r\n";
+/// The same of what is true now only.
+const NOT_KEPT: &str = "cache-control: private, max-age=0\r\n\
+    vary: Accept-Encoding, Authorization\r\n";
+const JSON: &str = "content-type: application/json\r\n";
+const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
+const GZIP: &str = "content-encoding: gzip\r\n";
+/// Pages hold their own style and nothing else.
+const PAGE_POLICY: &str = "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\r\n";
+/// A browser may send these two; `*` would not cover `Authorization`. It may remember that for a day,
+/// which is as long as browsers do.
+const PREFLIGHT: &str = "allow: GET, HEAD, OPTIONS\r\n\
+    access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
+    access-control-allow-headers: Authorization, If-None-Match\r\n\
+    access-control-max-age: 86400\r\n";
+const FAILED: &str = "content-type: application/json\r\n\
+    cache-control: no-store\r\n";
+const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
+const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 /// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
 const NOT_READY_SECONDS: u32 = 60;
 
@@ -29,12 +46,6 @@ pub(crate) struct Limits {
     pub(crate) reset_seconds: u32,
 }
 
-/// Pages change with the program only.
-const PAGE_MAX_AGE_SECONDS: u32 = 60;
-/// Pages hold their own style and nothing else.
-const PAGE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-
 /// What a request is answered with, before it is an HTTP message.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -42,9 +53,10 @@ pub(crate) enum Answer {
     Found {
         body: Encoded,
         links: Option<Bytes>,
-        max_age_seconds: u32,
         known: bool,
     },
+    /// 200 or 304 of a body that is not to be kept.
+    Momentary { body: Encoded, known: bool },
     /// A page for people: 200, or 304.
     Page { body: Encoded, known: bool },
     /// 204 to OPTIONS.
@@ -54,153 +66,103 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// The HTTP message. `close` ends the connection after it.
-    pub(crate) fn into_response(self, limits: Limits, close: bool) -> Response<Full<Bytes>> {
-        let mut headers = HeaderMap::with_capacity(20);
-        common(&mut headers, limits);
-        if close {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    /// The status.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Answer::Found { known, .. }
+            | Answer::Momentary { known, .. }
+            | Answer::Page { known, .. } => {
+                if *known {
+                    StatusCode::NOT_MODIFIED
+                } else {
+                    StatusCode::OK
+                }
+            }
+            Answer::Preflight => StatusCode::NO_CONTENT,
+            Answer::Failed(error) => error.status(),
         }
-        let (status, body) = match self {
-            Answer::Found {
-                body,
-                links,
-                max_age_seconds,
-                known,
-            } => {
-                found(&mut headers, &body, links, max_age_seconds);
-                content(
-                    &mut headers,
-                    body,
-                    HeaderValue::from_static("application/json"),
-                    known,
-                )
+    }
+
+    /// The header lines, but for `connection`, `content-length` and `date`.
+    pub(crate) fn write_lines(&self, limits: Limits, lines: &mut Vec<u8>) {
+        figure(lines, "x-ratelimit-limit: ", limits.limit);
+        figure(lines, "x-ratelimit-remaining: ", limits.remaining);
+        figure(lines, "x-ratelimit-reset: ", limits.reset_seconds);
+        lines.extend_from_slice(COMMON.as_bytes());
+        match self {
+            Answer::Found { body, links, known } => {
+                found(lines, body, KEPT);
+                if let Some(links) = links {
+                    line(lines, "link: ", links);
+                }
+                content(lines, body, JSON, *known);
+            }
+            Answer::Momentary { body, known } => {
+                found(lines, body, NOT_KEPT);
+                content(lines, body, JSON, *known);
             }
             Answer::Page { body, known } => {
-                found(&mut headers, &body, None, PAGE_MAX_AGE_SECONDS);
-                headers.insert(
-                    header::CONTENT_SECURITY_POLICY,
-                    HeaderValue::from_static(PAGE_POLICY),
-                );
-                content(
-                    &mut headers,
-                    body,
-                    HeaderValue::from_static("text/html; charset=utf-8"),
-                    known,
-                )
+                found(lines, body, KEPT);
+                lines.extend_from_slice(PAGE_POLICY.as_bytes());
+                content(lines, body, HTML, *known);
             }
-            Answer::Preflight => {
-                preflight(&mut headers);
-                (StatusCode::NO_CONTENT, Bytes::new())
+            Answer::Preflight => lines.extend_from_slice(PREFLIGHT.as_bytes()),
+            Answer::Failed(error) => failed(lines, error, limits),
+        }
+    }
+
+    /// The body; empty with 204 and 304.
+    pub(crate) fn into_body(self) -> Bytes {
+        match self {
+            Answer::Found { body, known, .. }
+            | Answer::Momentary { body, known }
+            | Answer::Page { body, known } => {
+                if known {
+                    Bytes::new()
+                } else {
+                    body.bytes
+                }
             }
-            Answer::Failed(error) => {
-                failed(&mut headers, &error, limits);
-                (error.status(), error.body())
-            }
-        };
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        response
+            Answer::Preflight => Bytes::new(),
+            Answer::Failed(error) => error.body(),
+        }
     }
 }
 
-/// Status and body of what was found; a client that knows it gets neither type nor bytes.
-fn content(
-    headers: &mut HeaderMap,
-    body: Encoded,
-    kind: HeaderValue,
-    known: bool,
-) -> (StatusCode, Bytes) {
+/// A line. Values are of our own making: entity tags and percent-encoded links are visible ASCII.
+fn line(lines: &mut Vec<u8>, start: &str, value: &[u8]) {
+    lines.extend_from_slice(start.as_bytes());
+    lines.extend_from_slice(value);
+    lines.extend_from_slice(b"\r\n");
+}
+
+fn figure(lines: &mut Vec<u8>, start: &str, number: u32) {
+    line(lines, start, itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn found(lines: &mut Vec<u8>, body: &Encoded, age: &str) {
+    line(lines, "etag: ", body.etag.as_bytes());
+    lines.extend_from_slice(age.as_bytes());
+}
+
+/// What is said of a body that is sent; a client that knows it gets neither type nor bytes.
+fn content(lines: &mut Vec<u8>, body: &Encoded, kind: &str, known: bool) {
     if known {
-        return (StatusCode::NOT_MODIFIED, Bytes::new());
+        return;
     }
-    headers.insert(header::CONTENT_TYPE, kind);
+    lines.extend_from_slice(kind.as_bytes());
     if body.gzip {
-        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    (StatusCode::OK, body.bytes)
-}
-
-fn common(headers: &mut HeaderMap, limits: Limits) {
-    headers.insert(LIMIT, limits.limit.into());
-    headers.insert(REMAINING, limits.remaining.into());
-    headers.insert(RESET, limits.reset_seconds.into());
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_ORIGIN,
-        HeaderValue::from_static("*"),
-    );
-    headers.insert(
-        header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static(EXPOSED),
-    );
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-}
-
-fn found(headers: &mut HeaderMap, body: &Encoded, links: Option<Bytes>, max_age_seconds: u32) {
-    headers.insert(header::ETAG, value(body.etag.clone()));
-    headers.insert(header::CACHE_CONTROL, max_age(max_age_seconds));
-    headers.insert(
-        header::VARY,
-        HeaderValue::from_static("Accept-Encoding, Authorization"),
-    );
-    if let Some(links) = links {
-        headers.insert(header::LINK, value(links));
+        lines.extend_from_slice(GZIP.as_bytes());
     }
 }
 
-/// The few ages that are used, so that none is formatted for a request.
-fn max_age(seconds: u32) -> HeaderValue {
-    match seconds {
-        0 => HeaderValue::from_static("private, max-age=0"),
-        60 => HeaderValue::from_static("private, max-age=60"),
-        _ => value(format!("private, max-age={seconds}").into()),
-    }
-}
-
-fn preflight(headers: &mut HeaderMap) {
-    headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static(METHODS),
-    );
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static(REQUEST_HEADERS),
-    );
-    headers.insert(
-        header::ACCESS_CONTROL_MAX_AGE,
-        HeaderValue::from_static(PREFLIGHT_SECONDS),
-    );
-}
-
-fn failed(headers: &mut HeaderMap, error: &ApiError, limits: Limits) {
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
+    lines.extend_from_slice(FAILED.as_bytes());
     match error {
-        ApiError::RateLimited { .. } => {
-            headers.insert(header::RETRY_AFTER, limits.reset_seconds.into());
-        }
-        ApiError::NotReady | ApiError::Damaged => {
-            headers.insert(header::RETRY_AFTER, NOT_READY_SECONDS.into());
-        }
-        ApiError::MethodNotAllowed => {
-            headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
-        }
-        ApiError::InvalidKey(_) => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
+        ApiError::RateLimited { .. } => figure(lines, "retry-after: ", limits.reset_seconds),
+        ApiError::NotReady | ApiError::Damaged => figure(lines, "retry-after: ", NOT_READY_SECONDS),
+        ApiError::MethodNotAllowed => lines.extend_from_slice(ALLOW.as_bytes()),
+        ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
         _ => {}
     }
-}
-
-/// A header value of our own making: entity tags and percent-encoded links are visible ASCII.
-fn value(bytes: Bytes) -> HeaderValue {
-    HeaderValue::from_maybe_shared(bytes).expect("tags and links are visible ASCII")
 }

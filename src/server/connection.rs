@@ -1,25 +1,29 @@
 //! One connection: hyper around the pipeline.
 
 use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::TRANSFER_ENCODING;
+use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::Watcher;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::answer::{Answer, Limits};
 use super::api_error::ApiError;
+use super::buffers::{Buffers, Prepared};
 use super::caller::{Caller, Gate, Visit};
-use super::guard::Guard;
+use super::guard::{Guard, Shared};
 use super::pipeline::{self, Head, State};
+use super::roster::{Order, Roster};
 use crate::calendar::Clock;
 use crate::snapshot::{Body, Snapshot};
 use crate::sync::{AtomicBool, LatestReader, Ordering};
@@ -37,38 +41,54 @@ pub(crate) struct Worker {
     pub(crate) openapi: Body,
     pub(crate) docs: Body,
     pub(crate) clock: Arc<Clock>,
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) buffers: Arc<Buffers>,
 }
 
 impl Worker {
     fn answer(
         &self,
-        request: &Request<Incoming>,
+        mut request: Request<Incoming>,
         visit: &Visit,
-        ending: &AtomicBool,
+        shared: &Shared,
     ) -> Response<Full<Bytes>> {
-        let snapshot = self.snapshot.current();
-        let head = Head {
-            method: request.method(),
-            path: request.uri().path(),
-            query: request.uri().query(),
-            version: request.version(),
-            headers: request.headers(),
-        };
-        let state = State {
-            snapshot: &snapshot,
-            gate: &self.gate,
-            openapi: &self.openapi,
-            docs: &self.docs,
-        };
-        let (answer, limits) = pipeline::answer(head, visit, self.clock.now(), state);
+        let (answer, limits) = self.snapshot.with(|snapshot| {
+            let head = Head {
+                method: request.method(),
+                path: request.uri().path(),
+                query: request.uri().query(),
+                version: request.version(),
+                headers: request.headers(),
+            };
+            let state = State {
+                snapshot,
+                gate: &self.gate,
+                openapi: &self.openapi,
+                docs: &self.docs,
+            };
+            pipeline::answer(head, visit, self.clock.now(), state)
+        });
         // What follows a body is not taken for a request: no body is ever read.
         let has_body =
             !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
         let close = has_body || request.method() == Method::CONNECT;
         if close {
-            ending.store(true, Ordering::Relaxed);
+            shared.ending.store(true, Ordering::Relaxed);
         }
-        answer.into_response(limits, close)
+        shared
+            .prepared
+            .add(|lines| answer.write_lines(limits, lines));
+        // The request's map has room already, and hyper takes it for the next request again.
+        let mut headers = std::mem::take(request.headers_mut());
+        headers.clear();
+        if close {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let status = answer.status();
+        let mut response = Response::new(Full::new(answer.into_body()));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
     }
 
     /// The bytes that replace hyper's own answer to a head it cannot read.
@@ -80,53 +100,63 @@ impl Worker {
             reset_seconds: now.reset_seconds,
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        let error = ApiError::UnreadableHead(status);
-        let body = error.body();
-        let response = Answer::Failed(error).into_response(limits, true);
-        let mut out =
-            format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
-        for (name, value) in response.headers() {
-            out.extend_from_slice(name.as_str().as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        }
-        out.extend_from_slice(b"\r\n");
+        let answer = Answer::Failed(ApiError::UnreadableHead(status));
+        let mut out = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
+        answer.write_lines(limits, &mut out);
+        let body = answer.into_body();
+        out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
         out.extend_from_slice(&body);
         out
     }
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(
-    worker: Arc<Worker>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    watcher: Watcher,
-) {
+pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAddr) {
     // Only a hint to the kernel: without it answers are late, not wrong.
     let _ = stream.set_nodelay(true);
     let visit = worker.gate.arrive(peer.ip());
     // Of a head that cannot be read no more is known than where it comes from.
     let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
     let refusing = Arc::clone(&worker);
-    let ending = Arc::new(AtomicBool::new(false));
+    let shared = Arc::new(Shared {
+        prepared: Prepared::default(),
+        buffers: Arc::clone(&worker.buffers),
+        ending: AtomicBool::new(false),
+        membership: worker.roster.join(),
+    });
     let socket = Guard::new(
         TokioIo::new(stream),
         move |status| refusing.refusal(status, nearest),
-        Arc::clone(&ending),
+        Arc::clone(&shared),
     );
+    let answering = Arc::clone(&shared);
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = worker.answer(&request, &visit, &ending);
+        answering.membership.progress();
+        let response = worker.answer(request, &visit, &answering);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        // The roster has the time: a timer of hyper's would be set and cleared for each request.
+        .header_read_timeout(None)
         // A client that has said all it will say still wants its answer, which it was charged for.
         .half_close(true)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    // A connection that breaks is its client's affair; hyper has answered what could be answered.
-    let _ = watcher.watch(connection).await;
+    let mut connection = pin!(connection);
+    let mut finishing = false;
+    poll_fn(|cx| {
+        match shared.membership.order(cx) {
+            Order::Go => {}
+            Order::Finish if finishing => {}
+            Order::Finish => {
+                finishing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            Order::End => return Poll::Ready(()),
+        }
+        // A connection that breaks is its client's affair; hyper has answered what could be answered.
+        connection.as_mut().poll(cx).map(drop)
+    })
+    .await;
 }

@@ -1,77 +1,176 @@
-//! The socket as hyper sees it: answers leave together, and hyper's own become ours.
+//! The socket as hyper sees it: heads get their lines, and answers leave together.
 //!
-//! Answers of pipelined requests are gathered and written when hyper has no complete head left and
-//! reads on, or ends: one write for the whole batch. Hyper's own `pipeline_flush` does the same but
-//! loses the last answers where unread bytes are left behind them, as a body that nobody reads.
-//!
-//! Heads that hyper cannot parse never reach the pipeline; hyper answers them with a bare status and
-//! closes. The specification promises JSON and the limit headers for every failure, so that bare
-//! head is replaced on its way out.
+//! - **Lines.** Hyper is given no header lines but `connection`: it would hash, store, walk and copy
+//!   each of them. They are text already (see `answer`), and are put behind the status line as the
+//!   head passes, in the order of the requests.
+//! - **Refusals.** A head that hyper cannot parse never reaches the pipeline; hyper answers it with a
+//!   bare status and closes. That is a head for which there are no lines, so it is known, and is
+//!   replaced by what the specification promises for every failure.
+//! - **Gathering.** Answers of pipelined requests are written when hyper has no complete head left
+//!   and reads on, or ends: one write for the whole batch. Hyper's own `pipeline_flush` does the same
+//!   but loses the last answers where unread bytes are left behind them, as a body that nobody reads.
+//! - **No copy** of a long body: it goes to the socket in one write with what is gathered.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use memchr::memmem;
+use memchr::memchr;
 
+use super::buffers::{Buffers, Prepared};
+use super::roster::Membership;
 use crate::sync::{AtomicBool, Ordering};
 
-/// Hyper's bare answers are the last of their connection and shorter than this.
-const BARE_ANSWER_BYTES_MAX: usize = 200;
-
-/// Answers gathered before they are written; what is longer goes straight to the socket.
+/// Answers gathered before they are written.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
-/// A socket whose bare refusals are replaced by what `refusal` makes of their status.
+/// Bodies from this length on are not copied: that would cost more than a write with two parts.
+const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
+
+/// What hyper's heads begin with.
+const HEAD_START: &[u8] = b"HTTP/1.";
+
+/// What a guard shares with the rest of its connection.
+pub(crate) struct Shared {
+    /// The header lines of answers whose heads hyper has not written yet.
+    pub(crate) prepared: Prepared,
+    /// The worker's buffers.
+    pub(crate) buffers: Arc<Buffers>,
+    /// Set before the connection's last answer: hyper may then end without reading or shutting
+    /// down, as after CONNECT.
+    pub(crate) ending: AtomicBool,
+    /// Where progress is noted.
+    pub(crate) membership: Membership,
+}
+
+/// A socket that completes hyper's heads. `refusal` makes the whole answer of a status that hyper
+/// answers by itself.
 pub(crate) struct Guard<S, F> {
     socket: S,
     refusal: F,
-    /// What hyper has written and the socket has not taken yet.
+    shared: Arc<Shared>,
+    /// What hyper has written and the socket has not taken yet, from `taken` on. Without capacity
+    /// while there is nothing, so that an idle connection holds no buffer.
     gathered: Vec<u8>,
-    /// Set before the connection's last answer: hyper may then end without reading or shutting
-    /// down, as after CONNECT.
-    ending: Arc<AtomicBool>,
+    taken: usize,
+    /// Bytes of a body whose beginning was taken and that hyper will offer again.
+    owed: usize,
+    /// A refusal that has to wait for the body that is owed.
+    last: Vec<u8>,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
-    pub(crate) fn new(socket: S, refusal: F, ending: Arc<AtomicBool>) -> Guard<S, F> {
+    pub(crate) fn new(socket: S, refusal: F, shared: Arc<Shared>) -> Guard<S, F> {
         Guard {
             socket,
             refusal,
+            shared,
             gathered: Vec::new(),
-            ending,
+            taken: 0,
+            owed: 0,
+            last: Vec::new(),
+        }
+    }
+
+    /// Gathers heads: mostly one, more where answers without a body had to wait.
+    fn take_heads(&mut self, mut heads: &[u8]) {
+        if self.gathered.capacity() == 0 {
+            self.gathered = self.shared.buffers.take(GATHERED_BYTES_MAX);
+        }
+        while !heads.is_empty() {
+            let (status_line, rest) = split_line(heads);
+            let mut end = rest;
+            while !end.is_empty() && !end.starts_with(b"\r\n") {
+                end = split_line(end).1;
+            }
+            let (_blank, next) = split_line(end);
+            let head = &heads[..heads.len() - next.len()];
+            self.take_head(head, status_line);
+            heads = next;
+        }
+    }
+
+    fn take_head(&mut self, head: &[u8], status_line: &[u8]) {
+        let Guard {
+            shared, gathered, ..
+        } = self;
+        let known = shared.prepared.take(|lines| {
+            gathered.extend_from_slice(status_line);
+            gathered.extend_from_slice(lines);
+            gathered.extend_from_slice(&head[status_line.len()..]);
+        });
+        if !known {
+            let refusal = (self.refusal)(status(status_line));
+            if self.owed == 0 {
+                self.gathered.extend_from_slice(&refusal);
+            } else {
+                self.last = refusal;
+            }
         }
     }
 }
 
-/// Where hyper's bare answer begins in what it writes, and its status.
-fn bare_answer(written: &[u8]) -> Option<(usize, u16)> {
-    // Only heads without a body end so: 304, 204, answers to HEAD, and the bare ones.
-    if !written.ends_with(b"\r\n\r\n") {
-        return None;
-    }
-    let tail = written.len().saturating_sub(BARE_ANSWER_BYTES_MAX);
-    let start = tail + memmem::rfind(&written[tail..], b"HTTP/1.1 4")?;
-    let head = &written[start..];
-    // No answer of ours that fails has an empty body.
-    memmem::find(head, b"\r\ncontent-length: 0\r\n")?;
-    let status = std::str::from_utf8(head.get(9..12)?).ok()?.parse().ok()?;
-    Some((start, status))
+/// The first line, with its end, and the rest.
+fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
+    text.split_at(memchr(b'\n', text).map_or(text.len(), |at| at + 1))
+}
+
+/// The status of a status line of hyper's.
+fn status(status_line: &[u8]) -> u16 {
+    let digits = status_line.get(9..12).unwrap_or_default();
+    let digits = std::str::from_utf8(digits).unwrap_or_default();
+    digits.parse().unwrap_or(400)
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
+    /// Writes what is gathered.
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.gathered.is_empty() {
-            match Pin::new(&mut self.socket).poll_write(cx, &self.gathered) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => drop(self.gathered.drain(..count)),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+        if self.gathered.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while self.taken < self.gathered.len() {
+            let written = ready!(self.write(cx, &[]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
         }
+        self.taken = 0;
+        let buffer = std::mem::take(&mut self.gathered);
+        self.shared.buffers.give_back(buffer);
         Poll::Ready(Ok(()))
+    }
+
+    /// One write of what is gathered, and of `body` behind it.
+    fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
+        let socket = Pin::new(&mut self.socket);
+        let gathered = &self.gathered[self.taken..];
+        let count = ready!(if gathered.is_empty() {
+            socket.poll_write(cx, body)
+        } else if body.is_empty() {
+            socket.poll_write(cx, gathered)
+        } else {
+            socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
+        })?;
+        if count > 0 {
+            self.shared.membership.progress();
+        }
+        self.taken += count.min(gathered.len());
+        Poll::Ready(Ok(count))
+    }
+
+    /// Writes a body, or the rest of one, of which `owed` bytes are left. Says how much of it was
+    /// taken.
+    fn write_body(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
+        let before = self.gathered.len() - self.taken;
+        let count = ready!(self.write(cx, body))?;
+        let of_body = count.saturating_sub(before);
+        self.owed = self.owed.saturating_sub(of_body);
+        if self.owed == 0 && !self.last.is_empty() {
+            self.gathered.append(&mut self.last);
+        }
+        Poll::Ready(Ok(of_body))
     }
 }
 
@@ -87,40 +186,71 @@ where
     ) -> Poll<io::Result<()>> {
         // Hyper reads only when it has answered every head it holds. A client that takes no
         // answers is not read from either.
-        match self.drain(cx) {
-            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_read(cx, buffer),
-            other => other,
-        }
+        ready!(self.drain(cx))?;
+        Pin::new(&mut self.socket).poll_read(cx, buffer)
     }
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some((start, status)) = bare_answer(bytes) {
-            self.gathered.extend_from_slice(&bytes[..start]);
-            let refusal = (self.refusal)(status);
-            self.gathered.extend_from_slice(&refusal);
-            return Poll::Ready(Ok(bytes.len()));
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Hyper gives a head first, then its body whole; a body that was taken in part is offered again
+    /// without its head.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let Some((first, bodies)) = parts.split_first() else {
+            return Poll::Ready(Ok(0));
+        };
+        let behind: usize = bodies.iter().map(|body| body.len()).sum();
+        if self.owed == 0 && !first.starts_with(HEAD_START) {
+            self.owed = first.len() + behind;
         }
-        if self.gathered.len() + bytes.len() <= GATHERED_BYTES_MAX {
-            self.gathered.extend_from_slice(bytes);
-            return Poll::Ready(Ok(bytes.len()));
+        // More than is owed begins with a head: hyper puts its bare one before what is left of a body.
+        if self.owed > 0 && first.len() + behind <= self.owed {
+            ready!(self.drain(cx))?;
+            return self.write_body(cx, first);
         }
-        match self.drain(cx) {
-            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_write(cx, bytes),
+        if self.gathered.len() >= GATHERED_BYTES_MAX {
+            ready!(self.drain(cx))?;
+        }
+        self.take_heads(first);
+        if self.owed > 0 {
+            return Poll::Ready(Ok(first.len()));
+        }
+        let [body] = bodies else {
+            self.owed = behind;
+            return Poll::Ready(Ok(first.len()));
+        };
+        if body.len() < STRAIGHT_BYTES_MIN {
+            self.gathered.extend_from_slice(body);
+            return Poll::Ready(Ok(first.len() + body.len()));
+        }
+        self.owed = body.len();
+        match self.write_body(cx, body) {
+            Poll::Ready(Ok(count)) => Poll::Ready(Ok(first.len() + count)),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => Poll::Pending,
+            // The head is taken; hyper is woken for the body.
+            Poll::Pending => Poll::Ready(Ok(first.len())),
         }
     }
 
     /// Writes nothing but a last answer: after any other, hyper reads on or shuts down, and both
     /// write what is gathered.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.ending.load(Ordering::Relaxed) {
+        if self.shared.ending.load(Ordering::Relaxed) {
             self.drain(cx)
         } else {
             Poll::Ready(Ok(()))
@@ -128,9 +258,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.drain(cx) {
-            Poll::Ready(Ok(())) => Pin::new(&mut self.socket).poll_shutdown(cx),
-            other => other,
-        }
+        ready!(self.drain(cx))?;
+        Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }

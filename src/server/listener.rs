@@ -3,18 +3,13 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpSocket;
 
 use super::connection::{Worker, serve};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
-/// How long accepting rests when the system has no descriptor or memory left: long enough to cost
-/// nothing, short enough that nobody notices the end of it.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Binds an address once for each worker. Port 0 becomes a free port, the same for all.
 pub(crate) fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
@@ -45,16 +40,11 @@ fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// Accepts connections for ever.
-pub(crate) async fn accept(
-    listener: tokio::net::TcpListener,
-    worker: Arc<Worker>,
-    graceful: Arc<GracefulShutdown>,
-) {
+pub(crate) async fn accept(listener: tokio::net::TcpListener, worker: Arc<Worker>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let watcher = graceful.watcher();
-                tokio::spawn(serve(Arc::clone(&worker), stream, peer, watcher));
+                tokio::spawn(serve(Arc::clone(&worker), stream, peer));
             }
             // The client left before it was accepted.
             Err(error)
@@ -62,7 +52,8 @@ pub(crate) async fn accept(
                     error.kind(),
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
                 ) => {}
-            Err(_) => tokio::time::sleep(ACCEPT_REST).await,
+            // No descriptor or memory is left. Trying again at once would burn the core.
+            Err(_) => worker.roster.descriptor().await,
         }
     }
 }

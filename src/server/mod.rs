@@ -6,6 +6,7 @@
 
 mod answer;
 mod api_error;
+mod buffers;
 mod caller;
 mod connection;
 mod gates;
@@ -17,6 +18,7 @@ mod negotiate;
 mod once;
 mod pipeline;
 mod reload;
+mod roster;
 mod run;
 mod settings;
 

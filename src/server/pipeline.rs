@@ -36,9 +36,6 @@ pub(crate) struct State<'a> {
     pub(crate) docs: &'a Body,
 }
 
-/// How long an answer may be kept: as long as a refresh may go unnoticed.
-const MAX_AGE_SECONDS: u32 = 60;
-
 /// Answers a request, with its caller's figures to send along.
 pub(crate) fn answer(
     head: Head<'_>,
@@ -64,7 +61,8 @@ pub(crate) fn answer(
     };
     if matches!(route, Ok(Route::Health)) {
         let body = state.snapshot.health(accepts_gzip(head.headers));
-        return (with_age(0, found(head, body, None)), unspent(caller));
+        let known = is_known(head.headers, body.etag.as_bytes());
+        return (Answer::Momentary { body, known }, unspent(caller));
     }
     let limit = gate.limit(caller);
     if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
@@ -111,7 +109,7 @@ fn outside_api(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route,
         Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()), None)),
         Ok(Route::Docs) => {
             let body = state.docs.choose(gzip());
-            let known = is_known(head.headers, &body.etag);
+            let known = is_known(head.headers, body.etag.as_bytes());
             Ok(Answer::Page { body, known })
         }
         Err(error) if !parsed.under_v1 => Ok(Answer::Failed(error.into())),
@@ -221,27 +219,8 @@ fn held(day: &DayRef) -> Option<Option<UtcDay>> {
 }
 
 fn found(head: Head<'_>, body: Encoded, links: Option<Bytes>) -> Answer {
-    let known = is_known(head.headers, &body.etag);
-    Answer::Found {
-        body,
-        links,
-        max_age_seconds: MAX_AGE_SECONDS,
-        known,
-    }
-}
-
-fn with_age(seconds: u32, answer: Answer) -> Answer {
-    match answer {
-        Answer::Found {
-            body, links, known, ..
-        } => Answer::Found {
-            body,
-            links,
-            max_age_seconds: seconds,
-            known,
-        },
-        other => other,
-    }
+    let known = is_known(head.headers, body.etag.as_bytes());
+    Answer::Found { body, links, known }
 }
 
 impl From<RouteError> for ApiError {

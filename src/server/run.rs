@@ -3,18 +3,20 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-use hyper_util::server::graceful::GracefulShutdown;
+use std::task::Poll;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 use super::connection::Worker;
 use super::gates::Gates;
 use super::listener::{accept, bind};
 use super::log::Log;
 use super::reload::Reloader;
+use super::roster::{Roster, TICK};
 use super::settings::{Served, Settings, StartError};
 use crate::calendar::UnixSeconds;
 use crate::publish::open_sample;
@@ -54,8 +56,9 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
     watch_published(settings, &base_url, &snapshot, log)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
     let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
-    let (stop, stopped) = watch::channel(());
-    let mut threads = Vec::new();
+    // Nothing is ever sent: a worker's end is the end of its sender.
+    let (working, ended) = mpsc::channel::<()>();
+    let (mut threads, mut rosters) = (Vec::new(), Vec::new());
     for (at, sockets) in listeners.into_iter().enumerate() {
         let worker = Arc::new(Worker {
             snapshot: LatestReader::new(Arc::clone(&snapshot)),
@@ -63,25 +66,38 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
             openapi: openapi.clone(),
             docs: docs.clone(),
             clock: gates.clock(),
+            roster: Arc::default(),
+            buffers: Arc::default(),
         });
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let stopped = stopped.clone();
-        let body = move || runtime.block_on(work(worker, sockets, stopped));
+        rosters.push(Arc::clone(&worker.roster));
+        // No timers: a runtime that has any reads the clock at each turn.
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let working = working.clone();
+        let body = move || {
+            runtime.block_on(work(worker, sockets));
+            drop(working);
+        };
         threads.push(
             std::thread::Builder::new()
                 .name(format!("worker-{at}"))
                 .spawn(body)?,
         );
     }
-    drop(stopped);
+    drop(working);
     // Before anybody is told of the address: clients might leave no descriptor for it.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let signals = runtime.block_on(async { Signals::new() })?;
     log.flush();
     started(&format!("http://{address}"));
-    runtime.block_on(signals.either());
+    runtime.block_on(signals.either(&rosters));
     log.say("stopping: no new connections, requests under way end");
-    drop(stop);
+    for roster in &rosters {
+        roster.stop();
+    }
+    if ended.recv_timeout(DRAIN) == Err(mpsc::RecvTimeoutError::Timeout) {
+        // They end with the process.
+        return Ok(());
+    }
     for thread in threads {
         if thread.join().is_err() {
             log.say("a worker had panicked");
@@ -137,30 +153,20 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
-async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>, mut stopped: watch::Receiver<()>) {
-    let graceful = Arc::new(GracefulShutdown::new());
+async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>) {
     let mut accepting = Vec::new();
     for socket in sockets {
         match tokio::net::TcpListener::from_std(socket) {
-            Ok(listener) => {
-                accepting.push(tokio::spawn(accept(
-                    listener,
-                    Arc::clone(&worker),
-                    Arc::clone(&graceful),
-                )));
-            }
+            Ok(listener) => accepting.push(tokio::spawn(accept(listener, Arc::clone(&worker)))),
             Err(_) => return,
         }
     }
-    // Resolves, with an error, when the sender is dropped.
-    while stopped.changed().await.is_ok() {}
+    worker.roster.stopped().await;
     for task in accepting {
         task.abort();
         let _ = task.await;
     }
-    if let Some(graceful) = Arc::into_inner(graceful) {
-        let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
-    }
+    worker.roster.emptied().await;
 }
 
 /// What ends a server.
@@ -178,15 +184,23 @@ impl Signals {
         })
     }
 
-    /// Waits for one of them.
-    async fn either(mut self) {
+    /// Waits for one of them, and tells the rosters the time until then.
+    async fn either(mut self, rosters: &[Arc<Roster>]) {
+        let begun = Instant::now();
+        let mut interval = tokio::time::interval(TICK);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         std::future::poll_fn(|cx| {
             let terminated = self.terminate.poll_recv(cx).is_ready();
             if terminated || self.interrupt.poll_recv(cx).is_ready() {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
+                return Poll::Ready(());
             }
+            while interval.poll_tick(cx).is_ready() {
+                let ticks = begun.elapsed().as_millis() / TICK.as_millis();
+                for roster in rosters {
+                    roster.tick(u64::try_from(ticks).unwrap_or(u64::MAX));
+                }
+            }
+            Poll::Pending
         })
         .await;
     }

@@ -45,19 +45,44 @@ pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
 pub struct Encoded {
     /// The bytes.
     pub bytes: Bytes,
-    /// The strong entity tag, quotes included.
-    pub etag: Bytes,
+    /// The entity tag.
+    pub etag: EntityTag,
     /// Whether the bytes are gzip.
     pub gzip: bool,
 }
 
-/// The strong entity tag of one form: publish time, checksum of the JSON, encoding.
-///
-/// Every body carries its publish time, so two versions of one answer share a tag only if both
-/// their times and their checksums agree.
-pub fn entity_tag(published: UnixSeconds, plain_crc: u32, gzip: bool) -> Bytes {
-    let suffix = if gzip { "-gz" } else { "" };
-    format!("\"{:x}-{plain_crc:08x}{suffix}\"", published.0).into()
+/// A strong entity tag, quotes included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityTag {
+    text: [u8; EntityTag::BYTES_MAX],
+    length: u8,
+}
+
+impl EntityTag {
+    /// Two quotes, sixteen digits, a hyphen, eight digits, `-gz`.
+    const BYTES_MAX: usize = 30;
+
+    /// The tag of one form: publish time, checksum of the JSON, encoding.
+    ///
+    /// Every body carries its publish time, so two versions of one answer share a tag only if both
+    /// their times and their checksums agree.
+    pub fn new(published: UnixSeconds, plain_crc: u32, gzip: bool) -> EntityTag {
+        let suffix = if gzip { "-gz" } else { "" };
+        let mut text = [0; EntityTag::BYTES_MAX];
+        let mut rest = &mut text[..];
+        write!(rest, "\"{:x}-{plain_crc:08x}{suffix}\"", published.0)
+            .expect("the longest tag fits");
+        let length = EntityTag::BYTES_MAX - rest.len();
+        EntityTag {
+            text,
+            length: u8::try_from(length).expect("thirty at most"),
+        }
+    }
+
+    /// The tag as it stands in a header.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length.into()]
+    }
 }
 
 /// A whole answer held in memory in both forms.
@@ -73,12 +98,12 @@ impl Body {
         let crc = crc32fast::hash(&packed.plain);
         let gzip = (!packed.gzip.is_empty()).then(|| Encoded {
             bytes: packed.gzip.into(),
-            etag: entity_tag(published, crc, true),
+            etag: EntityTag::new(published, crc, true),
             gzip: true,
         });
         let plain = Encoded {
             bytes: packed.plain.into(),
-            etag: entity_tag(published, crc, false),
+            etag: EntityTag::new(published, crc, false),
             gzip: false,
         };
         Body { plain, gzip }

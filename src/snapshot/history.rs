@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, entity_tag};
+use super::body::{Encoded, EntityTag};
 use super::cache::ByteCache;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
@@ -356,7 +356,7 @@ impl History {
             let bytes = self.file.read_body(body, gzip)?;
             Ok(Encoded {
                 bytes,
-                etag: entity_tag(self.stamp.published, body.plain_crc, gzip),
+                etag: EntityTag::new(self.stamp.published, body.plain_crc, gzip),
                 gzip,
             })
         };
@@ -373,7 +373,7 @@ impl History {
         }
         let loaded = load()?;
         self.body_cache
-            .insert(key, loaded.clone(), loaded.bytes.len() + loaded.etag.len());
+            .insert(key, loaded.clone(), loaded.bytes.len());
         Ok(loaded)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, entity_tag, gzip};
+use super::body::{Encoded, EntityTag, gzip};
 use super::error::SnapshotError;
 use crate::calendar::UnixSeconds;
 use crate::request::{CreatorQuery, IslandQuery, Page};
@@ -86,7 +86,7 @@ pub(crate) struct ListPage {
 
 impl ListPage {
     pub(crate) fn new(text: Vec<u8>, links: Bytes, published: UnixSeconds) -> ListPage {
-        let etag = entity_tag(published, crc32fast::hash(&text), false);
+        let etag = EntityTag::new(published, crc32fast::hash(&text), false);
         let plain = Encoded {
             bytes: text.into(),
             etag,
@@ -112,7 +112,7 @@ impl ListPage {
         let packed = self.gzip.get_or_init(|| {
             let bytes = gzip(&self.plain.bytes);
             let crc = crc32fast::hash(&self.plain.bytes);
-            let etag = entity_tag(published, crc, true);
+            let etag = EntityTag::new(published, crc, true);
             (!bytes.is_empty()).then(|| Encoded {
                 bytes: bytes.into(),
                 etag,

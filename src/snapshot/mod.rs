@@ -18,7 +18,7 @@ mod search;
 mod views;
 mod write;
 
-pub use body::{Body, Encoded, Packed, entity_tag};
+pub use body::{Body, Encoded, EntityTag, Packed};
 pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{AtomicU64, Mutex, Ordering};
+use super::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// A value that is replaced whole: the published snapshot, the table of keys.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ impl<T> LatestReader<T> {
         self.latest.generation()
     }
 
+    /// Reads the value now, without touching the count of its owners, which all workers share.
+    pub fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        read(&self.held().1)
+    }
+
     /// The value now.
     pub fn current(&self) -> Arc<T> {
         self.current_with_generation().1
@@ -66,11 +71,16 @@ impl<T> LatestReader<T> {
 
     /// The value now, and its generation.
     pub fn current_with_generation(&self) -> (u64, Arc<T>) {
+        let held = self.held();
+        (held.0, Arc::clone(&held.1))
+    }
+
+    fn held(&self) -> MutexGuard<'_, (u64, Arc<T>)> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.0 != self.latest.generation() {
             *held = self.latest.load();
         }
-        (held.0, Arc::clone(&held.1))
+        held
     }
 }
 

@@ -9,11 +9,11 @@ pub use latest::{Latest, LatestReader};
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{
-    Mutex,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 #[cfg(not(island_metrics_loom))]
 pub(crate) use std::sync::{
-    Mutex,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };

@@ -1,0 +1,78 @@
+//! Memory that answers pass through: buffers that a worker's connections share, and the header lines
+//! of a connection's answers on their way to its socket.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use crate::sync::{Mutex, MutexGuard};
+
+/// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
+const SPARE_BUFFERS_MAX: usize = 64;
+
+/// Buffers of a worker to gather answers in. A connection has one only while something is gathered,
+/// so that thousands of idle ones hold none, and those that are busy share one that is in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// An empty buffer with room for `bytes`.
+    pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+        let spare = locked(&self.0).pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(bytes))
+    }
+
+    /// Gives a buffer back. One that had to grow is not kept.
+    pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
+        const GROWN_BYTES: usize = 64 * 1024;
+        let mut spare = locked(&self.0);
+        if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() < GROWN_BYTES {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+}
+
+/// Header lines of answers, first come, first out.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    /// Where the first lines begin in the text.
+    start: usize,
+    /// The length of each answer's lines.
+    lengths: VecDeque<usize>,
+}
+
+impl Prepared {
+    /// Adds the lines that `write` writes.
+    pub(crate) fn add(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = locked(&self.0);
+        let before = lines.text.len();
+        write(&mut lines.text);
+        let length = lines.text.len() - before;
+        lines.lengths.push_back(length);
+    }
+
+    /// Gives the lines that were added first to `read`, and forgets them. `false` if there are none.
+    pub(crate) fn take(&self, read: impl FnOnce(&[u8])) -> bool {
+        let mut lines = locked(&self.0);
+        let Some(length) = lines.lengths.pop_front() else {
+            return false;
+        };
+        let end = lines.start + length;
+        read(&lines.text[lines.start..end]);
+        lines.start = end;
+        if lines.lengths.is_empty() {
+            lines.text.clear();
+            lines.start = 0;
+        }
+        true
+    }
+}
+
+/// Taken by one thread only, so never waited for.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
