@@ -23,6 +23,11 @@ impl Tag {
     pub const fn new(bits: u64) -> Tag {
         Tag(bits & ((1 << TAG_BITS) - 1))
     }
+
+    /// The 36 bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
 }
 
 /// A day on a ring of 4096 days, about eleven years.

@@ -11,7 +11,8 @@ use super::query::{BadRequest, Pairs, Parameter};
 use crate::model::{self, CreatedIn, SortField, SortOrder};
 
 const LIMIT_DEFAULT: u32 = 50;
-const LIMIT_MAX: u32 = 200;
+/// The longest page (SPEC section 4).
+pub const LIMIT_MAX: u32 = 200;
 const SORT_DEFAULT: SortField = SortField::PeakCcu;
 const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
 
@@ -71,8 +72,8 @@ impl IslandQuery {
         })
     }
 
-    /// The canonical query string of the same list from row `offset` on.
-    pub fn to_query(&self, offset: u64) -> String {
+    /// The canonical query string of the same list, up to the digits of its offset.
+    pub fn to_query(&self) -> String {
         let mut query = String::new();
         append_text(&mut query, Parameter::Tag, self.tag.as_deref());
         append_text(&mut query, Parameter::Creator, self.creator.as_deref());
@@ -86,7 +87,7 @@ impl IslandQuery {
         append_text(&mut query, Parameter::Sort, sort);
         let order = (self.order != ORDER_DEFAULT).then_some(self.order.as_str());
         append_text(&mut query, Parameter::Order, order);
-        append_page(&mut query, self.page.limit, offset);
+        append_page(&mut query, self.page.limit);
         query
     }
 }
@@ -115,11 +116,11 @@ impl CreatorQuery {
         })
     }
 
-    /// The canonical query string of the same list from row `offset` on.
-    pub fn to_query(&self, offset: u64) -> String {
+    /// The canonical query string of the same list, up to the digits of its offset.
+    pub fn to_query(&self) -> String {
         let mut query = String::new();
         append_text(&mut query, Parameter::Q, self.q.as_deref());
-        append_page(&mut query, self.page.limit, offset);
+        append_page(&mut query, self.page.limit);
         query
     }
 }
@@ -198,9 +199,9 @@ fn append_text(query: &mut String, parameter: Parameter, value: Option<&str>) {
     }
 }
 
-fn append_page(query: &mut String, limit: u32, offset: u64) {
+fn append_page(query: &mut String, limit: u32) {
     append(query, Parameter::Limit, limit);
-    append(query, Parameter::Offset, offset);
+    append(query, Parameter::Offset, "");
 }
 
 fn append(query: &mut String, parameter: Parameter, value: impl Display) {
@@ -347,10 +348,10 @@ mod tests {
                 order: *u.choose(&SortOrder::ALL)?,
                 page,
             };
-            let written = islands.to_query(page.offset);
+            let written = islands.to_query() + &page.offset.to_string();
             assert_eq!(IslandQuery::parse(Some(&written)), Ok(islands), "{written}");
             let creators = CreatorQuery { q, folded, page };
-            let written = creators.to_query(page.offset);
+            let written = creators.to_query() + &page.offset.to_string();
             assert_eq!(
                 CreatorQuery::parse(Some(&written)),
                 Ok(creators),
@@ -365,8 +366,8 @@ mod tests {
         let query =
             islands("key=secret&offset=3&sort=plays&limit=007&q=a+b%26&createdIn=uefn&order=desc");
         assert_eq!(
-            query.unwrap().to_query(10),
-            "createdIn=uefn&q=a%20b%26&sort=plays&limit=7&offset=10"
+            query.unwrap().to_query(),
+            "createdIn=uefn&q=a%20b%26&sort=plays&limit=7&offset="
         );
     }
 }

@@ -15,7 +15,7 @@ mod route;
 mod shown;
 
 pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
-pub use lists::{CreatorQuery, IslandQuery, Page};
+pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use percent::{BrokenEncoding, decode_form, decode_segment};
 pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
 pub use route::{DayRef, Parsed, Route, RouteError, parse};

@@ -62,6 +62,16 @@ pub enum Caller {
     Keyed(Grant),
 }
 
+impl Caller {
+    /// A number for the caller, which hardly any other has.
+    pub fn number(self) -> u64 {
+        match self {
+            Caller::Anonymous(client) => client.number(),
+            Caller::Keyed(grant) => !u64::from(grant.number),
+        }
+    }
+}
+
 /// Why what was sent as a key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFault {

@@ -15,7 +15,7 @@ use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError};
-use crate::snapshot::{Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
+use crate::snapshot::{Asker, Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
 /// The part of a request that is read. Bodies never are.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub(crate) fn answer(
         Err(fault) => return (Answer::Failed(fault.into()), unspent(address())),
     };
     if matches!(route, Ok(Route::Health)) {
-        let body = state.snapshot.health(accepts_gzip(head.headers));
+        let body = state.snapshot.health(asker(head, caller));
         let known = is_known(head.headers, body.etag.as_bytes());
         return (Answer::Momentary { body, known }, unspent(caller));
     }
@@ -82,7 +82,7 @@ pub(crate) fn answer(
         ),
         Decision::Admit { remaining } => {
             let answer = route.map_err(ApiError::from);
-            let answer = answer.and_then(|route| find(head, &route, state.snapshot));
+            let answer = answer.and_then(|route| find(head, caller, &route, state.snapshot));
             (
                 answer.unwrap_or_else(Answer::Failed),
                 limits(caller, remaining),
@@ -149,9 +149,21 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
     }
 }
 
+fn asker(head: Head<'_>, caller: Caller) -> Asker {
+    Asker {
+        client: caller.number(),
+        accepts_gzip: accepts_gzip(head.headers),
+    }
+}
+
 /// Finds what a route names.
-fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, ApiError> {
-    let gzip = accepts_gzip(head.headers);
+fn find(
+    head: Head<'_>,
+    caller: Caller,
+    route: &Route,
+    snapshot: &Snapshot,
+) -> Result<Answer, ApiError> {
+    let asker = asker(head, caller);
     let island = |code: &IslandCode| ApiError::NotFound(format!("island {code} is not tracked"));
     let unheld = |day: &DayRef, index: &str| {
         ApiError::NotFound(format!(
@@ -160,40 +172,40 @@ fn find(head: Head<'_>, route: &Route, snapshot: &Snapshot) -> Result<Answer, Ap
     };
     let body = match route {
         Route::Islands(query) => {
-            let (page, links) = snapshot.islands(query, gzip).ok_or(ApiError::NotReady)?;
+            let (page, links) = snapshot.islands(query, asker).ok_or(ApiError::NotReady)?;
             return Ok(found(head, page, Some(links)));
         }
         Route::Creators(query) => {
-            let (page, links) = snapshot.creators(query, gzip).ok_or(ApiError::NotReady)?;
+            let (page, links) = snapshot.creators(query, asker).ok_or(ApiError::NotReady)?;
             return Ok(found(head, page, Some(links)));
         }
-        Route::Index => Ok(snapshot.index(gzip).ok_or(ApiError::NotReady)?),
+        Route::Index => Ok(snapshot.index(asker).ok_or(ApiError::NotReady)?),
         Route::Live => Ok(snapshot
-            .live(FixedLive::Live, gzip)
+            .live(FixedLive::Live, asker)
             .ok_or(ApiError::NotReady)?),
         Route::Intraday => Ok(snapshot
-            .live(FixedLive::Intraday, gzip)
+            .live(FixedLive::Intraday, asker)
             .ok_or(ApiError::NotReady)?),
         Route::RankingDays => snapshot
-            .fixed(FixedHistory::RankingDays, gzip)
+            .fixed(FixedHistory::RankingDays, asker)
             .ok_or(ApiError::NotReady)?,
         Route::NewDays => snapshot
-            .fixed(FixedHistory::NewDays, gzip)
+            .fixed(FixedHistory::NewDays, asker)
             .ok_or(ApiError::NotReady)?,
-        Route::Island(code) => snapshot.island(*code, gzip).ok_or_else(|| island(code))?,
+        Route::Island(code) => snapshot.island(*code, asker).ok_or_else(|| island(code))?,
         Route::IslandCcu(code) => snapshot
-            .island_ccu(*code, gzip)
+            .island_ccu(*code, asker)
             .ok_or_else(|| island(code))?,
         Route::Creator(slug) => {
             let unknown = || ApiError::NotFound("no creator of this slug is tracked".to_owned());
-            snapshot.creator(slug, gzip).ok_or_else(unknown)?
+            snapshot.creator(slug, asker).ok_or_else(unknown)?
         }
         Route::Ranking(day) => {
-            let found = held(day).and_then(|day| snapshot.ranking(day, gzip));
+            let found = held(day).and_then(|day| snapshot.ranking(day, asker));
             found.ok_or_else(|| unheld(day, "/v1/rankings"))?
         }
         Route::New(day) => {
-            let found = held(day).and_then(|day| snapshot.new_islands(day, gzip));
+            let found = held(day).and_then(|day| snapshot.new_islands(day, asker));
             found.ok_or_else(|| unheld(day, "/v1/new"))?
         }
         Route::Health | Route::OpenApi | Route::Docs => return Err(ApiError::NotReady),

@@ -8,7 +8,8 @@ use super::body::{Encoded, EntityTag};
 use super::cache::ByteCache;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
-use super::list_page::{Frame, ListPage, PageKey};
+use super::list_page::{Frame, ListPage, PageKey, PageTags};
+use super::read::Asker;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::views::{BodyRef, Ints, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -132,6 +133,7 @@ pub struct History {
     bodies: [Vec<BodyRef>; 6],
     pub(crate) island_frame: Frame,
     pub(crate) creator_frame: Frame,
+    pub(crate) page_tags: PageTags,
     body_cache: ByteCache<(u8, u32, bool), Encoded>,
     pub(crate) page_cache: ByteCache<PageKey, Arc<ListPage>>,
 }
@@ -196,6 +198,7 @@ impl History {
             creator_rows,
             island_frame,
             creator_frame,
+            page_tags: PageTags::new(stamp.published, file.checksum()),
             body_cache: ByteCache::new(memory_bytes / 4 * 3),
             page_cache: ByteCache::new(memory_bytes / 4),
             file,
@@ -348,10 +351,10 @@ impl History {
         &self,
         family: Family,
         at: usize,
-        accepts_gzip: bool,
+        asker: Asker,
     ) -> Result<Encoded, SnapshotError> {
         let body = self.bodies[family as usize][at];
-        let gzip = accepts_gzip && body.gzip_bytes > 0;
+        let gzip = asker.accepts_gzip && body.gzip_bytes > 0;
         let load = || -> Result<Encoded, SnapshotError> {
             let bytes = self.file.read_body(body, gzip)?;
             Ok(Encoded {
@@ -368,12 +371,12 @@ impl History {
             u32::try_from(at).expect("rows are numbered in u32"),
             gzip,
         );
-        if let Some(cached) = self.body_cache.get(&key) {
+        if let Some(cached) = self.body_cache.get(&key, asker.client) {
             return Ok(cached);
         }
         let loaded = load()?;
         self.body_cache
-            .insert(key, loaded.clone(), loaded.bytes.len());
+            .insert(key, loaded.clone(), loaded.bytes.len(), asker.client);
         Ok(loaded)
     }
 }

@@ -1,27 +1,38 @@
 //! The `Link` header of a list page (RFC 8288): first, prev, next and last.
 
-use std::fmt::Write;
-
 use bytes::Bytes;
 
 use crate::request::Page;
 
-/// The links of a page. `url_at` gives the page's own address at another offset.
-pub(crate) fn links(page: Page, total: u64, url_at: impl Fn(u64) -> String) -> Bytes {
+/// What a link has beside its address: punctuation, the longest relation and the longest offset.
+const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
+
+/// The links of a page, whose own address is `url` and its offset.
+pub(crate) fn links(page: Page, total: u64, url: &str) -> Bytes {
     let limit = u64::from(page.limit);
     let last = total.saturating_sub(1) / limit * limit;
-    let mut links = format!("<{}>; rel=\"first\"", url_at(0));
-    let mut add = |offset: u64, rel: &str| {
-        let _ = write!(links, ", <{}>; rel=\"{rel}\"", url_at(offset));
-    };
-    if page.offset > 0 {
-        // From beyond the end, the way back is the last page.
-        add(page.offset.saturating_sub(limit).min(last), "prev");
-    }
     let next = page.offset.saturating_add(limit);
-    if next < total {
-        add(next, "next");
+    // From beyond the end, the way back is the last page.
+    let previous = page.offset.saturating_sub(limit).min(last);
+    let links = [
+        ("first", Some(0)),
+        ("prev", (page.offset > 0).then_some(previous)),
+        ("next", (next < total).then_some(next)),
+        ("last", Some(last)),
+    ];
+    let mut text = Vec::with_capacity(links.len() * (url.len() + LINK_BYTES_MAX));
+    let mut figures = itoa::Buffer::new();
+    for (relation, offset) in links {
+        let Some(offset) = offset else { continue };
+        if !text.is_empty() {
+            text.extend_from_slice(b", ");
+        }
+        text.push(b'<');
+        text.extend_from_slice(url.as_bytes());
+        text.extend_from_slice(figures.format(offset).as_bytes());
+        text.extend_from_slice(b">; rel=\"");
+        text.extend_from_slice(relation.as_bytes());
+        text.push(b'"');
     }
-    add(last, "last");
-    links.into()
+    text.into()
 }

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use super::body::{Encoded, EntityTag, gzip};
 use super::error::SnapshotError;
 use crate::calendar::UnixSeconds;
-use crate::request::{CreatorQuery, IslandQuery, Page};
+use crate::request::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 
 /// Pieces of a frame.
 const FRAME_PIECES: usize = 6;
+/// The longest `total`, `hasMore`, `limit` and `offset`.
+const FIGURES_BYTES_MAX: usize = 20 + 5 + 3 + 20;
 
 /// The text around the rows of a page: six pieces between which rows and numbers go.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ impl Frame {
         Ok((frame(islands)?, frame(creators)?))
     }
 
+    /// A page's JSON: the rows between the pieces.
     pub(crate) fn fill<'a>(
         &self,
         rows: impl Iterator<Item = &'a [u8]>,
@@ -47,26 +50,46 @@ impl Frame {
             after_limit,
             close,
         ] = &self.0;
-        let mut text = Vec::with_capacity(512 * page.limit as usize);
+        let mut held: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
+        let mut count = 0;
+        for (place, row) in held.iter_mut().zip(rows) {
+            *place = row;
+            count += 1;
+        }
+        let rows = &held[..count];
+        touch(rows);
+        let pieces: usize = self.0.iter().map(Bytes::len).sum();
+        let row_bytes: usize = rows.iter().map(|row| row.len() + 1).sum();
+        let mut text = Vec::with_capacity(pieces + row_bytes + FIGURES_BYTES_MAX);
         text.extend_from_slice(open);
-        for (at, row) in rows.enumerate() {
-            if at > 0 {
+        if let Some((first, others)) = rows.split_first() {
+            text.extend_from_slice(first);
+            for row in others {
                 text.push(b',');
+                text.extend_from_slice(row);
             }
-            text.extend_from_slice(row);
         }
         let has_more = page.offset.saturating_add(u64::from(page.limit)) < total;
+        let mut figures = itoa::Buffer::new();
         text.extend_from_slice(after_rows);
-        text.extend_from_slice(total.to_string().as_bytes());
+        text.extend_from_slice(figures.format(total).as_bytes());
         text.extend_from_slice(after_total);
         text.extend_from_slice(if has_more { b"true" } else { b"false" });
         text.extend_from_slice(after_more);
-        text.extend_from_slice(page.limit.to_string().as_bytes());
+        text.extend_from_slice(figures.format(page.limit).as_bytes());
         text.extend_from_slice(after_limit);
-        text.extend_from_slice(page.offset.to_string().as_bytes());
+        text.extend_from_slice(figures.format(page.offset).as_bytes());
         text.extend_from_slice(close);
         text
     }
+}
+
+/// Reads a byte of every cache line of the rows. They lie anywhere in memory: copied one after the
+/// other, each is waited for by itself; touched first, they come all at once.
+fn touch(rows: &[&[u8]]) {
+    const LINE_BYTES: usize = 64;
+    let lines = rows.iter().flat_map(|row| row.iter().step_by(LINE_BYTES));
+    std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
 }
 
 /// What an assembled page is remembered by: the normalized query.
@@ -84,16 +107,31 @@ pub(crate) struct ListPage {
     pub(crate) links: Bytes,
 }
 
+/// The entity tags of a snapshot's pages. A page is made of nothing but the payload and the query, so
+/// all pages share the payload's: for one address, another tag is another page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageTags {
+    plain: EntityTag,
+    gzip: EntityTag,
+}
+
+impl PageTags {
+    pub(crate) fn new(published: UnixSeconds, checksum: u32) -> PageTags {
+        PageTags {
+            plain: EntityTag::new(published, checksum, false),
+            gzip: EntityTag::new(published, checksum, true),
+        }
+    }
+}
+
 impl ListPage {
-    pub(crate) fn new(text: Vec<u8>, links: Bytes, published: UnixSeconds) -> ListPage {
-        let etag = EntityTag::new(published, crc32fast::hash(&text), false);
-        let plain = Encoded {
-            bytes: text.into(),
-            etag,
-            gzip: false,
-        };
+    pub(crate) fn new(text: Vec<u8>, links: Bytes, tags: PageTags) -> ListPage {
         ListPage {
-            plain,
+            plain: Encoded {
+                bytes: text.into(),
+                etag: tags.plain,
+                gzip: false,
+            },
             gzip: OnceLock::new(),
             links,
         }
@@ -105,17 +143,15 @@ impl ListPage {
         self.plain.bytes.len() * 3 / 2 + self.links.len()
     }
 
-    pub(crate) fn choose(&self, published: UnixSeconds, accepts_gzip: bool) -> Encoded {
+    pub(crate) fn choose(&self, tags: PageTags, accepts_gzip: bool) -> Encoded {
         if !accepts_gzip {
             return self.plain.clone();
         }
         let packed = self.gzip.get_or_init(|| {
             let bytes = gzip(&self.plain.bytes);
-            let crc = crc32fast::hash(&self.plain.bytes);
-            let etag = EntityTag::new(published, crc, true);
             (!bytes.is_empty()).then(|| Encoded {
                 bytes: bytes.into(),
-                etag,
+                etag: tags.gzip,
                 gzip: true,
             })
         });

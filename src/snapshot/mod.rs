@@ -23,7 +23,7 @@ pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};
 pub use manifest::{Manifest, Payload};
-pub use read::{FixedLive, Live, Readiness, Snapshot};
+pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::grams;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};

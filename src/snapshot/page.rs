@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::history::{History, ordering_of};
 use super::links::links;
 use super::list_page::{ListPage, PageKey};
+use super::read::Asker;
 use super::views::Ints;
 use crate::model::CreatedIn;
 use crate::request::{CreatorQuery, IslandQuery, Page};
@@ -106,19 +107,29 @@ impl Filters {
 
 impl History {
     /// A page of `/v1/islands`; `base_url` begins its links.
-    pub(crate) fn island_page(&self, query: &IslandQuery, base_url: &str) -> Arc<ListPage> {
-        self.cached(PageKey::Islands(query.clone()), || {
+    pub(crate) fn island_page(
+        &self,
+        query: &IslandQuery,
+        base_url: &str,
+        asker: Asker,
+    ) -> Arc<ListPage> {
+        self.cached(PageKey::Islands(query.clone()), asker, || {
             let found = self.select_islands(query);
             let rows = found.rows.iter().map(|row| self.island_row(*row));
             let text = self.island_frame.fill(rows, query.page, found.total);
-            let url_at = |offset| format!("{base_url}/v1/islands?{}", query.to_query(offset));
-            (text, links(query.page, found.total, url_at))
+            let url = format!("{base_url}/v1/islands?{}", query.to_query());
+            (text, links(query.page, found.total, &url))
         })
     }
 
     /// A page of `/v1/creators`.
-    pub(crate) fn creator_page(&self, query: &CreatorQuery, base_url: &str) -> Arc<ListPage> {
-        self.cached(PageKey::Creators(query.clone()), || {
+    pub(crate) fn creator_page(
+        &self,
+        query: &CreatorQuery,
+        base_url: &str,
+        asker: Asker,
+    ) -> Arc<ListPage> {
+        self.cached(PageKey::Creators(query.clone()), asker, || {
             let found = if let Some(needle) = &query.folded {
                 Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page)
             } else {
@@ -131,18 +142,24 @@ impl History {
             };
             let rows = found.rows.iter().map(|creator| self.creator_row(*creator));
             let text = self.creator_frame.fill(rows, query.page, found.total);
-            let url_at = |offset| format!("{base_url}/v1/creators?{}", query.to_query(offset));
-            (text, links(query.page, found.total, url_at))
+            let url = format!("{base_url}/v1/creators?{}", query.to_query());
+            (text, links(query.page, found.total, &url))
         })
     }
 
-    fn cached(&self, key: PageKey, assemble: impl FnOnce() -> (Vec<u8>, Bytes)) -> Arc<ListPage> {
-        if let Some(page) = self.page_cache.get(&key) {
+    fn cached(
+        &self,
+        key: PageKey,
+        asker: Asker,
+        assemble: impl FnOnce() -> (Vec<u8>, Bytes),
+    ) -> Arc<ListPage> {
+        if let Some(page) = self.page_cache.get(&key, asker.client) {
             return page;
         }
         let (text, links) = assemble();
-        let page = Arc::new(ListPage::new(text, links, self.stamp.published));
-        self.page_cache.insert(key, Arc::clone(&page), page.bytes());
+        let page = Arc::new(ListPage::new(text, links, self.page_tags));
+        self.page_cache
+            .insert(key, Arc::clone(&page), page.bytes(), asker.client);
         page
     }
 

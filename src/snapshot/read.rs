@@ -10,6 +10,16 @@ use crate::model::IslandCode;
 use crate::request::{CreatorQuery, IslandQuery};
 use bytes::Bytes;
 
+/// Who asks, and in which form.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// A number that is the same for all requests of one client, and hardly of another: what only one
+    /// client asks for does not stay in caches.
+    pub client: u64,
+    /// Whether gzip may be sent.
+    pub accepts_gzip: bool,
+}
+
 /// The bodies of the live payload.
 #[derive(Clone, Copy, Debug)]
 pub enum FixedLive {
@@ -153,31 +163,31 @@ impl Snapshot {
     }
 
     /// `/v1`; `None` until a history is published.
-    pub fn index(&self, gzip: bool) -> Option<Encoded> {
-        Some(self.index.as_ref()?.choose(gzip))
+    pub fn index(&self, asker: Asker) -> Option<Encoded> {
+        Some(self.index.as_ref()?.choose(asker.accepts_gzip))
     }
 
     /// `/v1/health`
-    pub fn health(&self, gzip: bool) -> Encoded {
-        self.health.choose(gzip)
+    pub fn health(&self, asker: Asker) -> Encoded {
+        self.health.choose(asker.accepts_gzip)
     }
 
     /// `/v1/islands`, and its `Link` header.
-    pub fn islands(&self, query: &IslandQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
+    pub fn islands(&self, query: &IslandQuery, asker: Asker) -> Option<(Encoded, Bytes)> {
         let history = self.history.as_ref()?;
-        let page = history.island_page(query, &self.base_url);
+        let page = history.island_page(query, &self.base_url, asker);
         Some((
-            page.choose(history.stamp.published, gzip),
+            page.choose(history.page_tags, asker.accepts_gzip),
             page.links.clone(),
         ))
     }
 
     /// `/v1/creators`, and its `Link` header.
-    pub fn creators(&self, query: &CreatorQuery, gzip: bool) -> Option<(Encoded, Bytes)> {
+    pub fn creators(&self, query: &CreatorQuery, asker: Asker) -> Option<(Encoded, Bytes)> {
         let history = self.history.as_ref()?;
-        let page = history.creator_page(query, &self.base_url);
+        let page = history.creator_page(query, &self.base_url, asker);
         Some((
-            page.choose(history.stamp.published, gzip),
+            page.choose(history.page_tags, asker.accepts_gzip),
             page.links.clone(),
         ))
     }
@@ -190,74 +200,78 @@ impl Snapshot {
     }
 
     /// `/v1/islands/{code}`
-    pub fn island(&self, code: IslandCode, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn island(&self, code: IslandCode, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Island, history.find_island(code)?, gzip))
+        Some(history.body(Family::Island, history.find_island(code)?, asker))
     }
 
     /// `/v1/islands/{code}/ccu`
     pub fn island_ccu(
         &self,
         code: IslandCode,
-        gzip: bool,
+        asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Ccu, history.find_island(code)?, gzip))
+        Some(history.body(Family::Ccu, history.find_island(code)?, asker))
     }
 
     /// `/v1/creators/{slug}`
-    pub fn creator(&self, slug: &str, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn creator(&self, slug: &str, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Creator, history.find_creator(slug)?, gzip))
+        Some(history.body(Family::Creator, history.find_creator(slug)?, asker))
     }
 
     /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
     pub fn ranking(
         &self,
         day: Option<UtcDay>,
-        gzip: bool,
+        asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
-        self.by_day(Family::Ranking, day, gzip)
+        self.by_day(Family::Ranking, day, asker)
     }
 
     /// `/v1/new/{date}`; the newest day where `day` is `None`.
     pub fn new_islands(
         &self,
         day: Option<UtcDay>,
-        gzip: bool,
+        asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
-        self.by_day(Family::New, day, gzip)
+        self.by_day(Family::New, day, asker)
     }
 
     fn by_day(
         &self,
         family: Family,
         day: Option<UtcDay>,
-        gzip: bool,
+        asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
         let at = match day {
             Some(day) => history.find_day(day)?,
             None => history.days().len().checked_sub(1)?,
         };
-        Some(history.body(family, at, gzip))
+        Some(history.body(family, at, asker))
     }
 
     /// `/v1/rankings` and `/v1/new`
-    pub fn fixed(&self, which: FixedHistory, gzip: bool) -> Option<Result<Encoded, SnapshotError>> {
+    pub fn fixed(
+        &self,
+        which: FixedHistory,
+        asker: Asker,
+    ) -> Option<Result<Encoded, SnapshotError>> {
         Some(
             self.history
                 .as_ref()?
-                .body(Family::Fixed, which as usize, gzip),
+                .body(Family::Fixed, which as usize, asker),
         )
     }
 
     /// `/v1/live` and `/v1/live/intraday`
-    pub fn live(&self, which: FixedLive, gzip: bool) -> Option<Encoded> {
+    pub fn live(&self, which: FixedLive, asker: Asker) -> Option<Encoded> {
         Some(
             self.live.as_ref()?.bodies[which as usize]
                 .as_ref()?
-                .choose(gzip),
+                .choose(asker.accepts_gzip),
         )
     }
 }

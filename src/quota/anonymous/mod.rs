@@ -112,6 +112,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// A number for the client, which hardly any other has.
+    pub fn number(self) -> u64 {
+        self.tag.bits() ^ u64::from(self.home) << 36
+    }
+
     /// The client at that address: an IPv4 address, written either way, or the /64 of an IPv6 one.
     ///
     /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 35 bits of one hash and
