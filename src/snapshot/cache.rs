@@ -6,39 +6,51 @@
 //! second queue is a ring in second-chance order: what anybody used since the hand passed stays.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 
+use crate::sync::{AtomicU64, Ordering};
+
 const SHARDS: usize = 16;
-/// What an entry costs beside its value: the key twice, the map's slot and the queue's.
+/// What an entry costs beside its value: the key, the map's slot and the queue's.
 const ENTRY_BYTES: usize = 256;
 /// The part of a shard that new entries may take from the others when it is full.
 const NEW_SHARE: usize = 8;
+/// Keys that were asked for lately: as many are remembered as come in seconds under full load.
+const LATELY: usize = 1 << 15;
 
 #[derive(Debug)]
 pub(crate) struct ByteCache<K, V> {
     shards: Vec<Mutex<Shard<K, V>>>,
+    lately: Vec<AtomicU64>,
     hasher: RandomState,
     shard_bytes_max: usize,
 }
 
+/// The hash of a key, by this cache's own seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct KeyHash(u64);
+
+/// Entries are found by the hash of their key, so that it is made once. Of two keys with one hash,
+/// only the first is kept.
 #[derive(Debug)]
 struct Shard<K, V> {
-    entries: HashMap<K, Entry<V>, RandomState>,
-    new: Queue<K>,
-    kept: Queue<K>,
+    entries: HashMap<KeyHash, Entry<K, V>, BuildHasherDefault<Hashed>>,
+    new: Queue,
+    kept: Queue,
 }
 
-#[derive(Debug)]
-struct Queue<K> {
-    keys: VecDeque<K>,
+#[derive(Debug, Default)]
+struct Queue {
+    keys: VecDeque<KeyHash>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
+struct Entry<K, V> {
+    key: K,
     value: V,
     bytes: usize,
     /// The client that asked for it first.
@@ -47,82 +59,136 @@ struct Entry<V> {
     used: bool,
 }
 
+/// Hashes what is a hash already.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a KeyHash is one u64");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// When what was not found is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// At once: it costs much more to make than to keep.
+    AtOnce,
+    /// When it is asked for again: to keep it costs about as much as to make it.
+    WhenAskedAgain,
+}
+
 impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
     /// A cache of at most `bytes_max` bytes in all.
     pub(crate) fn new(bytes_max: usize) -> ByteCache<K, V> {
-        let hasher = RandomState::new();
         let shard = || Shard {
-            entries: HashMap::with_hasher(hasher.clone()),
-            new: Queue::new(),
-            kept: Queue::new(),
+            entries: HashMap::default(),
+            new: Queue::default(),
+            kept: Queue::default(),
         };
-        let shards = (0..SHARDS).map(|_| Mutex::new(shard())).collect();
         ByteCache {
-            shards,
-            hasher,
+            shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
+            lately: (0..LATELY).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
             shard_bytes_max: bytes_max / SHARDS,
         }
     }
 
-    /// A value, for a client: a number that is the same for all its requests.
-    pub(crate) fn get(&self, key: &K, client: u64) -> Option<V> {
-        let mut shard = self.shard(key);
-        let entry = shard.entries.get_mut(key)?;
+    /// The value of a key for a client, a number that is the same for all its requests. Where there
+    /// is none it is made, and perhaps kept; `bytes` says how many it takes.
+    pub(crate) fn get_or_make<E>(
+        &self,
+        key: &K,
+        client: u64,
+        keep: Keep,
+        bytes: impl FnOnce(&V) -> usize,
+        make: impl FnOnce() -> Result<V, E>,
+    ) -> Result<V, E> {
+        let hash = KeyHash(self.hasher.hash_one(key));
+        if let Some(value) = self.get(hash, key, client) {
+            return Ok(value);
+        }
+        let value = make()?;
+        if keep == Keep::AtOnce || self.asked_again(hash) {
+            let bytes = bytes(&value);
+            self.insert(hash, key, value.clone(), bytes, client);
+        }
+        Ok(value)
+    }
+
+    fn get(&self, hash: KeyHash, key: &K, client: u64) -> Option<V> {
+        let mut shard = self.shard(hash);
+        let entry = shard.entries.get_mut(&hash)?;
+        if entry.key != *key {
+            return None;
+        }
         entry.used |= entry.first != client;
         Some(entry.value.clone())
     }
 
-    /// Keeps a value that takes `bytes`, unless there is one of this key; one larger than a shard is
-    /// not kept.
-    pub(crate) fn insert(&self, key: K, value: V, bytes: usize, client: u64) {
+    /// Whether the key was asked for lately. From now on it was.
+    fn asked_again(&self, hash: KeyHash) -> bool {
+        let place = &self.lately[hash.low_bits(LATELY)];
+        place.swap(hash.0, Ordering::Relaxed) == hash.0
+    }
+
+    /// Keeps a value that takes `bytes`; one larger than a shard is not kept.
+    fn insert(&self, hash: KeyHash, key: &K, value: V, bytes: usize, client: u64) {
         let bytes = bytes + ENTRY_BYTES;
         if bytes > self.shard_bytes_max {
             return;
         }
-        let mut shard = self.shard(&key);
-        if shard.entries.contains_key(&key) {
+        let mut shard = self.shard(hash);
+        if shard.entries.contains_key(&hash) {
             return;
         }
         let entry = Entry {
+            key: key.clone(),
             value,
             bytes,
             first: client,
             used: false,
         };
-        shard.new.push(key.clone(), bytes);
-        shard.entries.insert(key, entry);
+        shard.new.push(hash, bytes);
+        shard.entries.insert(hash, entry);
         let gone = shard.shrink_to(self.shard_bytes_max);
         // Values are freed when nobody waits for the lock.
         drop(shard);
         drop(gone);
     }
 
-    fn shard(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
-        // The high bits, since the map inside uses the low ones of the same hash.
-        let at = usize::try_from(self.hasher.hash_one(key) >> 60).expect("four bits are an index");
-        self.shards[at]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard<K, V>> {
+        // The middle bits, since the map inside uses both ends of the same hash.
+        let shard = &self.shards[KeyHash(hash.0 >> 32).low_bits(SHARDS)];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K> Queue<K> {
-    fn new() -> Queue<K> {
-        Queue {
-            keys: VecDeque::new(),
-            bytes: 0,
-        }
+impl KeyHash {
+    /// An index below `count`, a power of two.
+    fn low_bits(self, count: usize) -> usize {
+        usize::try_from(self.0 & (count as u64 - 1)).expect("below a usize")
     }
+}
 
-    fn push(&mut self, key: K, bytes: usize) {
+impl Queue {
+    fn push(&mut self, key: KeyHash, bytes: usize) {
         self.keys.push_back(key);
         self.bytes += bytes;
     }
 }
 
-impl<K: Hash + Eq, V> Shard<K, V> {
+impl<K, V> Shard<K, V> {
     /// Forgets entries until the others take no more than `bytes_max`. Gives those back.
-    fn shrink_to(&mut self, bytes_max: usize) -> Vec<V> {
+    fn shrink_to(&mut self, bytes_max: usize) -> Vec<Entry<K, V>> {
         let mut gone = Vec::new();
         while self.new.bytes + self.kept.bytes > bytes_max {
             let from_new = self.new.bytes > bytes_max / NEW_SHARE || self.kept.keys.is_empty();
@@ -141,7 +207,7 @@ impl<K: Hash + Eq, V> Shard<K, V> {
                 entry.used = false;
                 self.kept.push(key, entry.bytes);
             } else {
-                gone.extend(self.entries.remove(&key).map(|entry| entry.value));
+                gone.extend(self.entries.remove(&key));
             }
         }
         gone
@@ -170,9 +236,10 @@ mod tests {
             for _ in 0..u.int_in_range(0..=2000)? {
                 let key: u16 = u.int_in_range(0..=300)?;
                 let client = u.int_in_range(0..=2)?;
-                if cache.get(&key, client).is_none() {
-                    cache.insert(key, key, u.int_in_range(0..=11_000)?, client);
-                }
+                let keep = *u.choose(&[Keep::AtOnce, Keep::WhenAskedAgain])?;
+                let bytes = u.int_in_range(0..=11_000)?;
+                let value = cache.get_or_make(&key, client, keep, |_| bytes, || Ok::<_, ()>(key));
+                assert_eq!(value, Ok(key));
                 let (queued, held) = cache.held();
                 assert_eq!(queued, held);
                 assert!(held <= SHARDS * 10_000);
@@ -183,10 +250,18 @@ mod tests {
 
     /// Asks for a key as a request does. Whether it was there.
     fn ask(cache: &ByteCache<u32, u32>, key: u32, client: u64) -> bool {
-        let there = cache.get(&key, client).is_some();
-        if !there {
-            cache.insert(key, key, 1_000, client);
-        }
+        let mut there = true;
+        let made = cache.get_or_make(
+            &key,
+            client,
+            Keep::AtOnce,
+            |_| 1_000,
+            || {
+                there = false;
+                Ok::<_, ()>(key)
+            },
+        );
+        assert_eq!(made, Ok(key));
         there
     }
 
@@ -225,5 +300,27 @@ mod tests {
                 assert_eq!(lost(times, sweep), 0, "{times} times, {sweep} between");
             }
         }
+    }
+
+    #[test]
+    fn what_is_cheap_is_kept_when_it_is_asked_for_again() {
+        let cache = ByteCache::new(SHARDS * 20_000);
+        let mut count = 0;
+        let mut ask = |key: u32| {
+            let keep = Keep::WhenAskedAgain;
+            let counted = cache.get_or_make(
+                &key,
+                1,
+                keep,
+                |()| 100,
+                || {
+                    count += 1;
+                    Ok::<_, ()>(())
+                },
+            );
+            assert_eq!(counted, Ok(()));
+            count
+        };
+        assert_eq!([ask(7), ask(7), ask(7), ask(8)], [1, 2, 2, 3]);
     }
 }

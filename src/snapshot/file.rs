@@ -15,6 +15,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
+use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
 use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
@@ -112,6 +113,20 @@ impl Storage {
             }
         }
     }
+
+    /// Reads a part that stays in memory and is read all over, row by row: in huge pages where the
+    /// system has them, since each row would otherwise cost a walk through the page tables too.
+    fn read_resident(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
+        let Storage::File(file) = self else {
+            return self.read(offset, length);
+        };
+        // Nothing can be mapped with length 0.
+        let mut memory = MmapMut::map_anon(length.max(1))?;
+        // Only a wish: a system without them gives its usual pages.
+        let _ = memory.advise(Advice::HugePage);
+        file.read_exact_at(&mut memory[..length], offset)?;
+        Ok(Bytes::from_owner(memory.make_read_only()?).slice(..length))
+    }
 }
 
 /// An open payload file whose resident region has been checked.
@@ -153,7 +168,7 @@ impl SnapshotFile {
         }
         let region_bytes = usize::try_from(trailer_offset - start)
             .map_err(|_| SnapshotError::malformed("the sections", "they do not fit in memory"))?;
-        let region = storage.read(start, region_bytes)?;
+        let region = storage.read_resident(start, region_bytes)?;
         let table = &region
             [usize::try_from(contents - start).expect("contents lie in the region just read")..];
         let checksum = contents_checksum(table, &trailer[..20]);

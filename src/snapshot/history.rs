@@ -5,15 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body::{Encoded, EntityTag};
-use super::cache::ByteCache;
+use super::cache::{ByteCache, Keep};
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
-use super::list_page::{Frame, ListPage, PageKey, PageTags};
+use super::list_page::{Frame, ListPage, PageTags};
 use super::read::Asker;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::views::{BodyRef, Ints, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
+use crate::request::{CreatorQuery, IslandQuery};
 
 /// Orderings of one set of rows: each sort field in both directions.
 pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
@@ -135,7 +136,8 @@ pub struct History {
     pub(crate) creator_frame: Frame,
     pub(crate) page_tags: PageTags,
     body_cache: ByteCache<(u8, u32, bool), Encoded>,
-    pub(crate) page_cache: ByteCache<PageKey, Arc<ListPage>>,
+    pub(crate) island_pages: ByteCache<IslandQuery, Arc<ListPage>>,
+    pub(crate) creator_pages: ByteCache<CreatorQuery, Arc<ListPage>>,
 }
 
 impl History {
@@ -200,7 +202,8 @@ impl History {
             creator_frame,
             page_tags: PageTags::new(stamp.published, file.checksum()),
             body_cache: ByteCache::new(memory_bytes / 4 * 3),
-            page_cache: ByteCache::new(memory_bytes / 4),
+            island_pages: ByteCache::new(memory_bytes / 16 * 3),
+            creator_pages: ByteCache::new(memory_bytes / 16),
             file,
         };
         history.check_lengths(rows, creator_count)?;
@@ -371,13 +374,9 @@ impl History {
             u32::try_from(at).expect("rows are numbered in u32"),
             gzip,
         );
-        if let Some(cached) = self.body_cache.get(&key, asker.client) {
-            return Ok(cached);
-        }
-        let loaded = load()?;
+        let bytes = |body: &Encoded| body.bytes.len();
         self.body_cache
-            .insert(key, loaded.clone(), loaded.bytes.len(), asker.client);
-        Ok(loaded)
+            .get_or_make(&key, asker.client, Keep::AtOnce, bytes, load)
     }
 }
 

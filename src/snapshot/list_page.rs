@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::body::{Encoded, EntityTag, gzip};
 use super::error::SnapshotError;
 use crate::calendar::UnixSeconds;
-use crate::request::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
+use crate::request::{LIMIT_MAX, Page};
 
 /// Pieces of a frame.
 const FRAME_PIECES: usize = 6;
@@ -90,13 +90,6 @@ fn touch(rows: &[&[u8]]) {
     const LINE_BYTES: usize = 64;
     let lines = rows.iter().flat_map(|row| row.iter().step_by(LINE_BYTES));
     std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
-}
-
-/// What an assembled page is remembered by: the normalized query.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum PageKey {
-    Islands(IslandQuery),
-    Creators(CreatorQuery),
 }
 
 /// An assembled page. Its gzip form is made when first asked for.

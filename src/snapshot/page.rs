@@ -4,13 +4,14 @@
 //! rows are a slice of a vector in final order. Several filters walk the smallest vector among
 //! theirs; a search walks what the index found, or that vector where it is smaller.
 
+use std::convert::Infallible;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use super::cache::{ByteCache, Keep};
 use super::history::{History, ordering_of};
 use super::links::links;
-use super::list_page::{ListPage, PageKey};
+use super::list_page::ListPage;
 use super::read::Asker;
 use super::views::Ints;
 use crate::model::CreatedIn;
@@ -113,12 +114,19 @@ impl History {
         base_url: &str,
         asker: Asker,
     ) -> Arc<ListPage> {
-        self.cached(PageKey::Islands(query.clone()), asker, || {
+        let filters = [
+            query.tag.is_some(),
+            query.creator.is_some(),
+            query.created_in.is_some(),
+        ];
+        let is_walk = query.folded.is_some() || filters.into_iter().filter(|is| *is).count() > 1;
+        page(&self.island_pages, query, is_walk, asker, || {
             let found = self.select_islands(query);
             let rows = found.rows.iter().map(|row| self.island_row(*row));
             let text = self.island_frame.fill(rows, query.page, found.total);
             let url = format!("{base_url}/v1/islands?{}", query.to_query());
-            (text, links(query.page, found.total, &url))
+            let links = links(query.page, found.total, &url);
+            ListPage::new(text, links, self.page_tags)
         })
     }
 
@@ -129,38 +137,30 @@ impl History {
         base_url: &str,
         asker: Asker,
     ) -> Arc<ListPage> {
-        self.cached(PageKey::Creators(query.clone()), asker, || {
-            let found = if let Some(needle) = &query.folded {
-                Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page)
-            } else {
-                let range = window(self.creator_count(), query.page);
-                let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
-                Selection {
-                    rows: range.map(number).collect(),
-                    total: self.creator_count() as u64,
-                }
-            };
-            let rows = found.rows.iter().map(|creator| self.creator_row(*creator));
-            let text = self.creator_frame.fill(rows, query.page, found.total);
-            let url = format!("{base_url}/v1/creators?{}", query.to_query());
-            (text, links(query.page, found.total, &url))
-        })
-    }
-
-    fn cached(
-        &self,
-        key: PageKey,
-        asker: Asker,
-        assemble: impl FnOnce() -> (Vec<u8>, Bytes),
-    ) -> Arc<ListPage> {
-        if let Some(page) = self.page_cache.get(&key, asker.client) {
-            return page;
-        }
-        let (text, links) = assemble();
-        let page = Arc::new(ListPage::new(text, links, self.page_tags));
-        self.page_cache
-            .insert(key, Arc::clone(&page), page.bytes(), asker.client);
-        page
+        page(
+            &self.creator_pages,
+            query,
+            query.folded.is_some(),
+            asker,
+            || {
+                let found = if let Some(needle) = &query.folded {
+                    Selection::of_matches(self.slugs.matches(needle).into_iter(), query.page)
+                } else {
+                    let range = window(self.creator_count(), query.page);
+                    let number =
+                        |at: usize| u32::try_from(at).expect("creators are numbered in u32");
+                    Selection {
+                        rows: range.map(number).collect(),
+                        total: self.creator_count() as u64,
+                    }
+                };
+                let rows = found.rows.iter().map(|creator| self.creator_row(*creator));
+                let text = self.creator_frame.fill(rows, query.page, found.total);
+                let url = format!("{base_url}/v1/creators?{}", query.to_query());
+                let links = links(query.page, found.total, &url);
+                ListPage::new(text, links, self.page_tags)
+            },
+        )
     }
 
     fn select_islands(&self, query: &IslandQuery) -> Selection {
@@ -195,4 +195,22 @@ impl History {
             total,
         }
     }
+}
+
+/// A page from the cache, or made. `is_walk` says that its rows are not simply a slice of a vector.
+fn page<Q: Hash + Eq + Clone>(
+    cache: &ByteCache<Q, Arc<ListPage>>,
+    query: &Q,
+    is_walk: bool,
+    asker: Asker,
+    make: impl FnOnce() -> ListPage,
+) -> Arc<ListPage> {
+    let keep = if is_walk || asker.accepts_gzip {
+        Keep::AtOnce
+    } else {
+        Keep::WhenAskedAgain
+    };
+    let make = || Ok::<_, Infallible>(Arc::new(make()));
+    let Ok(page) = cache.get_or_make(query, asker.client, keep, |page| page.bytes(), make);
+    page
 }
