@@ -1,5 +1,6 @@
 //! The history payload: bodies of islands, creators, rankings and new days, then the lists' sections.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -37,7 +38,8 @@ pub(crate) fn write<W: Write>(
         out.bodies(section, &refs)?;
     }
     out.section(Section::Stamp, &work.stamp().to_bytes())?;
-    out.section(Section::Frames, &render::frames(published))?;
+    let frames = render::frames(published, &work.unplayed_end());
+    out.section(Section::Frames, &frames)?;
     let days: Vec<u8> = work
         .timeline
         .days
@@ -270,8 +272,22 @@ impl<'a> Work<'a> {
         render::new_islands(date, rows.iter().map(Vec::as_slice), self.published)
     }
 
+    /// What the rows of islands without metrics of the newest day have in common. It is stored once,
+    /// and stands as a NUL at the end of each.
+    fn unplayed_end(&self) -> Vec<u8> {
+        render::unplayed_end(self.timeline.day_texts.last().map(String::as_str))
+    }
+
     fn write_rows<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
-        write_texts(out, (Section::RowText, Section::RowEnds), self.rows.iter())?;
+        let end = self.unplayed_end();
+        let texts = self
+            .rows
+            .iter()
+            .map(|row| match row.strip_suffix(&end[..]) {
+                Some(start) => Cow::Owned([start, b"\0"].concat()),
+                None => Cow::Borrowed(&row[..]),
+            });
+        write_texts(out, (Section::RowText, Section::RowEnds), texts)?;
         let codes: Vec<u64> = self
             .dataset
             .islands

@@ -18,8 +18,9 @@ const SHARDS: usize = 16;
 const ENTRY_BYTES: usize = 256;
 /// The part of a shard that new entries may take from the others when it is full.
 const NEW_SHARE: usize = 8;
-/// Keys that were asked for lately: as many are remembered as come in seconds under full load.
-const LATELY: usize = 1 << 15;
+/// For each so many bytes, one more key is remembered that was asked for lately: about as many as the
+/// cache has room for. Who walks through more than that would find nothing kept when he comes again.
+const BYTES_FOR_A_KEY: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct ByteCache<K, V> {
@@ -94,9 +95,10 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
             new: Queue::default(),
             kept: Queue::default(),
         };
+        let lately = (bytes_max / BYTES_FOR_A_KEY).next_power_of_two();
         ByteCache {
             shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
-            lately: (0..LATELY).map(|_| AtomicU64::new(0)).collect(),
+            lately: (0..lately).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
             shard_bytes_max: bytes_max / SHARDS,
         }
@@ -136,7 +138,7 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
 
     /// Whether the key was asked for lately. From now on it was.
     fn asked_again(&self, hash: KeyHash) -> bool {
-        let place = &self.lately[hash.low_bits(LATELY)];
+        let place = &self.lately[hash.low_bits(self.lately.len())];
         place.swap(hash.0, Ordering::Relaxed) == hash.0
     }
 

@@ -21,7 +21,7 @@ use super::error::SnapshotError;
 use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x01";
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
 

@@ -10,16 +10,19 @@ use crate::calendar::UnixSeconds;
 use crate::request::{LIMIT_MAX, Page};
 
 /// Pieces of a frame.
-const FRAME_PIECES: usize = 6;
+const FRAME_PIECES: usize = 7;
+/// Stands at the end of a row for the end that it shares with others. No JSON holds this byte.
+const SHARED_END: u8 = 0;
 /// The longest `total`, `hasMore`, `limit` and `offset`.
 const FIGURES_BYTES_MAX: usize = 20 + 5 + 3 + 20;
 
-/// The text around the rows of a page: six pieces between which rows and numbers go.
+/// The text of a page that is not in its rows: six pieces between which rows and numbers go, and the
+/// end that many rows share.
 #[derive(Debug)]
 pub(crate) struct Frame([Bytes; FRAME_PIECES]);
 
 impl Frame {
-    /// Both frames out of their section, where NULs separate the twelve pieces.
+    /// Both frames out of their section, where NULs separate the pieces.
     pub(crate) fn pair(section: &Bytes) -> Result<(Frame, Frame), SnapshotError> {
         let pieces: Vec<Bytes> = section
             .split(|byte| *byte == 0)
@@ -49,6 +52,7 @@ impl Frame {
             after_more,
             after_limit,
             close,
+            end,
         ] = &self.0;
         let mut held: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
         let mut count = 0;
@@ -59,14 +63,19 @@ impl Frame {
         let rows = &held[..count];
         touch(rows);
         let pieces: usize = self.0.iter().map(Bytes::len).sum();
-        let row_bytes: usize = rows.iter().map(|row| row.len() + 1).sum();
+        let is_cut = |row: &[u8]| row.last() == Some(&SHARED_END);
+        let row_bytes = |row: &&[u8]| 1 + row.len() + if is_cut(row) { end.len() } else { 0 };
+        let row_bytes: usize = rows.iter().map(row_bytes).sum();
         let mut text = Vec::with_capacity(pieces + row_bytes + FIGURES_BYTES_MAX);
         text.extend_from_slice(open);
-        if let Some((first, others)) = rows.split_first() {
-            text.extend_from_slice(first);
-            for row in others {
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 {
                 text.push(b',');
-                text.extend_from_slice(row);
+            }
+            text.extend_from_slice(row);
+            if is_cut(row) {
+                text.pop();
+                text.extend_from_slice(end);
             }
         }
         let has_more = page.offset.saturating_add(u64::from(page.limit)) < total;

@@ -134,6 +134,22 @@ pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, me
     joined(out, &head, &MetricMembers::from(metrics));
 }
 
+/// How the summary of every island ends that has no metrics of `date`; most have none.
+pub(crate) fn unplayed_end(date: Option<&str>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Date<'a> {
+        date: Option<&'a str>,
+    }
+    let mut out = Vec::new();
+    joined(
+        &mut out,
+        &Date { date },
+        &MetricMembers::from(&Metrics::NULL),
+    );
+    out.remove(0);
+    out
+}
+
 /// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
 pub(crate) fn island<'a>(
     summary: &[u8],

@@ -23,14 +23,19 @@ pub const ENDPOINTS: [&str; 13] = [
     "GET /v1/new/{date}",
 ];
 
-/// The text around the rows of list pages, its pieces ended by NUL: islands, then creators.
-pub(crate) fn frames(published: UnixSeconds) -> Vec<u8> {
+/// The text around the rows of list pages, its pieces ended by NUL: islands, then creators. The last
+/// piece is the end that many rows share; creators have none.
+pub(crate) fn frames(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
     let pieces = |name: &str| {
         format!(
             "{{\"{name}\":[\0],\"meta\":{{\"generatedAt\":\"{published}\",\"total\":\0,\"hasMore\":\0,\"limit\":\0,\"offset\":\0}}}}"
         )
     };
-    format!("{}\0{}", pieces("islands"), pieces("creators")).into_bytes()
+    let mut out = pieces("islands").into_bytes();
+    out.push(0);
+    out.extend_from_slice(island_end);
+    out.extend_from_slice(format!("\0{}\0", pieces("creators")).as_bytes());
+    out
 }
 
 /// `/v1`
