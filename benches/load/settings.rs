@@ -1,22 +1,51 @@
-//! What every part of the benchmark goes by.
+//! How much the bench measures, and for how long.
 
-use std::error::Error;
 use std::time::Duration;
 
-pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
+use crate::common::world::Size;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_island-metrics");
-pub(crate) const CONNECTIONS: u32 = 32;
-pub(crate) const ROUNDS: u32 = 7;
-/// How long one server is under load for one case in one round.
-pub(crate) const RUN: Duration = Duration::from_millis(400);
-/// No run is longer, whatever the machine: a source address may send 65,535 requests a day, and a
-/// round, which has its own 32, measures 8 cases. Each stays below 60,000.
-pub(crate) const REQUESTS_MAX: u32 = 7000 * CONNECTIONS;
+/// What the numbers of a run are.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) rounds: usize,
+    /// How long one server is in the closed loop, for one case in one round.
+    pub(crate) closed: Duration,
+    /// And in the open loop.
+    pub(crate) open: Duration,
+    pub(crate) size: Size,
+    /// Pages, and searches, that are asked for once only, in all rounds together.
+    pub(crate) distinct: usize,
+}
+
+/// The bench as it is meant: `/v1/live` is about 200 KB of that many islands.
+pub(crate) const FULL: Settings = Settings {
+    rounds: 7,
+    closed: Duration::from_millis(200),
+    open: Duration::from_millis(300),
+    size: Size {
+        islands: 10_000,
+        creators: 3_000,
+        days: 90,
+    },
+    distinct: 120_000,
+};
+
+/// To see that it works.
+pub(crate) const QUICK: Settings = Settings {
+    rounds: 1,
+    closed: Duration::from_millis(20),
+    open: Duration::from_millis(20),
+    size: Size {
+        islands: 400,
+        creators: 150,
+        days: 3,
+    },
+    distinct: 4_000,
+};
+
+/// Connections that load is spread over.
+pub(crate) const CONNECTIONS: usize = 32;
+/// The open loop's rate, as a share of what the slowest server of a case can do.
+pub(crate) const RATE_SHARE: f64 = 0.5;
 /// When no further round begins, so that a slow machine ends too.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
-/// No answer within this is a failure, not a measurement.
-pub(crate) const STALL: Duration = Duration::from_secs(20);
-/// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
-pub(crate) const TICK_NANOS: u64 = 10_000_000;
-pub(crate) const OFFSET_STEP: u32 = 7919; // a prime, so that steps modulo the islands meet each offset once
+pub(crate) const DEADLINE: Duration = Duration::from_mins(5);

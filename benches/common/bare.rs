@@ -1,0 +1,63 @@
+//! The reference: a bare hyper server that sends one captured answer to everything.
+
+use std::convert::Infallible;
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpSocket;
+use tokio::runtime::Builder;
+
+use super::Outcome;
+use super::http::Captured;
+
+/// The word that makes a bench this server.
+pub(crate) const FLAG: &str = "--bare-hyper";
+/// As many connections may wait to be accepted as at the real server.
+const BACKLOG: u32 = 4096;
+
+/// Answers every request with a captured answer, on one thread.
+pub(crate) fn serve(captured: &Path) -> Outcome<()> {
+    let captured = Captured::read(captured)?;
+    let body = Bytes::from(captured.body);
+    let mut headers = HeaderMap::new();
+    for (name, value) in &captured.headers {
+        let name: HeaderName = name.parse()?;
+        // Hyper writes these two by itself, as it does for the real server.
+        if name != CONTENT_LENGTH && name != DATE {
+            headers.append(name, HeaderValue::from_str(value)?);
+        }
+    }
+    let status = StatusCode::from_u16(captured.status)?;
+    let respond = move || {
+        let mut response = Response::new(Full::new(body.clone()));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers.clone();
+        std::future::ready(Ok::<_, Infallible>(response))
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = listener.local_addr()?;
+        writeln!(io::stderr(), "listening on http://{address}")?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let respond = respond.clone();
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .pipeline_flush(true)
+                .serve_connection(TokioIo::new(stream), service_fn(move |_| respond()));
+            tokio::spawn(connection);
+        }
+    })
+}

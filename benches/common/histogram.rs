@@ -1,0 +1,63 @@
+//! Latencies in log-linear buckets: constant space, no value off by more than 1 in 128.
+
+/// Buckets of one power of two.
+const PARTS_BITS: u32 = 7;
+const PARTS: usize = 1 << PARTS_BITS;
+/// 2^40 ns, 18 minutes: longer than any bench.
+const POWERS: usize = 40;
+
+/// Counts of values, in nanoseconds.
+pub(crate) struct Histogram {
+    counts: Vec<u32>,
+    total: u32,
+}
+
+/// Values below `PARTS` have a bucket each; above, each power of two has `PARTS` of them.
+fn bucket(nanos: u64) -> usize {
+    let nanos = nanos.min((1 << POWERS) - 1);
+    let shift = (nanos | 1).ilog2().saturating_sub(PARTS_BITS);
+    (shift as usize) * PARTS + (nanos >> shift) as usize
+}
+
+/// The smallest value of a bucket.
+fn floor(bucket: usize) -> u64 {
+    let shift = (bucket / PARTS).saturating_sub(1);
+    ((bucket - shift * PARTS) as u64) << shift
+}
+
+impl Histogram {
+    pub(crate) fn new() -> Histogram {
+        let counts = vec![0; PARTS * (POWERS + 1)];
+        Histogram { counts, total: 0 }
+    }
+
+    pub(crate) fn record(&mut self, nanos: u64) {
+        self.counts[bucket(nanos)] += 1;
+        self.total += 1;
+    }
+
+    /// The value in microseconds that a share of all values do not exceed; 0 when there are none.
+    pub(crate) fn quantile_micros(&self, share: f64) -> f64 {
+        let wanted = (f64::from(self.total) * share).ceil() as u32;
+        let mut seen = 0;
+        for (at, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= wanted.max(1) {
+                return (floor(at + 1) - 1) as f64 / 1000.0;
+            }
+        }
+        0.0
+    }
+}
+
+/// Stops a bench whose buckets are wrong; a bench has no test of its own.
+pub(crate) fn check() {
+    for nanos in (0..100_000).chain((1..39).map(|power| (1 << power) + 12_345)) {
+        let at = bucket(nanos);
+        assert!(floor(at) <= nanos && nanos < floor(at + 1), "{nanos} ns");
+    }
+    let mut latencies = Histogram::new();
+    (1..=1000).for_each(|micros| latencies.record(micros * 1000));
+    let middle = latencies.quantile_micros(0.5);
+    assert!((500.0..505.0).contains(&middle), "median {middle}");
+}

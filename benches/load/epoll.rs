@@ -1,0 +1,133 @@
+//! The floor: an epoll loop that counts ends of heads and writes prepared bytes. It parses nothing,
+//! knows no time (its `Date` stands still), and is what the kernel alone costs.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Registry, Token};
+
+use crate::common::Outcome;
+use crate::common::http::Captured;
+
+/// The word that makes the bench this server.
+pub(crate) const FLAG: &str = "--epoll-loop";
+const LISTENER: Token = Token(usize::MAX);
+const END: [u8; 4] = *b"\r\n\r\n";
+/// Answers that leave in one write at most.
+const BATCH: usize = 16;
+
+struct Connection {
+    stream: TcpStream,
+    /// How many bytes of a head's end have come.
+    matched: usize,
+    /// Bytes that are still to be written.
+    owed: usize,
+}
+
+/// Answers everything that ends like a head with a captured answer, on one thread.
+pub(crate) fn serve(captured: &Path) -> Outcome<()> {
+    let answer = Captured::read(captured)?.raw;
+    let batch = answer.repeat(BATCH);
+    let mut poll = Poll::new()?;
+    let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let interest = Interest::READABLE;
+    poll.registry()
+        .register(&mut listener, LISTENER, interest)?;
+    writeln!(
+        io::stderr(),
+        "listening on http://{}",
+        listener.local_addr()?
+    )?;
+    let mut events = Events::with_capacity(1024);
+    let mut connections: HashMap<usize, Connection> = HashMap::new();
+    let (mut buffer, mut next) = (vec![0; 64 * 1024], 0);
+    loop {
+        poll.poll(&mut events, None)?;
+        for event in &events {
+            let Token(at) = event.token();
+            if event.token() == LISTENER {
+                accept(&listener, poll.registry(), &mut connections, &mut next)?;
+            } else if let Some(connection) = connections.get_mut(&at)
+                && connection.ready(&mut buffer, &answer, &batch).is_err()
+            {
+                connections.remove(&at);
+            }
+        }
+    }
+}
+
+fn accept(
+    listener: &TcpListener,
+    registry: &Registry,
+    connections: &mut HashMap<usize, Connection>,
+    next: &mut usize,
+) -> io::Result<()> {
+    loop {
+        let mut stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        stream.set_nodelay(true)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut stream, Token(*next), interest)?;
+        let connection = Connection {
+            stream,
+            matched: 0,
+            owed: 0,
+        };
+        connections.insert(*next, connection);
+        *next += 1;
+    }
+}
+
+impl Connection {
+    /// Reads all that has come, then writes as much as the socket takes. An error ends it.
+    fn ready(&mut self, buffer: &mut [u8], answer: &[u8], batch: &[u8]) -> io::Result<()> {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.owed += answer.len() * self.heads(&buffer[..count]);
+                    // Less than there was room for is all there is; the next will be an event.
+                    if count < buffer.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        while self.owed > 0 {
+            // What is owed ends with a whole answer, so its beginning says where to go on.
+            let from = (answer.len() - self.owed % answer.len()) % answer.len();
+            let until = batch.len().min(from + self.owed);
+            match self.stream.write(&batch[from..until]) {
+                Ok(count) => self.owed -= count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many heads end in these bytes.
+    fn heads(&mut self, bytes: &[u8]) -> usize {
+        let mut heads = 0;
+        for byte in bytes {
+            self.matched = match *byte {
+                byte if byte == END[self.matched] => self.matched + 1,
+                b'\r' => 1,
+                _ => 0,
+            };
+            if self.matched == END.len() {
+                heads += 1;
+                self.matched = 0;
+            }
+        }
+        heads
+    }
+}

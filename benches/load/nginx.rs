@@ -1,0 +1,101 @@
+//! nginx, where it is installed: a static file with the same headers, one worker.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use crate::common::http::Captured;
+use crate::common::process::{Server, command, installed};
+use crate::common::{Outcome, SERVER_CORE};
+
+/// Bodies above this go by `sendfile`; below it one write of head and body together is cheaper.
+const SENDFILE_BYTES: usize = 32 * 1024;
+
+/// Starts nginx in a directory of its own; `None` where it is not installed. The other outcome is
+/// the entity tag by which it knows its file, since it compares no other.
+pub(crate) fn start(prefix: &Path, captured: &Captured) -> Outcome<Option<(Server, String)>> {
+    let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
+    let Some(program) = place.filter(|place| place.exists()) else {
+        return Ok(None);
+    };
+    fs::create_dir_all(prefix)?;
+    let file = prefix.join("body");
+    // A 304 is about a file that is there: any, for it is not sent.
+    let content: &[u8] = if captured.status == 304 {
+        b"{}"
+    } else {
+        &captured.body
+    };
+    File::create(&file)?.write_all(content)?;
+    let about = fs::metadata(&file)?;
+    let tag = format!("\"{:x}-{:x}\"", about.mtime(), about.len());
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let text = configuration(prefix, captured, &port.to_string());
+    File::create(prefix.join("nginx.conf"))?.write_all(text.as_bytes())?;
+    let mut nginx = command(program, Some(SERVER_CORE));
+    nginx.arg("-p").arg(prefix).args(["-c", "nginx.conf"]);
+    nginx.arg("-e").arg(prefix.join("error.log"));
+    Ok(Some((Server::start_silent(nginx, port)?, tag)))
+}
+
+fn configuration(prefix: &Path, captured: &Captured, listen: &str) -> String {
+    let place = prefix.display();
+    let mut headers = String::new();
+    for (name, value) in &captured.headers {
+        // These three it writes itself.
+        if !["content-length", "content-type", "date"].contains(&name.as_str()) {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(headers, "            add_header {name} \"{value}\";");
+        }
+    }
+    let kind = captured.header("content-type").unwrap_or_default();
+    let sendfile = if captured.body.len() > SENDFILE_BYTES {
+        "on"
+    } else {
+        "off"
+    };
+    // Everything that makes it slower for nothing is off: its log, its own tag, ranges, the look at
+    // the disk for each request.
+    format!(
+        "daemon off;
+worker_processes 1;
+pid {place}/nginx.pid;
+error_log {place}/error.log crit;
+events {{
+    worker_connections 4096;
+    multi_accept on;
+}}
+http {{
+    access_log off;
+    server_tokens off;
+    sendfile {sendfile};
+    tcp_nodelay on;
+    keepalive_timeout 1h;
+    keepalive_requests 2000000000;
+    output_buffers 1 256k;
+    open_file_cache max=16 inactive=1h;
+    open_file_cache_valid 1h;
+    client_body_temp_path {place}/tmp;
+    proxy_temp_path {place}/tmp;
+    fastcgi_temp_path {place}/tmp;
+    uwsgi_temp_path {place}/tmp;
+    scgi_temp_path {place}/tmp;
+    types {{ }}
+    default_type \"{kind}\";
+    server {{
+        listen {listen} backlog=4096;
+        root {place};
+        location / {{
+            try_files /body =404;
+            max_ranges 0;
+            if_modified_since off;
+            add_header Last-Modified \"\";
+{headers}        }}
+    }}
+}}
+"
+    )
+}

@@ -1,0 +1,40 @@
+//! axum, on one thread, with the server it brings.
+
+use std::error::Error;
+use std::net::Ipv4Addr;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+
+use crate::captured::Captured;
+
+pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
+    let status = StatusCode::from_u16(captured.status)?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &captured.headers {
+        let name: HeaderName = name.parse()?;
+        headers.append(name, HeaderValue::from_str(value)?);
+    }
+    let body = Bytes::from(captured.body);
+    let answer = async move || {
+        let mut response = Response::new(Body::from(body.clone()));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers.clone();
+        response
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        eprintln!("listening on http://{}", listener.local_addr()?);
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
+        axum::serve(listener, Router::new().fallback(answer)).await?;
+        Ok(())
+    })
+}

@@ -1,0 +1,25 @@
+//! The same answer from two frameworks, to compare a server with: `rivals axum FILE` and
+//! `rivals actix FILE` answer every request with the status, headers and body captured in FILE.
+
+mod actix;
+mod axum;
+mod captured;
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+
+use captured::Captured;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let [framework, file] = &words[..] else {
+        return Err("want axum or actix, and a file".into());
+    };
+    let captured = Captured::read(Path::new(file))?;
+    match framework.as_str() {
+        "axum" => axum::serve(captured),
+        "actix" => actix::serve(captured),
+        _ => Err("want axum or actix".into()),
+    }
+}
