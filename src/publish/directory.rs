@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{history, live, render};
 use crate::calendar::UnixSeconds;
@@ -160,19 +161,24 @@ fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens what a directory publishes; a snapshot of nothing where it publishes nothing.
+/// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
+/// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
 pub fn open_published(
     directory: &Path,
     memory_bytes: usize,
     base_url: &str,
+    held: Option<&Arc<History>>,
 ) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory)
         .map_err(at(&directory.join(Manifest::FILE)))?
         .unwrap_or_default();
     let history = match &manifest.history {
-        Some(payload) => Some(open_payload(directory, payload, |storage| {
-            History::open(storage, memory_bytes)
-        })?),
+        Some(payload) => match held.filter(|held| payload.is(held)) {
+            Some(held) => Some(Arc::clone(held)),
+            None => Some(Arc::new(open_payload(directory, payload, |storage| {
+                History::open(storage, memory_bytes)
+            })?)),
+        },
         None => None,
     };
     let live = match &manifest.live {
@@ -202,7 +208,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(io::ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let snapshot = open_published(directory, 0, "")?;
+    let snapshot = open_published(directory, 0, "", None)?;
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
             .history
@@ -226,7 +232,11 @@ fn open_payload<T>(
 }
 
 /// Puts payloads together with the bodies that speak of both.
-pub(crate) fn together(history: Option<History>, live: Option<Live>, base_url: &str) -> Snapshot {
+pub(crate) fn together(
+    history: Option<Arc<History>>,
+    live: Option<Live>,
+    base_url: &str,
+) -> Snapshot {
     Snapshot::new(
         history,
         live,

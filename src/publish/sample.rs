@@ -1,5 +1,7 @@
 //! The sample dataset, compiled in: what is served when nothing else is named.
 
+use std::sync::Arc;
+
 use super::directory::together;
 use super::{history, live};
 use crate::calendar::UnixSeconds;
@@ -82,7 +84,7 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
         .map_err(|error| error.to_string())?;
     let (bytes, _) = live::write(&dataset, PUBLISHED, Vec::new()).map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
-    Ok(together(Some(history), Some(live), base_url))
+    Ok(together(Some(Arc::new(history)), Some(live), base_url))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Taking in a new publish while serving. A bad one is refused and the old data stays.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::once::Once;
 use crate::publish::open_published;
-use crate::snapshot::{Manifest, Snapshot};
+use crate::snapshot::{History, Manifest, Snapshot};
 use crate::sync::Latest;
 
 /// How often the manifest is looked at; a publish has to show within a second.
@@ -17,6 +18,8 @@ pub(crate) struct Reloader {
     memory_bytes: usize,
     base_url: String,
     served: Option<Manifest>,
+    /// The history served, in case that the next publish is of a live payload only.
+    history: Option<Arc<History>>,
     complaint: Once,
 }
 
@@ -27,6 +30,7 @@ impl Reloader {
             memory_bytes,
             base_url: base_url.to_owned(),
             served: None,
+            history: None,
             complaint: Once::default(),
         }
     }
@@ -52,8 +56,10 @@ impl Reloader {
         if self.served.as_ref() == Some(&manifest) {
             return None;
         }
-        match open_published(&self.directory, self.memory_bytes, &self.base_url) {
+        let held = self.history.as_ref();
+        match open_published(&self.directory, self.memory_bytes, &self.base_url, held) {
             Ok(snapshot) => {
+                self.history = snapshot.history().cloned();
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
@@ -71,10 +77,13 @@ impl Reloader {
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.
     pub(crate) fn watch(mut self, cell: &Latest<Snapshot>, say: &dyn Fn(&str)) {
+        // To free a snapshot takes tens of milliseconds: here, not on a worker that holds it last.
+        let mut retired: Vec<Arc<Snapshot>> = Vec::new();
         loop {
             std::thread::sleep(INTERVAL);
+            retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
             if let Some(snapshot) = self.poll(say) {
-                cell.replace(snapshot);
+                retired.push(cell.replace(snapshot));
             }
         }
     }

@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::thread::yield_now;
 
 use bytes::Bytes;
 use memmap2::{Advice, MmapMut};
@@ -24,6 +25,10 @@ use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
+
+/// How much is read or checked at a stretch: some tens of microseconds. Opening a large file takes a
+/// good part of a second, and a worker that shares the core has requests to answer meanwhile.
+const PIECE_BYTES: usize = 128 * 1024;
 
 /// A part of the resident region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +129,13 @@ impl Storage {
         let mut memory = MmapMut::map_anon(length.max(1))?;
         // Only a wish: a system without them gives its usual pages.
         let _ = memory.advise(Advice::HugePage);
-        file.read_exact_at(&mut memory[..length], offset)?;
+        for (piece, offset) in memory[..length]
+            .chunks_mut(PIECE_BYTES)
+            .zip((offset..).step_by(PIECE_BYTES))
+        {
+            file.read_exact_at(piece, offset)?;
+            yield_now();
+        }
         Ok(Bytes::from_owner(memory.make_read_only()?).slice(..length))
     }
 }
@@ -206,7 +217,7 @@ impl SnapshotFile {
         let at =
             |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
         let bytes = region.slice(at(offset)..at(offset + length));
-        expect_checksum(&part, u32_at(entry, 1), crc32fast::hash(&bytes))?;
+        expect_checksum(&part, u32_at(entry, 1), section_checksum(&bytes))?;
         Ok((id, bytes))
     }
 
@@ -269,7 +280,11 @@ impl SnapshotFile {
                 "its length is no multiple",
             ));
         }
-        let highest = ints.iter().max();
+        let mut highest = None;
+        for piece in ints.0.chunks(PIECE_BYTES) {
+            highest = highest.max(piece.chunks_exact(4).map(|word| u32_at(word, 0)).max());
+            yield_now();
+        }
         if highest.is_some_and(|highest| highest as usize >= limit) {
             return Err(SnapshotError::malformed(
                 format!("section {section:?}"),
@@ -330,6 +345,16 @@ impl SnapshotFile {
     pub(crate) fn in_memory(&self) -> bool {
         matches!(self.storage, Storage::Memory(_))
     }
+}
+
+/// The checksum of a section, which may be long.
+fn section_checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for piece in bytes.chunks(PIECE_BYTES) {
+        hasher.update(piece);
+        yield_now();
+    }
+    hasher.finalize()
 }
 
 /// The checksum of the table of contents and the trailer's first twenty bytes.

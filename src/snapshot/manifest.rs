@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::history::History;
+
 /// The published directory's table of contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +29,14 @@ pub struct Payload {
     pub checksum: String,
     /// Its publish timestamp.
     pub generated_at: String,
+}
+
+impl Payload {
+    /// Whether that is the payload opened.
+    pub fn is(&self, history: &History) -> bool {
+        self.checksum == format!("{:08x}", history.checksum())
+            && self.generated_at == history.stamp.published.to_string()
+    }
 }
 
 impl Manifest {

@@ -1,5 +1,7 @@
 //! `Snapshot`: both payloads and the bodies made of the two together; one lookup for each endpoint.
 
+use std::sync::Arc;
+
 use super::body::{Body, Encoded, Packed};
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
@@ -89,7 +91,7 @@ pub struct Readiness {
 /// Everything the API can answer, from one publish of each payload.
 #[derive(Debug)]
 pub struct Snapshot {
-    history: Option<History>,
+    history: Option<Arc<History>>,
     live: Option<Live>,
     base_url: String,
     index: Option<Body>,
@@ -99,7 +101,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Puts payloads together. `index` and `health` render the two bodies that speak of both.
     pub fn new(
-        history: Option<History>,
+        history: Option<Arc<History>>,
         live: Option<Live>,
         base_url: &str,
         index: impl FnOnce(Stamp) -> Packed,
@@ -110,7 +112,7 @@ impl Snapshot {
         let published = stamp
             .map(|stamp| stamp.published)
             .max(live.as_ref().map(|live| live.published));
-        let readiness = Self::readiness_of(history.as_ref(), live.as_ref());
+        let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
         let health = Body::new(
             health(readiness, published),
             published.unwrap_or(UnixSeconds(0)),
@@ -138,9 +140,14 @@ impl Snapshot {
         }
     }
 
+    /// The history payload, which another snapshot may share.
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.history.as_ref()
+    }
+
     /// Which payloads are there.
     pub fn readiness(&self) -> Readiness {
-        Self::readiness_of(self.history.as_ref(), self.live.as_ref())
+        Self::readiness_of(self.history.as_deref(), self.live.as_ref())
     }
 
     /// The newest publish timestamp among the payloads.
@@ -152,14 +159,16 @@ impl Snapshot {
     /// Checksums that identify the two payload files.
     pub fn checksums(&self) -> [Option<u32>; 2] {
         [
-            self.history.as_ref().map(History::checksum),
+            self.history.as_deref().map(History::checksum),
             self.live.as_ref().map(|live| live.checksum),
         ]
     }
 
     /// Reads every body of the history and checks it against its checksum.
     pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        self.history.as_ref().map_or(Ok(()), History::verify_bodies)
+        self.history
+            .as_deref()
+            .map_or(Ok(()), History::verify_bodies)
     }
 
     /// `/v1`; `None` until a history is published.

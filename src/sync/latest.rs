@@ -20,12 +20,14 @@ impl<T> Latest<T> {
         }
     }
 
-    /// Another value from now on.
-    pub fn replace(&self, value: T) {
+    /// Another value from now on. Gives the one before back, which readers may still hold: who keeps
+    /// it until they do not, sees to it that none of them has to free it.
+    pub fn replace(&self, value: T) -> Arc<T> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(value);
+        let before = std::mem::replace(&mut *current, Arc::new(value));
         // Raised under the lock, so that who sees the new number finds the new value.
         self.generation.fetch_add(1, Ordering::Release);
+        before
     }
 
     /// How often the value has been replaced.
