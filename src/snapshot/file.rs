@@ -20,7 +20,7 @@ use super::error::SnapshotError;
 use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x01";
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
 
@@ -54,9 +54,10 @@ pub enum Section {
     ToolOrders,
     TitleText,
     TitleEnds,
-    TitleGrams,
-    TitleGramStarts,
-    TitlePostings,
+    TitleSuffixRows,
+    TitleSamples,
+    TitleCommon,
+    TitleCommonRows,
     CreatorRowText,
     CreatorRowEnds,
     CreatorSlugs,
@@ -64,9 +65,10 @@ pub enum Section {
     CreatorsBySlug,
     SlugText,
     SlugEnds,
-    SlugGrams,
-    SlugGramStarts,
-    SlugPostings,
+    SlugSuffixRows,
+    SlugSamples,
+    SlugCommon,
+    SlugCommonRows,
     IslandBodies,
     CcuBodies,
     CreatorBodies,
@@ -254,7 +256,7 @@ impl SnapshotFile {
                 "its length is no multiple",
             ));
         }
-        let highest = ints.iter().max();
+        let highest = ints.view().iter().max();
         if highest.is_some_and(|highest| highest as usize >= limit) {
             return Err(SnapshotError::malformed(
                 format!("section {section:?}"),
