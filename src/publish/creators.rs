@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::groups::{IndexSections, Orders, row_number, write_index, write_texts};
+use super::groups::{Orders, row_number, write_texts};
 use super::render;
+use super::text_index::{IndexSections, write_index};
 use crate::dataset::{Dataset, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
 use crate::snapshot::{Section, SnapshotWriter};
@@ -102,9 +103,10 @@ pub(crate) fn write<W: Write>(
     out.ints(Section::CreatorsBySlug, &by_slug)?;
     let sections = IndexSections {
         texts: (Section::SlugText, Section::SlugEnds),
-        grams: Section::SlugGrams,
-        starts: Section::SlugGramStarts,
-        postings: Section::SlugPostings,
+        suffix_rows: Section::SlugSuffixRows,
+        samples: Section::SlugSamples,
+        common: Section::SlugCommon,
+        common_rows: Section::SlugCommonRows,
     };
     write_index(out, &sections, slugs())
 }

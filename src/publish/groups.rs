@@ -1,11 +1,10 @@
-//! Row orders and the search index: everything lists need that is computed once.
+//! Row orders: each sort field and direction of all rows and of each group, computed once.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use crate::dataset::Metrics;
-use crate::model::{SortField, SortOrder, fold};
-use crate::snapshot::{Section, SnapshotWriter, grams};
+use crate::model::{SortField, SortOrder};
+use crate::snapshot::{Section, SnapshotWriter};
 
 /// The island rows' places in every ordering.
 pub(crate) struct Orders {
@@ -107,43 +106,4 @@ pub(crate) fn write_texts<W: Write>(
     }
     out.section(text_section, &all)?;
     out.longs(ends_section, &ends)
-}
-
-/// The five sections of a search index.
-pub(crate) struct IndexSections {
-    pub(crate) texts: (Section, Section),
-    pub(crate) grams: Section,
-    pub(crate) starts: Section,
-    pub(crate) postings: Section,
-}
-
-/// Writes the search index over texts, which it folds.
-pub(crate) fn write_index<'a, W: Write>(
-    out: &mut SnapshotWriter<W>,
-    sections: &IndexSections,
-    texts: impl Iterator<Item = &'a str>,
-) -> io::Result<()> {
-    let folded: Vec<String> = texts.map(fold).collect();
-    let mut lists: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (id, text) in folded.iter().enumerate() {
-        let id = row_number(id);
-        for gram in grams(text) {
-            let list = lists.entry(gram).or_default();
-            if list.last() != Some(&id) {
-                list.push(id);
-            }
-        }
-    }
-    write_texts(out, sections.texts, folded.iter())?;
-    let all: Vec<u32> = lists.keys().copied().collect();
-    let mut starts = vec![0];
-    let mut so_far = 0;
-    for list in lists.values() {
-        so_far += list.len() as u64;
-        starts.push(so_far);
-    }
-    out.ints(sections.grams, &all)?;
-    out.longs(sections.starts, &starts)?;
-    let postings: Vec<u32> = lists.into_values().flatten().collect();
-    out.ints(sections.postings, &postings)
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::creators::{self, Creator};
-use super::groups::{IndexSections, Orders, row_number, write_index, write_texts};
+use super::groups::{Orders, row_number, write_texts};
 use super::parallel::in_parallel;
 use super::render;
+use super::text_index::{IndexSections, write_index};
 use super::timeline::Timeline;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Dataset, Metrics};
@@ -309,9 +310,10 @@ impl<'a> Work<'a> {
             .write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
         let sections = IndexSections {
             texts: (Section::TitleText, Section::TitleEnds),
-            grams: Section::TitleGrams,
-            starts: Section::TitleGramStarts,
-            postings: Section::TitlePostings,
+            suffix_rows: Section::TitleSuffixRows,
+            samples: Section::TitleSamples,
+            common: Section::TitleCommon,
+            common_rows: Section::TitleCommonRows,
         };
         write_index(
             out,

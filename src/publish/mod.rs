@@ -12,6 +12,9 @@ mod live;
 mod parallel;
 mod render;
 mod sample;
+#[cfg(test)]
+mod selection_tests;
+mod text_index;
 mod timeline;
 
 pub use directory::{PublishError, check_published, nothing_published, open_published, publish};

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
-use super::views::{BodyRef, Ints, Longs, u32_at, u64_at};
+use super::views::{BodyRef, Ints, IntsView, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
@@ -60,9 +60,10 @@ pub enum Section {
     ToolOrders,
     TitleText,
     TitleEnds,
-    TitleGrams,
-    TitleGramStarts,
-    TitlePostings,
+    TitleSuffixRows,
+    TitleSamples,
+    TitleCommon,
+    TitleCommonRows,
     CreatorRowText,
     CreatorRowEnds,
     CreatorSlugs,
@@ -70,9 +71,10 @@ pub enum Section {
     CreatorsBySlug,
     SlugText,
     SlugEnds,
-    SlugGrams,
-    SlugGramStarts,
-    SlugPostings,
+    SlugSuffixRows,
+    SlugSamples,
+    SlugCommon,
+    SlugCommonRows,
     IslandBodies,
     CcuBodies,
     CreatorBodies,
@@ -255,7 +257,10 @@ impl SnapshotFile {
             && bounds.len() > 0
             && bounds.get(0) == 0
             && bounds.get(bounds.len() - 1) == end as u64
-            && (1..bounds.len()).all(|at| bounds.get(at - 1) <= bounds.get(at));
+            && (1..bounds.len()).all(|at| {
+                give_way(at);
+                bounds.get(at - 1) <= bounds.get(at)
+            });
         if sound {
             Ok(bounds)
         } else {
@@ -282,7 +287,7 @@ impl SnapshotFile {
         }
         let mut highest = None;
         for piece in ints.0.chunks(PIECE_BYTES) {
-            highest = highest.max(piece.chunks_exact(4).map(|word| u32_at(word, 0)).max());
+            highest = highest.max(IntsView::of(piece).iter().max());
             yield_now();
         }
         if highest.is_some_and(|highest| highest as usize >= limit) {
@@ -344,6 +349,13 @@ impl SnapshotFile {
     /// Whether bodies are in memory already, so that a cache of them would only be a copy.
     pub(crate) fn in_memory(&self) -> bool {
         matches!(self.storage, Storage::Memory(_))
+    }
+}
+
+/// To be called with each step of a long check: now and then lets others have the core.
+pub(crate) fn give_way(step: usize) {
+    if step.is_multiple_of(PIECE_BYTES / 32) {
+        yield_now();
     }
 }
 

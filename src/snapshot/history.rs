@@ -1,5 +1,6 @@
 //! The history payload, opened: islands, creators, rankings and new islands.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,16 +9,16 @@ use super::body::{Encoded, EntityTag};
 use super::cache::{ByteCache, Keep};
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, Storage};
+use super::groups::{Groups, ORDERINGS};
 use super::list_page::{Frame, ListPage, PageTags};
 use super::read::Asker;
+use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
-use super::views::{BodyRef, Ints, Longs};
+use super::views::{BodyRef, Ints, IntsView, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 use crate::request::{CreatorQuery, IslandQuery};
 
-/// Orderings of one set of rows: each sort field in both directions.
-pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// `RowCreators` holds this where an island has no creator.
 pub(crate) const NO_CREATOR: u32 = u32::MAX;
 
@@ -50,42 +51,6 @@ impl Stamp {
             counts: std::array::from_fn(|at| words.get(at + 1)),
         })
     }
-}
-
-/// Row vectors of a family of groups (the tags, say): for each group, all [`ORDERINGS`] one after
-/// the other.
-#[derive(Debug)]
-struct Groups {
-    starts: Longs,
-    orders: Ints,
-}
-
-impl Groups {
-    fn open(
-        file: &SnapshotFile,
-        starts: Section,
-        orders: Section,
-        rows: usize,
-    ) -> Result<Groups, SnapshotError> {
-        let orders = file.positions(orders, ORDERINGS, rows)?;
-        let starts = file.bounds(starts, orders.len() / ORDERINGS)?;
-        Ok(Groups { starts, orders })
-    }
-
-    fn len(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    fn rows(&self, group: usize, ordering: usize) -> Ints {
-        let (start, end) = (self.starts.index(group), self.starts.index(group + 1));
-        let from = start * ORDERINGS + ordering * (end - start);
-        self.orders.slice(from..from + end - start)
-    }
-}
-
-/// The ordering's place among a set's [`ORDERINGS`].
-pub(crate) fn ordering_of(sort: SortField, order: SortOrder) -> usize {
-    sort as usize * SortOrder::ALL.len() + order as usize
 }
 
 /// The bodies of the history payload that exist once.
@@ -165,6 +130,7 @@ impl History {
         }
         let day_words = Ints(file.section(Section::Days)?);
         let days: Vec<UtcDay> = day_words
+            .view()
             .iter()
             .map(|day| UtcDay(day.cast_signed()))
             .collect();
@@ -304,27 +270,41 @@ impl History {
     }
 
     /// All rows in one ordering.
-    pub(crate) fn all_rows(&self, ordering: usize) -> Ints {
+    pub(crate) fn all_rows(&self, ordering: usize) -> IntsView<'_> {
         let rows = self.island_rows();
-        self.orders.slice(ordering * rows..(ordering + 1) * rows)
+        let from = ordering * rows;
+        self.orders.view().slice(from..from + rows)
     }
 
-    pub(crate) fn tag_rows(&self, tag: usize, ordering: usize) -> Ints {
+    pub(crate) fn tag_rows(&self, tag: usize, ordering: usize) -> IntsView<'_> {
         self.tags.rows(tag, ordering)
     }
 
-    pub(crate) fn creator_rows(&self, creator: usize, ordering: usize) -> Ints {
+    pub(crate) fn creator_rows(&self, creator: usize, ordering: usize) -> IntsView<'_> {
         self.creators.rows(creator, ordering)
     }
 
-    pub(crate) fn tool_rows(&self, tool: CreatedIn, ordering: usize) -> Ints {
+    pub(crate) fn tool_rows(&self, tool: CreatedIn, ordering: usize) -> IntsView<'_> {
         self.tools.rows(tool as usize, ordering)
+    }
+
+    pub(crate) fn tag_set(&self, tag: usize) -> Cow<'_, RowSet> {
+        self.tags.set(tag)
+    }
+
+    pub(crate) fn creator_set(&self, creator: usize) -> Cow<'_, RowSet> {
+        self.creators.set(creator)
+    }
+
+    pub(crate) fn tool_set(&self, tool: CreatedIn) -> Cow<'_, RowSet> {
+        self.tools.set(tool as usize)
     }
 
     pub(crate) fn row_has_tag(&self, row: u32, tag: usize) -> bool {
         let (starts, tags) = &self.row_tags;
         let range = starts.get(row as usize) as usize..starts.get(row as usize + 1) as usize;
-        tags.slice(range).iter().any(|found| found as usize == tag)
+        let mut held = tags.view().slice(range).iter();
+        held.any(|found| found as usize == tag)
     }
 
     pub(crate) fn row_has_creator(&self, row: u32, creator: usize) -> bool {

@@ -8,13 +8,16 @@ mod body;
 mod cache;
 mod error;
 mod file;
+mod groups;
 mod history;
 mod links;
 mod list_page;
 mod manifest;
 mod page;
 mod read;
+mod row_set;
 mod search;
+mod select;
 mod views;
 mod write;
 
@@ -24,6 +27,12 @@ pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};
 pub use manifest::{Manifest, Payload};
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
-pub use search::grams;
+pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
+pub use select::Selection;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};
+#[cfg(test)] // the index is tested where it is written
+pub(crate) use {
+    file::SnapshotFile,
+    search::{TITLES, TextIndex},
+};

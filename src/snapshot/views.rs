@@ -49,25 +49,57 @@ impl BodyRef {
     }
 }
 
-/// A vector of `u32` read in place.
+/// A vector of `u32` read in place. It counts references to the file's bytes, so requests use its
+/// [`view`](Ints::view): a count that all cores write to is a cache line that they wait for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ints(pub(crate) Bytes);
 
 impl Ints {
+    pub(crate) fn view(&self) -> IntsView<'_> {
+        IntsView::of(&self.0)
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.0.len() / 4
+        self.view().len()
     }
 
     pub(crate) fn get(&self, at: usize) -> u32 {
-        u32_at(&self.0, at)
+        self.view().get(at)
+    }
+}
+
+/// A vector of `u32`, or a slice of one, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IntsView<'a>(&'a [[u8; 4]]);
+
+impl<'a> IntsView<'a> {
+    /// The whole words of some bytes.
+    pub(crate) fn of(bytes: &'a [u8]) -> IntsView<'a> {
+        IntsView(bytes.as_chunks().0)
     }
 
-    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Ints {
-        Ints(self.0.slice(range.start * 4..range.end * 4))
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.chunks_exact(4).map(|word| u32_at(word, 0))
+    pub(crate) fn get(self, at: usize) -> u32 {
+        u32::from_le_bytes(self.0[at])
+    }
+
+    pub(crate) fn slice(self, range: std::ops::Range<usize>) -> IntsView<'a> {
+        IntsView(&self.0[range])
+    }
+
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + 'a {
+        self.0.iter().map(|word| u32::from_le_bytes(*word))
+    }
+
+    /// Slices of `length`, the last one perhaps shorter.
+    pub(crate) fn chunks(
+        self,
+        length: usize,
+    ) -> impl DoubleEndedIterator<Item = IntsView<'a>> + ExactSizeIterator {
+        self.0.chunks(length).map(IntsView)
     }
 }
 

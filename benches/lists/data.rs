@@ -1,0 +1,130 @@
+//! Datasets of any size, published to a temporary directory and opened: what is measured.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use island_metrics::calendar::{UnixSeconds, UtcDay};
+use island_metrics::dataset::{Dataset, Files, Synthetic, synthesize};
+use island_metrics::durable;
+use island_metrics::model::{CreatedIn, CreatorSlug, fold};
+use island_metrics::publish::publish;
+use island_metrics::snapshot::{History, Storage};
+
+/// 2026-11-20, and noon of the day after.
+const LAST_DAY: UtcDay = UtcDay(20_777);
+const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
+
+/// A directory that goes when this does.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(islands: u32) -> Temporary {
+        let name = format!("island-metrics-lists-{}-{islands}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).unwrap();
+        Temporary(directory)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The published islands, and what is asked of them.
+pub(crate) struct World {
+    pub(crate) islands: u32,
+    pub(crate) history: History,
+    /// How long the payload took to open.
+    pub(crate) opened: Duration,
+    /// The folded titles, one after the other, and where each ends.
+    pub(crate) text: String,
+    pub(crate) ends: Vec<usize>,
+    /// Tags, the most used first.
+    pub(crate) tags: Vec<String>,
+    /// Creators, the one with most islands first.
+    pub(crate) creators: Vec<String>,
+    /// Words of titles, the commonest first.
+    pub(crate) words: Vec<String>,
+}
+
+impl World {
+    pub(crate) fn new(islands: u32) -> World {
+        let directory = Temporary::new(islands);
+        let dataset = made_up(islands, &directory.0.join("dataset"));
+        let published = directory.0.join("published");
+        let manifest = publish(&dataset, &published, PUBLISHED, false, &mut |_, _| {}).unwrap();
+        let file = published.join(manifest.history.unwrap().file);
+        let open = || History::open(Storage::File(File::open(&file).unwrap()), 0).unwrap();
+        // Once before, so that what is measured does not wait for the disk to take the file.
+        drop(open());
+        let begun = Instant::now();
+        let history = open();
+        let opened = begun.elapsed();
+        let (mut text, mut ends) = (String::new(), vec![0]);
+        for island in &dataset.islands {
+            text.push_str(&fold(&island.title));
+            ends.push(text.len());
+        }
+        let islands_of = dataset.islands.iter();
+        let tags = islands_of.clone().flat_map(|island| island.tags.iter());
+        let creators = islands_of.filter_map(|island| island.creator.as_ref());
+        World {
+            islands,
+            history,
+            opened,
+            tags: by_use(tags.map(|tag| &**tag)),
+            creators: by_use(creators.map(CreatorSlug::as_str)),
+            words: by_use(ends.windows(2).flat_map(|at| text[at[0]..at[1]].split(' '))),
+            text,
+            ends,
+        }
+    }
+
+    pub(crate) fn title(&self, row: usize) -> &str {
+        &self.text[self.ends[row]..self.ends[row + 1]]
+    }
+
+    /// A tag by its place among the most used.
+    pub(crate) fn tag(&self, place: usize) -> Option<String> {
+        self.tags.get(place).cloned()
+    }
+
+    /// The creator with most islands.
+    pub(crate) fn creator(&self) -> Option<String> {
+        self.creators.first().cloned()
+    }
+}
+
+/// The tool of most islands.
+pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
+
+fn made_up(islands: u32, directory: &Path) -> Dataset {
+    let spec = Synthetic {
+        islands,
+        creators: islands / 5,
+        days: 1,
+        seed: 1,
+        last_day: LAST_DAY,
+    };
+    let written = synthesize(&spec, &mut |name, bytes| {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap())?;
+        durable::replace(&path, bytes)
+    });
+    written.unwrap();
+    Dataset::load(&Files::Directory(directory.to_owned()), &mut |_, _| {}).unwrap()
+}
+
+/// Distinct texts, those that stand there most often first.
+fn by_use<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    for text in texts.filter(|text| !text.is_empty()) {
+        *counts.entry(text).or_default() += 1;
+    }
+    let mut texts: Vec<(&str, usize)> = counts.into_iter().collect();
+    texts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    texts.into_iter().map(|(text, _)| text.to_owned()).collect()
+}

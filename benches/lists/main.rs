@@ -1,0 +1,225 @@
+//! What the two lists cost before a row is sent: reading the query, choosing the page's rows,
+//! searching titles.
+//!
+//! `cargo bench --bench lists` prints nanoseconds of wall time, medians of rounds that take turns,
+//! and ratios. See `benches/README.md`.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program that prints its results and stops at the first failure"
+)]
+
+mod data;
+mod rounds;
+mod search;
+
+use std::hint::black_box;
+
+use island_metrics::model::{SortField, SortOrder, fold};
+use island_metrics::request::{IslandQuery, Page, parse};
+
+use data::{TOOL, World};
+use rounds::{Work, medians};
+
+fn main() {
+    let quick = std::env::args().any(|word| word == "--test");
+    let rounds = if quick { 1 } else { 15 };
+    let sizes: &[u32] = if quick {
+        &[1_000, 5_000]
+    } else {
+        &[1_000, 10_000, 100_000, 300_000, 1_000_000]
+    };
+    requests(rounds);
+    let mut worlds: Vec<World> = sizes.iter().map(|islands| World::new(*islands)).collect();
+    growth(&worlds, rounds);
+    // The last but one is the size that the goals for searches are set for.
+    let world = worlds.swap_remove(sizes.len() - 2);
+    drop(worlds);
+    combined(&world, rounds);
+    search::tables(&world, rounds.min(7));
+}
+
+/// The query of the first page in the usual order.
+pub(crate) fn plain() -> IslandQuery {
+    IslandQuery::parse(None).unwrap()
+}
+
+/// The same with a search.
+pub(crate) fn searching(needle: &str) -> IslandQuery {
+    IslandQuery {
+        q: Some(needle.to_owned()),
+        folded: Some(fold(needle)),
+        ..plain()
+    }
+}
+
+/// What the router and the normalizer of queries take.
+fn requests(rounds: usize) {
+    let targets = [
+        ("/v1", None),
+        ("/v1/islands/1234-5678-9012", None),
+        ("/v1/islands", None),
+        ("/v1/islands", Some("limit=50&offset=100")),
+        (
+            "/v1/islands",
+            Some("sort=plays&order=asc&tag=free+for+all&q=b%C3%A4r"),
+        ),
+        ("/v1/creators", Some("q=studios&limit=50")),
+    ];
+    let routed = targets.iter().map(|(path, query)| -> Work<'_> {
+        Box::new(|| usize::from(parse(black_box(path), black_box(*query)).route.is_ok()))
+    });
+    let queried = targets.iter().filter_map(|(_, query)| *query);
+    let normalized = queried.clone().map(|query| -> Work<'_> {
+        Box::new(move || usize::from(IslandQuery::parse(Some(black_box(query))).is_ok()))
+    });
+    let kinds: Vec<Work<'_>> = routed.chain(normalized).collect();
+    let times = medians(&kinds, rounds);
+    println!("{:<74} {:>10}", "reading a request", "ns");
+    let route_names =
+        targets.map(|(path, query)| format!("route {path} {}", query.unwrap_or_default()));
+    let query_names = queried.map(|query| format!("query {query}"));
+    for (name, time) in route_names.into_iter().chain(query_names).zip(times) {
+        println!("{name:<74} {time:>10.0}");
+    }
+}
+
+/// Asks in all twelve orders in turn, so that no order's rows are the only ones in the caches.
+pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<'a> {
+    let all = SortField::ALL.into_iter().flat_map(|sort| {
+        SortOrder::ALL.map(|order| IslandQuery {
+            sort,
+            order,
+            ..query.clone()
+        })
+    });
+    let queries: Vec<IslandQuery> = all.collect();
+    let turn = std::cell::Cell::new(0);
+    Box::new(move || {
+        turn.set((turn.get() + 1) % queries.len());
+        let selected = world.history.select_islands(&queries[turn.get()]);
+        selected.rows.len() + selected.total as usize
+    })
+}
+
+/// A kind of page, and what is asked for it.
+type Asked<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
+
+/// Pages against the number of islands.
+fn growth(worlds: &[World], rounds: usize) {
+    let page = |world: &World, share: f64| Page {
+        limit: 50,
+        offset: (f64::from(world.islands) * share) as u64,
+    };
+    let kinds: [Asked<'_>; 9] = [
+        ("page", &|_| plain()),
+        ("page, half-way in", &|world| IslandQuery {
+            page: page(world, 0.5),
+            ..plain()
+        }),
+        ("tag", &|world| IslandQuery {
+            tag: world.tag(0),
+            ..plain()
+        }),
+        ("tag, 10 % in", &|world| IslandQuery {
+            tag: world.tag(0),
+            page: page(world, 0.1),
+            ..plain()
+        }),
+        ("creator", &|world| IslandQuery {
+            creator: world.creator(),
+            ..plain()
+        }),
+        ("createdIn", &|_| IslandQuery {
+            created_in: TOOL,
+            ..plain()
+        }),
+        ("tag and createdIn", &|world| IslandQuery {
+            tag: world.tag(0),
+            created_in: TOOL,
+            ..plain()
+        }),
+        ("search for a common word", &|world| {
+            searching(&world.words[0])
+        }),
+        ("search for one byte", &|_| searching("a")),
+    ];
+    let work = kinds.iter().flat_map(|(_, query)| {
+        worlds
+            .iter()
+            .map(|world| in_every_order(world, &query(world)))
+    });
+    let times = medians(&work.collect::<Vec<_>>(), rounds);
+    print!("\n{:<30}", "ns, by islands");
+    for world in worlds {
+        print!(" {:>9}", world.islands);
+    }
+    println!(" {:>12}", "last / first");
+    for ((name, _), times) in kinds.iter().zip(times.chunks(worlds.len())) {
+        print!("{name:<30}");
+        for time in times {
+            print!(" {time:>9.0}");
+        }
+        println!(" {:>12.2}", times[times.len() - 1] / times[0]);
+    }
+    print!("{:<30}", "ms to open the file");
+    for world in worlds {
+        print!(" {:>9.1}", world.opened.as_secs_f64() * 1e3);
+    }
+    println!();
+}
+
+/// Several filters at once, against the page of the one with fewest rows.
+fn combined(world: &World, rounds: usize) {
+    let (tag, rare) = (world.tag(0), world.tag(world.tags.len() - 1));
+    // A creator of an island that has the commonest tag.
+    let creator = world.creator();
+    let query = |tag: &Option<String>, creator: &Option<String>, created_in| IslandQuery {
+        tag: tag.clone(),
+        creator: creator.clone(),
+        created_in,
+        ..plain()
+    };
+    let kinds = [
+        ("rarest tag alone", query(&rare, &None, None)),
+        ("rarest tag, createdIn", query(&rare, &None, TOOL)),
+        ("commonest tag, createdIn", query(&tag, &None, TOOL)),
+        (
+            "commonest tag, largest creator",
+            query(&tag, &creator, None),
+        ),
+        ("largest creator, createdIn", query(&None, &creator, TOOL)),
+        ("all three", query(&tag, &creator, TOOL)),
+    ];
+    println!(
+        "\n{:<46} {:>9} {:>10} {:>10}",
+        format!("filters, {} islands", world.islands),
+        "match",
+        "ns",
+        "deep ns"
+    );
+    let work = kinds.iter().flat_map(|(_, query)| {
+        let total = world.history.select_islands(query).total;
+        [0, total * 3 / 4].map(|offset| {
+            let page = Page { limit: 50, offset };
+            in_every_order(
+                world,
+                &IslandQuery {
+                    page,
+                    ..query.clone()
+                },
+            )
+        })
+    });
+    let times = medians(&work.collect::<Vec<_>>(), rounds);
+    for ((name, query), times) in kinds.iter().zip(times.chunks(2)) {
+        let total = world.history.select_islands(query).total;
+        println!(
+            "{name:<46} {total:>9} {:>10.0} {:>10.0}",
+            times[0], times[1]
+        );
+    }
+}

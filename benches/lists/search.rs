@@ -1,0 +1,257 @@
+//! Searches by kind of needle, against scans of all titles with a prebuilt finder.
+
+use island_metrics::model::fold;
+use island_metrics::request::{CreatorQuery, IslandQuery, Page};
+use memchr::memmem::Finder;
+
+use crate::data::{TOOL, World};
+use crate::rounds::{self, Work, median, medians};
+use crate::{in_every_order, searching};
+
+/// Kinds of needles and needles of each.
+fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
+    let own = |list: &[&str]| list.iter().map(|needle| fold(needle)).collect::<Vec<_>>();
+    let titles = (1..10).map(|at| world.title(world.ends.len() / 10 * at));
+    vec![
+        ("1 byte", own(&["a", "e", "r", " ", "q", "z", "0"])),
+        ("2 bytes", own(&["e ", "ar", "er", " s", "in", "zz", "x3"])),
+        (
+            "3 bytes",
+            own(&["er ", "on ", "ic ", "le ", "al ", "ing", "zzz"]),
+        ),
+        (
+            "4 bytes",
+            own(&[" par", " war", "ight", "wars", "mble", "tic "]),
+        ),
+        (
+            "5 to 8 bytes",
+            own(&[" part", "level", "0 levels", "fights", "battle", "royal"]),
+        ),
+        ("commonest words", world.words[..20].to_vec()),
+        (
+            "phrases",
+            own(&[
+                "with friends",
+                "100 levels",
+                "free for all",
+                "castle battle",
+                " part 2",
+                "battle with friends",
+            ]),
+        ),
+        ("whole titles", titles.map(str::to_owned).collect()),
+        (
+            "absent",
+            own(&[
+                "xyzzy",
+                "no such title",
+                "battlf",
+                "qqq",
+                "simulators of the past and future",
+            ]),
+        ),
+        (
+            "not ASCII",
+            own(&[
+                "🔥",
+                "🏝",
+                "é",
+                "й",
+                "château",
+                "замок",
+                "忍者",
+                "قلعة الرمال",
+                "の",
+            ]),
+        ),
+    ]
+}
+
+/// How many titles hold the needle, looking at each.
+fn scan_titles(world: &World, finder: &Finder<'_>) -> usize {
+    let text = world.text.as_bytes();
+    let titles = world.ends.windows(2).map(|at| &text[at[0]..at[1]]);
+    titles.filter(|title| finder.find(title).is_some()).count()
+}
+
+/// The same, looking through the one text that all titles make.
+fn scan_text(world: &World, finder: &Finder<'_>) -> usize {
+    let (text, ends) = (world.text.as_bytes(), &world.ends);
+    let (mut at, mut row, mut count) = (0, 0, 0);
+    while let Some(found) = finder.find(&text[at..]) {
+        at += found;
+        while ends[row + 1] <= at {
+            row += 1;
+        }
+        if at + finder.needle().len() <= ends[row + 1] {
+            count += 1;
+            at = ends[row + 1];
+        } else {
+            at += 1;
+        }
+    }
+    count
+}
+
+/// Where pages begin: at the start, half-way and near the end of what matches.
+const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
+
+/// Filters that a search is put together with.
+fn filters(world: &World) -> [(&'static str, IslandQuery); 6] {
+    let none = crate::plain();
+    let tag = IslandQuery {
+        tag: world.tag(0),
+        ..none.clone()
+    };
+    let tool = IslandQuery {
+        created_in: TOOL,
+        ..none.clone()
+    };
+    let both = IslandQuery {
+        created_in: TOOL,
+        ..tag.clone()
+    };
+    let rare = IslandQuery {
+        tag: world.tag(world.tags.len() / 2),
+        ..none.clone()
+    };
+    let creator = IslandQuery {
+        creator: world.creator(),
+        ..none.clone()
+    };
+    [
+        ("no filter", none),
+        ("commonest tag", tag),
+        ("middling tag", rare),
+        ("creator", creator),
+        ("createdIn", tool),
+        ("commonest tag, createdIn", both),
+    ]
+}
+
+pub(crate) fn tables(world: &World, rounds: usize) {
+    for (name, filter) in filters(world) {
+        table(world, name, &filter, rounds);
+    }
+    creators(world, rounds);
+}
+
+struct Measured {
+    needle: String,
+    total: u64,
+    /// Nanoseconds of a search.
+    search: f64,
+    /// Against the scan of each title.
+    to_titles: f64,
+    /// Against the scan of the one text.
+    to_text: f64,
+}
+
+/// Measures one needle: at every depth, and both scans.
+fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> Vec<Measured> {
+    let finder = Finder::new(needle.as_bytes());
+    let query = IslandQuery {
+        tag: filter.tag.clone(),
+        creator: filter.creator.clone(),
+        created_in: filter.created_in,
+        ..searching(needle)
+    };
+    let total = world.history.select_islands(&query).total;
+    let mut kinds: Vec<Work<'_>> = vec![
+        Box::new(|| scan_titles(world, &finder)),
+        Box::new(|| scan_text(world, &finder)),
+    ];
+    assert_eq!(kinds[0](), kinds[1](), "both scans of {needle:?}");
+    let unfiltered = [&query.tag, &query.creator]
+        .iter()
+        .all(|text| text.is_none());
+    if unfiltered && query.created_in.is_none() {
+        assert_eq!(kinds[0]() as u64, total, "{needle:?}");
+    }
+    for (part, of) in DEPTHS {
+        let page = Page {
+            limit: 50,
+            offset: total * part / of,
+        };
+        kinds.push(in_every_order(
+            world,
+            &IslandQuery {
+                page,
+                ..query.clone()
+            },
+        ));
+    }
+    let times = rounds::measure(&kinds, rounds);
+    let measured = |search: &Vec<f64>| Measured {
+        needle: needle.to_owned(),
+        total,
+        search: median(search.clone()),
+        to_titles: rounds::ratio(search, &times[0]),
+        to_text: rounds::ratio(search, &times[1]),
+    };
+    times[2..].iter().map(measured).collect()
+}
+
+fn table(world: &World, name: &str, filter: &IslandQuery, rounds: usize) {
+    println!(
+        "\n{:<38} {:>10} {:>10} {:>8} {:>8} {:>8}  worst needle, its matches and ns",
+        format!("search, {} titles, {name}", world.islands),
+        "median ns",
+        "worst ns",
+        "median /",
+        "worst /",
+        "/ text"
+    );
+    let mut all = Vec::new();
+    for (kind, needles) in needles(world) {
+        let measured: Vec<Measured> = needles
+            .iter()
+            .flat_map(|needle| measure(world, filter, needle, rounds))
+            .collect();
+        row(kind, &measured);
+        all.extend(measured);
+    }
+    row("all", &all);
+}
+
+fn row(kind: &str, measured: &[Measured]) {
+    let of = |figure: &dyn Fn(&Measured) -> f64| measured.iter().map(figure).collect::<Vec<f64>>();
+    let most = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max);
+    let worst = measured
+        .iter()
+        .max_by(|a, b| a.to_titles.total_cmp(&b.to_titles));
+    let worst = worst.unwrap();
+    println!(
+        "{kind:<38} {:>10.0} {:>10.0} {:>8.4} {:>8.4} {:>8.4}  {:?} {} {:.0}",
+        median(of(&|one| one.search)),
+        most(of(&|one| one.search)),
+        median(of(&|one| one.to_titles)),
+        worst.to_titles,
+        most(of(&|one| one.to_text)),
+        worst.needle,
+        worst.total,
+        worst.search,
+    );
+}
+
+/// Searches of creators.
+fn creators(world: &World, rounds: usize) {
+    let needles = ["a", "er", "studios", "lucky", "zzz", "fox_koala"];
+    let work = needles.iter().map(|needle| -> Work<'_> {
+        let page = Page {
+            limit: 50,
+            offset: 0,
+        };
+        let query = CreatorQuery {
+            q: Some((*needle).to_owned()),
+            folded: Some((*needle).to_owned()),
+            page,
+        };
+        Box::new(move || world.history.select_creators(&query).rows.len())
+    });
+    let times = medians(&work.collect::<Vec<_>>(), rounds);
+    println!("\n{:<46} {:>10}", "search of creators", "ns");
+    for (needle, time) in needles.iter().zip(times) {
+        println!("{needle:<46} {time:>10.0}");
+    }
+}

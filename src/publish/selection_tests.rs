@@ -1,0 +1,243 @@
+//! Pages of published lists against the obvious way to find them: filter all rows, sort them, cut.
+//!
+//! The islands are enough for every way of selection, from rows looked at one by one to sets.
+
+use arbtest::arbitrary::{Result, Unstructured};
+
+use super::history;
+use crate::calendar::UnixSeconds;
+use crate::dataset::{DailyRow, Dataset, Day, Island, Metrics};
+use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
+use crate::request::{CreatorQuery, IslandQuery, Page};
+use crate::snapshot::{History, Selection, Storage};
+
+const ISLANDS: u32 = 5000;
+const CREATORS: u32 = 1500;
+
+/// A number made of another, as if drawn.
+fn drawn(seed: u32, purpose: u32) -> u32 {
+    let mixed = (seed ^ purpose.wrapping_mul(0x9E37_79B9)).wrapping_mul(0x85EB_CA6B);
+    (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35) >> 8
+}
+
+/// Is true of one row in `share`, another for each purpose.
+fn one_in(share: u32, row: u32, purpose: u32) -> bool {
+    drawn(row, purpose).is_multiple_of(share)
+}
+
+/// Words, tags and creators by how many rows have them: one in so many.
+const SHARES: [(&str, u32); 8] = [
+    ("most", 1),
+    ("half of it", 2),
+    ("third", 3),
+    ("many é", 12),
+    ("some", 60),
+    ("🔥 few", 400),
+    ("rare ra ra", 1700),
+    ("last", 5000),
+];
+
+fn island(row: u32) -> Island {
+    let chosen = |purpose: u32| {
+        let shares = SHARES.iter().zip(purpose..);
+        shares
+            .filter(move |((_, share), purpose)| one_in(*share, row, *purpose))
+            .map(|((word, _), _)| *word)
+    };
+    let slug = match drawn(row, 40) % 10 {
+        0 => None,
+        1..=4 => Some("large".to_owned()),
+        _ => Some(format!("c{}", drawn(row, 41) % CREATORS)),
+    };
+    Island {
+        code: IslandCode::from_number(u64::from(row) * 7919).unwrap(),
+        title: chosen(0).collect::<Vec<_>>().join(" ").into(),
+        creator: slug.map(|slug| slug.parse::<CreatorSlug>().unwrap()),
+        created_in: CreatedIn::ALL.get(drawn(row, 42) as usize % 3).copied(),
+        tags: chosen(20).map(Into::into).collect(),
+    }
+}
+
+fn dataset() -> Dataset {
+    let count = |row, field| (!one_in(9, row, field)).then(|| u64::from(drawn(row, field) % 700));
+    let daily = (0..ISLANDS).map(|row| DailyRow {
+        island: row,
+        metrics: Metrics::new(
+            [50, 51, 52, 53, 54, 55].map(|field| count(row, field)),
+            [None; 3],
+        ),
+    });
+    let day = Day {
+        daily: daily.collect(),
+        ccu: Vec::new(),
+    };
+    Dataset {
+        islands: (0..ISLANDS).map(island).collect(),
+        days: [(crate::calendar::UtcDay(20_777), day)].into(),
+        ..Dataset::default()
+    }
+}
+
+/// Most often none, else one of the names or one that there is not.
+fn filter(u: &mut Unstructured<'_>, names: &[&str]) -> Result<Option<String>> {
+    let names = [names, &["nobody's"]].concat();
+    Ok(if u.ratio(2, 5)? {
+        Some((*u.choose(&names)?).to_owned())
+    } else {
+        None
+    })
+}
+
+fn page(u: &mut Unstructured<'_>) -> Result<Page> {
+    let offsets = [0, 1, 7, 49, 300, 1700, 2500, 4400, 4990, 5000, u64::MAX];
+    Ok(Page {
+        limit: u.int_in_range(1..=200)?,
+        offset: *u.choose(&offsets)?,
+    })
+}
+
+fn needle(u: &mut Unstructured<'_>) -> Result<Option<String>> {
+    let needles = [
+        "most",
+        "m",
+        "t",
+        "t ",
+        "é",
+        " é",
+        "of i",
+        "half of it third many",
+        "🔥",
+        "🔥 few ra",
+        "ra",
+        "last",
+        "x",
+        "zzzz",
+    ];
+    filter(u, &needles)
+}
+
+fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
+    let q = needle(u)?;
+    Ok(IslandQuery {
+        tag: filter(u, &SHARES.map(|(word, _)| word))?,
+        creator: filter(u, &["large", "c7", "c8"])?,
+        created_in: if u.ratio(2, 5)? {
+            Some(*u.choose(&CreatedIn::ALL)?)
+        } else {
+            None
+        },
+        folded: q.clone(),
+        q,
+        sort: *u.choose(&SortField::ALL)?,
+        order: *u.choose(&SortOrder::ALL)?,
+        page: page(u)?,
+    })
+}
+
+/// What is asked for, out of rows that match in final order.
+fn cut(rows: &[u32], page: Page) -> Selection {
+    let skip = usize::try_from(page.offset).unwrap();
+    let on_page = rows.iter().skip(skip).take(page.limit as usize);
+    Selection {
+        rows: on_page.copied().collect(),
+        total: rows.len() as u64,
+    }
+}
+
+fn naive(dataset: &Dataset, query: &IslandQuery) -> Selection {
+    let matches = |row: &u32| {
+        let island = &dataset.islands[*row as usize];
+        let slug = island.creator.as_ref().map(CreatorSlug::as_str);
+        query
+            .tag
+            .as_ref()
+            .is_none_or(|tag| island.tags.iter().any(|held| **held == **tag))
+            && query
+                .creator
+                .as_ref()
+                .is_none_or(|creator| slug == Some(creator))
+            && query
+                .created_in
+                .is_none_or(|tool| island.created_in == Some(tool))
+            && query
+                .folded
+                .as_ref()
+                .is_none_or(|needle| fold(&island.title).contains(needle))
+    };
+    let mut rows: Vec<u32> = (0..ISLANDS).filter(matches).collect();
+    let days: Vec<&Day> = dataset.days.values().collect();
+    let value = |row: &u32| days[0].daily[*row as usize].metrics.count(query.sort);
+    match query.order {
+        SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
+        SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),
+    }
+    cut(&rows, query.page)
+}
+
+fn published(dataset: &Dataset) -> History {
+    let (bytes, _) = history::write(dataset, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+    History::open(Storage::Memory(bytes.into()), 0).unwrap()
+}
+
+#[test]
+fn pages_of_islands_are_those_found_the_obvious_way() {
+    let dataset = dataset();
+    let history = published(&dataset);
+    arbtest::arbtest(|u| {
+        let query = query(u)?;
+        assert_eq!(
+            history.select_islands(&query),
+            naive(&dataset, &query),
+            "{query:?}"
+        );
+        Ok(())
+    })
+    .budget_ms(1000);
+}
+
+#[test]
+fn pages_of_creators_are_those_found_the_obvious_way() {
+    let dataset = dataset();
+    let history = published(&dataset);
+    let slugs: Vec<String> = super::creators::all(&dataset, &vec![Metrics::NULL; ISLANDS as usize])
+        .into_iter()
+        .map(|creator| creator.aggregate.slug)
+        .collect();
+    // With no metrics, creators are in the order of slugs: compared are names, each found by itself.
+    let numbers: Vec<(String, u32)> = slugs
+        .iter()
+        .map(|slug| {
+            (
+                slug.clone(),
+                u32::try_from(history.find_creator(slug).unwrap()).unwrap(),
+            )
+        })
+        .collect();
+    arbtest::arbtest(|u| {
+        let q = filter(u, &["c", "c1", "1", "large", "c77", "9", "arg"])?;
+        let query = CreatorQuery {
+            folded: q.clone(),
+            q,
+            page: page(u)?,
+        };
+        let found = |(slug, _): &&(String, u32)| {
+            query
+                .folded
+                .as_ref()
+                .is_none_or(|needle| slug.contains(needle))
+        };
+        let mut rows: Vec<u32> = numbers
+            .iter()
+            .filter(found)
+            .map(|(_, number)| *number)
+            .collect();
+        rows.sort_unstable();
+        assert_eq!(
+            history.select_creators(&query),
+            cut(&rows, query.page),
+            "{query:?}"
+        );
+        Ok(())
+    })
+    .budget_ms(1000);
+}

@@ -1,0 +1,181 @@
+use std::collections::BTreeSet;
+
+use arbtest::arbitrary::{Result, Unstructured};
+use bytes::Bytes;
+
+use super::*;
+use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
+
+const SECTIONS: IndexSections = IndexSections {
+    texts: (Section::TitleText, Section::TitleEnds),
+    suffix_rows: Section::TitleSuffixRows,
+    samples: Section::TitleSamples,
+    common: Section::TitleCommon,
+    common_rows: Section::TitleCommonRows,
+};
+
+fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
+    let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
+    TextIndex::open(&file, &TITLES)
+}
+
+fn index(texts: &[String]) -> TextIndex {
+    let mut out = SnapshotWriter::new(Vec::new()).unwrap();
+    write_index(&mut out, &SECTIONS, texts.iter().map(String::as_str)).unwrap();
+    opened(out.finish().unwrap().0).unwrap()
+}
+
+/// Pieces that texts and needles are made of: few, so that they meet, with the least and the greatest
+/// bytes of UTF-8, and characters that fold to other lengths or to nothing.
+const PIECES: [&str; 14] = [
+    "a",
+    "a",
+    "aa",
+    "ab",
+    "b",
+    " ",
+    "É",
+    "İ",
+    "\u{307}",
+    "🔥",
+    "死",
+    "\0",
+    "\u{10FFFF}",
+    "part of a longer title",
+];
+
+fn text(u: &mut Unstructured<'_>, pieces_max: usize) -> Result<String> {
+    let count = u.int_in_range(0..=pieces_max)?;
+    (0..count).map(|_| Ok(*u.choose(&PIECES)?)).collect()
+}
+
+/// Asserts that every way to look for a needle finds what looking at each text does.
+fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
+    let rows = (0..).zip(texts);
+    let holding: Vec<u32> = rows
+        .filter(|(_, text)| fold(text).contains(needle))
+        .map(|(row, _)| row)
+        .collect();
+    let found = index.find(needle);
+    let distinct: BTreeSet<u32> = found.rows().collect();
+    assert!(distinct.iter().eq(&holding), "{needle:?} among {texts:?}");
+    assert!(
+        found.set().iter().eq(holding.iter().copied()),
+        "{needle:?} as a set, among {texts:?}"
+    );
+    assert!(found.at_most() >= found.rows().count());
+    assert!((0..row_number(texts.len())).all(|row| found.is_in(row) == holding.contains(&row)));
+}
+
+#[test]
+fn a_search_finds_what_looking_at_each_text_finds() {
+    arbtest::arbtest(|u| {
+        let count = u.int_in_range(0..=60)?;
+        let texts: Vec<String> = (0..count).map(|_| text(u, 12)).collect::<Result<_>>()?;
+        let index = index(&texts);
+        assert_eq!(index.len(), texts.len());
+        let folded: Vec<String> = texts.iter().map(|text| fold(text)).collect();
+        let suffixes = sorted_suffixes(&folded);
+        let beginning = |suffix: &Suffix| {
+            let bytes = suffix.bytes(&folded);
+            &bytes[..bytes.len().min(SUFFIX_DEPTH)]
+        };
+        assert!(suffixes.iter().map(beginning).is_sorted());
+        for _ in 0..10 {
+            let mut needle = fold(&text(u, 6)?);
+            // Half of them out of a text, cut anywhere.
+            if u.arbitrary()? && !texts.is_empty() {
+                let whole = fold(u.choose(&texts)?);
+                let at = u.int_in_range(0..=whole.chars().count())?;
+                let length = u.int_in_range(1..=40)?;
+                needle = whole.chars().skip(at).take(length).collect();
+            }
+            if !needle.is_empty() {
+                agrees(&index, &texts, &needle);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn needles_of_every_length_are_found() {
+    // Each begins at several places of each text, and differs from what stands there late.
+    let texts: Vec<String> = (0..90)
+        .map(|row| "ab".repeat(row) + "c" + &"ab".repeat(90 - row))
+        .collect();
+    let index = index(&texts);
+    for length in 1..=200 {
+        let needle: String = "ab".chars().cycle().take(length).collect();
+        for needle in [format!("{needle}c"), format!("c{needle}"), needle] {
+            agrees(&index, &texts, &needle);
+        }
+    }
+}
+
+#[test]
+fn common_needles_are_whole_characters_by_key() {
+    // All have the fire, which is four bytes, and half of them a plain letter behind it.
+    let texts: Vec<String> = (0..40)
+        .map(|row| if row % 2 == 0 { "🔥éa" } else { "🔥é" }.to_owned())
+        .collect();
+    let common = common(&texts, &sorted_suffixes(&texts));
+    let keys: Vec<u32> = common.iter().map(|(key, _)| *key).collect();
+    let want = ["a", "é", "éa"].map(|needle| common_key(needle.as_bytes()).unwrap());
+    assert_eq!(keys, want);
+    let evens = (0..40).step_by(2).fold(0, |set, row| set | 1_u64 << row);
+    let sets: Vec<Vec<u64>> = common.into_iter().map(|(_, set)| set).collect();
+    assert_eq!(sets, [[evens], [(1 << 40) - 1], [evens]]);
+}
+
+#[test]
+fn an_index_that_points_outside_is_refused() {
+    let write = |rows: &[u32], samples: &[u32], keys: &[u32], sets: &[u64]| {
+        let mut out = SnapshotWriter::new(Vec::new()).unwrap();
+        write_texts(&mut out, SECTIONS.texts, ["ab", "c"].iter()).unwrap();
+        out.ints(SECTIONS.suffix_rows, rows).unwrap();
+        out.ints(SECTIONS.samples, samples).unwrap();
+        out.ints(SECTIONS.common, keys).unwrap();
+        out.longs(SECTIONS.common_rows, sets).unwrap();
+        opened(out.finish().unwrap().0)
+    };
+    assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
+    for (name, refused) in [
+        (
+            "a row past the last",
+            write(&[0, 2, 1], &[0], &[7], &[0b11]),
+        ),
+        ("no sample", write(&[0, 0, 1], &[], &[7], &[0b11])),
+        (
+            "a sample too many",
+            write(&[0, 0, 1], &[0, 0], &[7], &[0b11]),
+        ),
+        (
+            "a sample in another row",
+            write(&[0, 0, 1], &[2], &[7], &[0b11]),
+        ),
+        (
+            "a sample before its row",
+            write(&[1, 0, 0], &[1], &[7], &[0b11]),
+        ),
+        ("a set missing", write(&[0, 0, 1], &[0], &[7, 8], &[0b11])),
+        ("a set too many", write(&[0, 0, 1], &[0], &[], &[0b11])),
+        (
+            "a set past the last row",
+            write(&[0, 0, 1], &[0], &[7], &[0b100]),
+        ),
+    ] {
+        assert!(refused.is_err(), "{name}");
+    }
+    let write = |samples: &[u32]| {
+        let mut out = SnapshotWriter::new(Vec::new()).unwrap();
+        write_texts(&mut out, SECTIONS.texts, ["babbbbbbbbbbbbbbbb"].iter()).unwrap();
+        out.ints(SECTIONS.suffix_rows, &[0; 18]).unwrap();
+        out.ints(SECTIONS.samples, samples).unwrap();
+        out.ints(SECTIONS.common, &[]).unwrap();
+        out.longs(SECTIONS.common_rows, &[]).unwrap();
+        opened(out.finish().unwrap().0)
+    };
+    assert!(write(&[1, 0]).is_ok());
+    assert!(write(&[0, 1]).is_err(), "samples out of order");
+}
