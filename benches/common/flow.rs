@@ -57,6 +57,11 @@ impl Requests {
         Some((self.next - 1, batch))
     }
 
+    /// Whether each is asked for once only.
+    pub(crate) fn are_distinct(&self) -> bool {
+        self.share.is_some()
+    }
+
     /// How many batches a run may take at most.
     fn most(&self) -> usize {
         let left = self.batches.len() - self.next;

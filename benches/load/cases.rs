@@ -21,19 +21,23 @@ pub(crate) enum Kind {
     Epoll,
     Axum,
     Actix,
+    /// With the settings of its packages.
     Nginx,
+    /// With all settings that make it faster here.
+    NginxTuned,
     /// The real server, asked for the same page from the cache.
     Cached,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 7] = [
+    pub(crate) const ALL: [Kind; 8] = [
         Kind::Real,
         Kind::Hyper,
         Kind::Epoll,
         Kind::Axum,
         Kind::Actix,
         Kind::Nginx,
+        Kind::NginxTuned,
         Kind::Cached,
     ];
 
@@ -45,6 +49,7 @@ impl Kind {
             Kind::Axum => "axum",
             Kind::Actix => "actix-web",
             Kind::Nginx => "nginx",
+            Kind::NginxTuned => "nginx, tuned",
             Kind::Cached => "page, cached",
         }
     }
@@ -78,6 +83,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) distinct: usize,
     /// How often a server is put under load in a case, at most.
     pub(crate) runs: usize,
+    /// Parts of the names of the cases that are wanted; all cases where there are none.
+    pub(crate) chosen: Vec<String>,
     made: usize,
 }
 
@@ -97,6 +104,7 @@ impl<'a> Maker<'a> {
             distinct: settings.distinct,
             // To warm up, and in each round twice.
             runs: 2 * settings.rounds + 1,
+            chosen: settings.chosen.clone(),
             made: 0,
         }
     }
@@ -124,17 +132,25 @@ impl<'a> Maker<'a> {
             ("300 B, with a key", small, key.as_str(), 1, 200),
             ("300 B, 16 pipelined", small, "", 16, 200),
         ] {
+            if !self.is_chosen(name) {
+                continue;
+            }
             let request = get(target, headers);
             cases.push(self.compared(name, &request, (depth, status), say)?);
         }
-        let distinct = [
-            ("page of 50, uncached", pages(address, self.distinct)?),
-            ("search, uncached", searches(address, self.distinct)?),
-        ];
-        for (name, requests) in distinct {
-            cases.push(self.alone(name, requests)?);
+        let name = "page of 50, uncached";
+        if self.is_chosen(name) {
+            cases.push(self.alone(name, pages(address, self.distinct)?)?);
+        }
+        let name = "search, uncached";
+        if self.is_chosen(name) {
+            cases.push(self.alone(name, searches(address, self.distinct)?)?);
         }
         Ok(cases)
+    }
+
+    fn is_chosen(&self, name: &str) -> bool {
+        self.chosen.is_empty() || self.chosen.iter().any(|part| name.contains(part))
     }
 
     /// A case in which all send what the real server sent; who sends anything else is left out.
@@ -206,9 +222,10 @@ impl<'a> Maker<'a> {
                 rival.arg(framework).arg(path);
                 Server::start(rival)?
             }
-            (Kind::Nginx, _) => {
-                let prefix = path.with_file_name("nginx");
-                let Some((server, tag)) = nginx::start(&prefix, captured)? else {
+            (Kind::Nginx | Kind::NginxTuned, _) => {
+                let prefix = path.with_file_name(kind.name().replace(", ", "-"));
+                let tuned = kind == Kind::NginxTuned;
+                let Some((server, tag)) = nginx::start(&prefix, captured, tuned)? else {
                     return Ok(None);
                 };
                 if captured.status == 304 {

@@ -39,7 +39,7 @@ use crate::common::process::{Scratch, Server, command, pin_load, run};
 use crate::common::stats::median;
 use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
 use crate::rounds::{Record, measure, warm};
-use crate::settings::{FULL, QUICK, RATE_SHARE};
+use crate::settings::{FULL, QUICK, RATE_SHARE, Settings};
 
 /// From the start of `serve` on the sample dataset to its first 200, in milliseconds.
 fn first_answer() -> Outcome<f64> {
@@ -72,8 +72,9 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
     Ok(File::create(path)?.write_all(text.as_bytes())?)
 }
 
-fn benchmark(quick: bool, save: bool) -> Outcome<()> {
+fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     let settings = if quick { QUICK } else { FULL };
+    let settings = Settings { chosen, ..settings };
     histogram::check();
     let target = target()?;
     let rivals = rivals::build(&target, quick).map_err(|error| {
@@ -141,5 +142,8 @@ fn main() -> Outcome<()> {
             return epoll::serve(captured.as_ref());
         }
     }
-    benchmark(is_quick(), words.iter().any(|word| word == "--save"))
+    let words: Vec<String> = env::args().skip(1).collect();
+    let save = words.iter().any(|word| word == "--save");
+    let chosen = words.into_iter().filter(|word| !word.starts_with("--"));
+    benchmark(is_quick(), save, chosen.collect())
 }

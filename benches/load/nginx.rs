@@ -11,12 +11,16 @@ use crate::common::http::Captured;
 use crate::common::process::{Server, command, installed};
 use crate::common::{Outcome, SERVER_CORE};
 
-/// Bodies above this go by `sendfile`; below it one write of head and body together is cheaper.
+/// Tuned, bodies above this go by `sendfile`; below it one write of head and body together is cheaper.
 const SENDFILE_BYTES: usize = 32 * 1024;
 
 /// Starts nginx in a directory of its own; `None` where it is not installed. The other outcome is
 /// the entity tag by which it knows its file, since it compares no other.
-pub(crate) fn start(prefix: &Path, captured: &Captured) -> Outcome<Option<(Server, String)>> {
+pub(crate) fn start(
+    prefix: &Path,
+    captured: &Captured,
+    tuned: bool,
+) -> Outcome<Option<(Server, String)>> {
     let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
     let Some(program) = place.filter(|place| place.exists()) else {
         return Ok(None);
@@ -33,7 +37,7 @@ pub(crate) fn start(prefix: &Path, captured: &Captured) -> Outcome<Option<(Serve
     let about = fs::metadata(&file)?;
     let tag = format!("\"{:x}-{:x}\"", about.mtime(), about.len());
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let text = configuration(prefix, captured, &port.to_string());
+    let text = configuration(prefix, captured, &port.to_string(), tuned);
     File::create(prefix.join("nginx.conf"))?.write_all(text.as_bytes())?;
     let mut nginx = command(program, Some(SERVER_CORE));
     nginx.arg("-p").arg(prefix).args(["-c", "nginx.conf"]);
@@ -41,7 +45,7 @@ pub(crate) fn start(prefix: &Path, captured: &Captured) -> Outcome<Option<(Serve
     Ok(Some((Server::start_silent(nginx, port)?, tag)))
 }
 
-fn configuration(prefix: &Path, captured: &Captured, listen: &str) -> String {
+fn configuration(prefix: &Path, captured: &Captured, listen: &str, tuned: bool) -> String {
     let place = prefix.display();
     let mut headers = String::new();
     for (name, value) in &captured.headers {
@@ -57,8 +61,19 @@ fn configuration(prefix: &Path, captured: &Captured, listen: &str) -> String {
     } else {
         "off"
     };
-    // Everything that makes it slower for nothing is off: its log, its own tag, ranges, the look at
-    // the disk for each request.
+    let reading = if tuned {
+        format!(
+            "sendfile {sendfile};
+    output_buffers 1 256k;
+    open_file_cache max=16 inactive=1h;
+    open_file_cache_valid 1h;"
+        )
+    } else {
+        "sendfile on;
+    tcp_nopush on;"
+            .to_owned()
+    };
+    // Off in both: its log, its own tag, ranges.
     format!(
         "daemon off;
 worker_processes 1;
@@ -71,13 +86,10 @@ events {{
 http {{
     access_log off;
     server_tokens off;
-    sendfile {sendfile};
+    {reading}
     tcp_nodelay on;
     keepalive_timeout 1h;
     keepalive_requests 2000000000;
-    output_buffers 1 256k;
-    open_file_cache max=16 inactive=1h;
-    open_file_cache_valid 1h;
     client_body_temp_path {place}/tmp;
     proxy_temp_path {place}/tmp;
     fastcgi_temp_path {place}/tmp;
