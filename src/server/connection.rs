@@ -160,3 +160,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAd
     })
     .await;
 }
+
+#[cfg(test)]
+#[path = "allocation_tests.rs"]
+mod tests;
