@@ -13,22 +13,18 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::thread::yield_now;
 
 use bytes::Bytes;
 use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
+use super::pace::{PIECE_BYTES, checksum, give_way, pieces};
 use super::views::{BodyRef, Ints, IntsView, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
-
-/// How much is read or checked at a stretch: some tens of microseconds. Opening a large file takes a
-/// good part of a second, and a worker that shares the core has requests to answer meanwhile.
-const PIECE_BYTES: usize = 128 * 1024;
 
 /// A part of the resident region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +131,8 @@ impl Storage {
             .chunks_mut(PIECE_BYTES)
             .zip((offset..).step_by(PIECE_BYTES))
         {
+            give_way(0);
             file.read_exact_at(piece, offset)?;
-            yield_now();
         }
         Ok(Bytes::from_owner(memory.make_read_only()?).slice(..length))
     }
@@ -219,7 +215,7 @@ impl SnapshotFile {
         let at =
             |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
         let bytes = region.slice(at(offset)..at(offset + length));
-        expect_checksum(&part, u32_at(entry, 1), section_checksum(&bytes))?;
+        expect_checksum(&part, u32_at(entry, 1), checksum(&bytes))?;
         Ok((id, bytes))
     }
 
@@ -286,9 +282,8 @@ impl SnapshotFile {
             ));
         }
         let mut highest = None;
-        for piece in ints.0.chunks(PIECE_BYTES) {
+        for piece in pieces(&ints.0) {
             highest = highest.max(IntsView::of(piece).iter().max());
-            yield_now();
         }
         if highest.is_some_and(|highest| highest as usize >= limit) {
             return Err(SnapshotError::malformed(
@@ -310,11 +305,10 @@ impl SnapshotFile {
             .unwrap_or(bytes.len() / BodyRef::BYTES)
             .checked_mul(BodyRef::BYTES);
         expect_length(section, bytes.len(), want)?;
-        let refs: Vec<BodyRef> = bytes
-            .chunks_exact(BodyRef::BYTES)
-            .map(BodyRef::from_bytes)
-            .collect();
-        for body in &refs {
+        let mut refs = Vec::with_capacity(bytes.len() / BodyRef::BYTES);
+        for record in bytes.chunks_exact(BodyRef::BYTES) {
+            give_way(refs.len());
+            let body = BodyRef::from_bytes(record);
             let length = u64::from(body.plain_bytes) + u64::from(body.gzip_bytes);
             if body
                 .offset
@@ -326,6 +320,7 @@ impl SnapshotFile {
                     "a body lies outside the bodies",
                 ));
             }
+            refs.push(body);
         }
         Ok(refs)
     }
@@ -350,23 +345,6 @@ impl SnapshotFile {
     pub(crate) fn in_memory(&self) -> bool {
         matches!(self.storage, Storage::Memory(_))
     }
-}
-
-/// To be called with each step of a long check: now and then lets others have the core.
-pub(crate) fn give_way(step: usize) {
-    if step.is_multiple_of(PIECE_BYTES / 32) {
-        yield_now();
-    }
-}
-
-/// The checksum of a section, which may be long.
-fn section_checksum(bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for piece in bytes.chunks(PIECE_BYTES) {
-        hasher.update(piece);
-        yield_now();
-    }
-    hasher.finalize()
 }
 
 /// The checksum of the table of contents and the trailer's first twenty bytes.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
+use super::pace::give_way;
 use super::row_set::RowSet;
 use super::views::{Ints, IntsView, Longs};
 use crate::model::{SortField, SortOrder};
@@ -42,6 +43,7 @@ impl Groups {
             rows,
         };
         for group in 0..groups.len() {
+            give_way(group);
             let members = groups.rows(group, 0);
             if members.len() > rows / LARGE_SHARE {
                 let set = RowSet::of(rows, members.iter());

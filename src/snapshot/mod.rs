@@ -13,6 +13,7 @@ mod history;
 mod links;
 mod list_page;
 mod manifest;
+mod pace;
 mod page;
 mod read;
 mod row_set;

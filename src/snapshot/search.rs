@@ -12,7 +12,8 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile, give_way};
+use super::file::{Section, SnapshotFile};
+use super::pace::give_way;
 use super::row_set::RowSet;
 use super::views::{Ints, Longs};
 
