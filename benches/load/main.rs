@@ -3,7 +3,7 @@
 //!
 //! In: the release binary and a made-up dataset, or a published directory named in
 //! `ISLAND_METRICS_BENCH_PUBLISHED`. Out: a table on stdout, every round in `target/bench/load.csv`,
-//! and with `--save` the medians and a chart in `benches/results`. See `benches/README.md`.
+//! and with `--save` the medians and a chart in `benches/results`, and the table in the README. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -19,6 +19,7 @@ mod chart;
 mod common;
 mod epoll;
 mod nginx;
+mod readme;
 mod report;
 mod requests;
 mod rivals;
@@ -101,7 +102,9 @@ fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     let mut sources = Sources::new()?;
     warm(&mut sources, &mut cases, settings.closed)?;
     let records = measure(&mut sources, &mut cases, &settings, begun)?;
-    report(&target, &cases, &records, save && !quick)?;
+    // Of a part of the cases there is nothing to publish.
+    let save = save && !quick && settings.chosen.is_empty();
+    report(&target, &cases, &records, save)?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
 }
@@ -127,7 +130,13 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
         write(&results.join("load.csv"), &report::median_csv(cases, &rows))?;
         write(&results.join("load.svg"), &chart::svg(cases, &rows))?;
-        println!("medians and chart: {}", results.display());
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        readme::update(&readme, cases, &rows)?;
+        println!(
+            "medians and chart: {}, table: {}",
+            results.display(),
+            readme.display()
+        );
     }
     Ok(())
 }

@@ -17,8 +17,8 @@ pub(crate) struct Row {
     throughput: f64,
     latencies: [f64; 3],
     /// CPU against each of `BASES`; against the cached page where that is all there is.
-    ratios: [f64; 3],
-    cached: f64,
+    pub(crate) ratios: [f64; 3],
+    pub(crate) cached: f64,
 }
 
 /// One row for each server of each case.

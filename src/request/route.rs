@@ -17,7 +17,7 @@ use crate::model::IslandCode;
 const SEGMENTS_MAX: usize = 4;
 
 /// An endpoint, its parameters parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// `/v1`
     Index,

@@ -28,6 +28,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let ring = KeyRing::new(KeyPrefix::default(), records);
     Arc::new(Worker {
         snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
+        near: Near::new(),
         gate: Gate {
             keys: LatestReader::new(Arc::new(Latest::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),

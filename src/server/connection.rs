@@ -22,6 +22,7 @@ use super::api_error::ApiError;
 use super::buffers::{Buffers, Prepared};
 use super::caller::{Caller, Gate, Visit};
 use super::guard::{Guard, Shared};
+use super::near::Near;
 use super::pipeline::{self, Head, State};
 use super::roster::{Order, Roster};
 use crate::calendar::Clock;
@@ -37,6 +38,7 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) snapshot: LatestReader<Snapshot>,
+    pub(crate) near: Near,
     pub(crate) gate: Gate,
     pub(crate) openapi: Body,
     pub(crate) docs: Body,
@@ -52,7 +54,7 @@ impl Worker {
         visit: &Visit,
         shared: &Shared,
     ) -> Response<Full<Bytes>> {
-        let (answer, limits) = self.snapshot.with(|snapshot| {
+        let (answer, limits) = self.snapshot.with(|generation, snapshot| {
             let head = Head {
                 method: request.method(),
                 path: request.uri().path(),
@@ -62,6 +64,8 @@ impl Worker {
             };
             let state = State {
                 snapshot,
+                generation,
+                near: &self.near,
                 gate: &self.gate,
                 openapi: &self.openapi,
                 docs: &self.docs,

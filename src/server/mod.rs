@@ -14,6 +14,7 @@ mod guard;
 mod key_reload;
 mod listener;
 mod log;
+mod near;
 mod negotiate;
 mod once;
 mod pipeline;

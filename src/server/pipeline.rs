@@ -10,6 +10,7 @@ use hyper::{HeaderMap, Method, Version};
 use super::answer::{Answer, Limits};
 use super::api_error::ApiError;
 use super::caller::{Caller, Gate, KeyFault, Visit};
+use super::near::{Found, Near};
 use super::negotiate::{accepts_gzip, is_known};
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
@@ -31,6 +32,10 @@ pub(crate) struct Head<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State<'a> {
     pub(crate) snapshot: &'a Snapshot,
+    /// Which of the snapshots that is.
+    pub(crate) generation: u64,
+    /// What the worker answered lately.
+    pub(crate) near: &'a Near,
     pub(crate) gate: &'a Gate,
     pub(crate) openapi: &'a Body,
     pub(crate) docs: &'a Body,
@@ -82,7 +87,7 @@ pub(crate) fn answer(
         ),
         Decision::Admit { remaining } => {
             let answer = route.map_err(ApiError::from);
-            let answer = answer.and_then(|route| find(head, caller, &route, state.snapshot));
+            let answer = answer.and_then(|route| find(head, caller, &route, state));
             (
                 answer.unwrap_or_else(Answer::Failed),
                 limits(caller, remaining),
@@ -106,7 +111,7 @@ fn outside_api(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route,
     let parsed = request::parse(head.path, head.query);
     let gzip = || accepts_gzip(head.headers);
     match parsed.route {
-        Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()), None)),
+        Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()))),
         Ok(Route::Docs) => {
             let body = state.docs.choose(gzip());
             let known = is_known(head.headers, body.etag.as_bytes());
@@ -161,23 +166,40 @@ fn find(
     head: Head<'_>,
     caller: Caller,
     route: &Route,
-    snapshot: &Snapshot,
+    state: State<'_>,
 ) -> Result<Answer, ApiError> {
     let asker = asker(head, caller);
+    let form = (route, asker.accepts_gzip);
+    let found = state.near.get_or_find(form, state.generation, || {
+        look_up(route, state.snapshot, asker)
+    })?;
+    let known = is_known(head.headers, found.body.etag.as_bytes());
+    Ok(Answer::Found {
+        body: found.body,
+        links: found.links,
+        known,
+    })
+}
+
+fn look_up(route: &Route, snapshot: &Snapshot, asker: Asker) -> Result<Found, ApiError> {
     let island = |code: &IslandCode| ApiError::NotFound(format!("island {code} is not tracked"));
     let unheld = |day: &DayRef, index: &str| {
         ApiError::NotFound(format!(
             "no day {day} is held; the held days are listed at {index}"
         ))
     };
+    let page = |(body, links): (Encoded, Bytes)| Found {
+        body,
+        links: Some(links),
+    };
     let body = match route {
         Route::Islands(query) => {
-            let (page, links) = snapshot.islands(query, asker).ok_or(ApiError::NotReady)?;
-            return Ok(found(head, page, Some(links)));
+            let found = snapshot.islands(query, asker).ok_or(ApiError::NotReady)?;
+            return Ok(page(found));
         }
         Route::Creators(query) => {
-            let (page, links) = snapshot.creators(query, asker).ok_or(ApiError::NotReady)?;
-            return Ok(found(head, page, Some(links)));
+            let found = snapshot.creators(query, asker).ok_or(ApiError::NotReady)?;
+            return Ok(page(found));
         }
         Route::Index => Ok(snapshot.index(asker).ok_or(ApiError::NotReady)?),
         Route::Live => Ok(snapshot
@@ -210,11 +232,8 @@ fn find(
         }
         Route::Health | Route::OpenApi | Route::Docs => return Err(ApiError::NotReady),
     };
-    Ok(found(
-        head,
-        body.map_err(|_: SnapshotError| ApiError::Damaged)?,
-        None,
-    ))
+    let body = body.map_err(|_: SnapshotError| ApiError::Damaged)?;
+    Ok(Found { body, links: None })
 }
 
 /// The day to look up, `Some(None)` for the latest; `None` where there is no such day.
@@ -230,8 +249,9 @@ fn held(day: &DayRef) -> Option<Option<UtcDay>> {
     }
 }
 
-fn found(head: Head<'_>, body: Encoded, links: Option<Bytes>) -> Answer {
+fn found(head: Head<'_>, body: Encoded) -> Answer {
     let known = is_known(head.headers, body.etag.as_bytes());
+    let links = None;
     Answer::Found { body, links, known }
 }
 

@@ -15,6 +15,7 @@ use super::connection::Worker;
 use super::gates::Gates;
 use super::listener::{accept, bind};
 use super::log::Log;
+use super::near::Near;
 use super::reload::Reloader;
 use super::roster::{Roster, TICK};
 use super::settings::{Served, Settings, StartError};
@@ -62,9 +63,10 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
     for (at, sockets) in listeners.into_iter().enumerate() {
         let worker = Arc::new(Worker {
             snapshot: LatestReader::new(Arc::clone(&snapshot)),
+            near: Near::new(),
             gate: gates.make(),
-            openapi: openapi.clone(),
-            docs: docs.clone(),
+            openapi: openapi.counted_apart(),
+            docs: docs.counted_apart(),
             clock: gates.clock(),
             roster: Arc::default(),
             buffers: Arc::default(),

@@ -51,6 +51,17 @@ pub struct Encoded {
     pub gzip: bool,
 }
 
+impl Encoded {
+    /// The same bytes with a count of owners of their own, for one core to write to.
+    #[must_use]
+    pub fn counted_apart(&self) -> Encoded {
+        Encoded {
+            bytes: Bytes::from_owner(self.bytes.clone()),
+            ..*self
+        }
+    }
+}
+
 /// A strong entity tag, quotes included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag {
@@ -107,6 +118,15 @@ impl Body {
             gzip: false,
         };
         Body { plain, gzip }
+    }
+
+    /// The same with counts of owners of their own, for one core to write to.
+    #[must_use]
+    pub fn counted_apart(&self) -> Body {
+        Body {
+            plain: self.plain.counted_apart(),
+            gzip: self.gzip.as_ref().map(Encoded::counted_apart),
+        }
     }
 
     /// The form to send: gzip where the client takes it and it is smaller.

@@ -61,9 +61,11 @@ impl<T> LatestReader<T> {
         self.latest.generation()
     }
 
-    /// Reads the value now, without touching the count of its owners, which all workers share.
-    pub fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
-        read(&self.held().1)
+    /// Reads the value now and its generation, without touching the count of its owners, which all
+    /// workers share.
+    pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
+        let held = self.held();
+        read(held.0, &held.1)
     }
 
     /// The value now.

@@ -1,0 +1,84 @@
+//! The table of the README, which `--save` writes over the one before.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::cases::{Case, Kind};
+use crate::common::Outcome;
+use crate::report::Row;
+
+/// What stands around the table in the README.
+const BEGIN: &str = "<!-- table of benches/load -->\n";
+const END: &str = "<!-- end of table -->\n";
+
+const HEAD: &str = "\
+| case | bytes | µs | bare hyper | epoll loop | axum | actix-web | nginx | tuned | to hyper | to epoll | to nginx |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+";
+
+/// Replaces the table.
+pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
+    let text = fs::read_to_string(path)?;
+    let missing = || format!("{} has no place for the table", path.display());
+    let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    let table = table(cases, rows);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a file under version control, of which nothing is lost"
+    )]
+    fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
+    Ok(())
+}
+
+fn table(cases: &[Case], rows: &[Row]) -> String {
+    let mut text = HEAD.to_owned();
+    let mut alone = String::new();
+    for (at, case) in cases.iter().enumerate() {
+        let of = |kind: Kind| rows.iter().find(|row| row.case == at && row.kind == kind);
+        let Some(real) = of(Kind::Real) else { continue };
+        if of(Kind::Cached).is_some() {
+            let _ = writeln!(
+                alone,
+                "- {}: {:.2} µs, **{:.2}** times a page from the cache",
+                case.name, real.cpu, real.cached
+            );
+            continue;
+        }
+        let _ = write!(
+            text,
+            "| {} | {} | **{:.2}** |",
+            case.name,
+            grouped(case.bytes),
+            real.cpu
+        );
+        let others = [
+            Kind::Hyper,
+            Kind::Epoll,
+            Kind::Axum,
+            Kind::Actix,
+            Kind::Nginx,
+            Kind::NginxTuned,
+        ];
+        for kind in others {
+            let cpu = of(kind).map_or(String::new(), |row| format!("{:.2}", row.cpu));
+            let _ = write!(text, " {cpu} |");
+        }
+        for ratio in real.ratios {
+            let _ = write!(text, " **{ratio:.2}** |");
+        }
+        text.push('\n');
+    }
+    format!("{text}\n{alone}")
+}
+
+/// `20544` as `20,544`.
+fn grouped(number: usize) -> String {
+    let (thousands, rest) = (number / 1000, number % 1000);
+    if thousands == 0 {
+        rest.to_string()
+    } else {
+        format!("{},{rest:03}", grouped(thousands))
+    }
+}
