@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
@@ -9,7 +10,7 @@ use island_metrics::dataset::{Dataset, Files, Synthetic, synthesize};
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
 use island_metrics::publish::publish;
-use island_metrics::snapshot::{History, Storage};
+use island_metrics::snapshot::{History, Packed, Snapshot, Storage};
 
 /// 2026-11-20, and noon of the day after.
 const LAST_DAY: UtcDay = UtcDay(20_777);
@@ -36,7 +37,9 @@ impl Drop for Temporary {
 /// The published islands, and what is asked of them.
 pub(crate) struct World {
     pub(crate) islands: u32,
-    pub(crate) history: History,
+    /// The history alone, and with caches that keep nothing, so that each page is put together.
+    pub(crate) history: Arc<History>,
+    pub(crate) snapshot: Snapshot,
     /// How long the payload took to open.
     pub(crate) opened: Duration,
     /// The folded titles, one after the other, and where each ends.
@@ -61,8 +64,12 @@ impl World {
         // Once before, so that what is measured does not wait for the disk to take the file.
         drop(open());
         let begun = Instant::now();
-        let history = open();
+        let history = Arc::new(open());
         let opened = begun.elapsed();
+        let empty = || Packed::new(Vec::new());
+        let base_url = "https://api.example";
+        let held = Some(Arc::clone(&history));
+        let snapshot = Snapshot::new(held, None, base_url, |_| empty(), |_, _| empty());
         let (mut text, mut ends) = (String::new(), vec![0]);
         for island in &dataset.islands {
             text.push_str(&fold(&island.title));
@@ -74,6 +81,7 @@ impl World {
         World {
             islands,
             history,
+            snapshot,
             opened,
             tags: by_use(tags.map(|tag| &**tag)),
             creators: by_use(creators.map(CreatorSlug::as_str)),

@@ -20,6 +20,7 @@ use std::hint::black_box;
 
 use island_metrics::model::{SortField, SortOrder, fold};
 use island_metrics::request::{IslandQuery, Page, parse};
+use island_metrics::snapshot::Asker;
 
 use data::{TOOL, World};
 use rounds::{Work, medians};
@@ -105,6 +106,33 @@ pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<
     })
 }
 
+/// Puts pages together whole: of every order in turn, each from another row on if `step` is not 0.
+fn put_together(world: &World, step: u64) -> Work<'_> {
+    // No share of any number of rows, so that all are met.
+    const FAR: u64 = 7919;
+    let orders = SortField::ALL.len() as u64 * 2;
+    let turn = std::cell::Cell::new(0);
+    let asker = Asker {
+        client: 1,
+        accepts_gzip: false,
+    };
+    Box::new(move || {
+        turn.set(turn.get() + 1);
+        let kind = (turn.get() % orders) as usize;
+        let query = IslandQuery {
+            sort: SortField::ALL[kind / 2],
+            order: SortOrder::ALL[kind % 2],
+            page: Page {
+                limit: 50,
+                offset: turn.get() * step * FAR % u64::from(world.islands),
+            },
+            ..plain()
+        };
+        let (page, _) = world.snapshot.islands(&query, asker).unwrap();
+        page.bytes.len()
+    })
+}
+
 /// A kind of page, and what is asked for it.
 type Asked<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
 
@@ -152,13 +180,17 @@ fn growth(worlds: &[World], rounds: usize) {
             .iter()
             .map(|world| in_every_order(world, &query(world)))
     });
-    let times = medians(&work.collect::<Vec<_>>(), rounds);
+    let whole = [1, 0].into_iter();
+    let whole = whole.flat_map(|step| worlds.iter().map(move |world| put_together(world, step)));
+    let times = medians(&work.chain(whole).collect::<Vec<_>>(), rounds);
+    let names = kinds.iter().map(|(name, _)| *name);
+    let names = names.chain(["whole page, from anywhere", "whole page, the first again"]);
     print!("\n{:<30}", "ns, by islands");
     for world in worlds {
         print!(" {:>9}", world.islands);
     }
     println!(" {:>12}", "last / first");
-    for ((name, _), times) in kinds.iter().zip(times.chunks(worlds.len())) {
+    for (name, times) in names.zip(times.chunks(worlds.len())) {
         print!("{name:<30}");
         for time in times {
             print!(" {time:>9.0}");
