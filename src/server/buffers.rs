@@ -55,6 +55,11 @@ impl Prepared {
         lines.lengths.push_back(length);
     }
 
+    /// Whether there are no lines.
+    pub(crate) fn is_empty(&self) -> bool {
+        locked(&self.0).lengths.is_empty()
+    }
+
     /// Gives the lines that were added first to `read`, and forgets them. `false` if there are none.
     pub(crate) fn take(&self, read: impl FnOnce(&[u8])) -> bool {
         let mut lines = locked(&self.0);
@@ -75,4 +80,52 @@ impl Prepared {
 /// Taken by one thread only, so never waited for.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    #[test]
+    fn lines_come_out_in_the_order_they_went_in() {
+        arbtest::arbtest(|u| {
+            let prepared = Prepared::default();
+            let mut held: VecDeque<Vec<u8>> = VecDeque::new();
+            for _ in 0..u.int_in_range(0..=60)? {
+                if u.ratio(3, 5)? {
+                    let lines = vec![u.arbitrary()?; u.int_in_range(0..=9)?];
+                    prepared.add(|text| text.extend_from_slice(&lines));
+                    held.push_back(lines);
+                } else {
+                    let mut taken = None;
+                    let any = prepared.take(|lines| taken = Some(lines.to_vec()));
+                    assert_eq!(taken, held.pop_front());
+                    assert_eq!(any, taken.is_some());
+                }
+                assert_eq!(prepared.is_empty(), held.is_empty());
+                // Nothing is left behind by a connection that is answered as it asks.
+                if held.is_empty() {
+                    assert_eq!(locked(&prepared.0).text, b"");
+                }
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn a_worker_keeps_few_buffers_and_none_that_grew_much() {
+        let buffers = Buffers::default();
+        buffers.give_back(Vec::with_capacity(64 * 1024));
+        assert!(locked(&buffers.0).is_empty());
+        for _ in 0..2 * SPARE_BUFFERS_MAX {
+            buffers.give_back(b"left by another".to_vec());
+        }
+        assert_eq!(locked(&buffers.0).len(), SPARE_BUFFERS_MAX);
+        for _ in 0..SPARE_BUFFERS_MAX {
+            assert_eq!(buffers.take(1000), b"");
+        }
+        assert!(buffers.take(1000).capacity() >= 1000, "a new one");
+    }
 }

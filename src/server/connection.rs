@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -24,7 +25,7 @@ use super::caller::{Caller, Gate, Visit};
 use super::guard::{Guard, Shared};
 use super::near::Near;
 use super::pipeline::{self, Head, State};
-use super::roster::{Order, Roster};
+use super::roster::{Membership, Order, Roster};
 use crate::calendar::Clock;
 use crate::snapshot::{Body, Snapshot};
 use crate::sync::{AtomicBool, LatestReader, Ordering};
@@ -72,10 +73,7 @@ impl Worker {
             };
             pipeline::answer(head, visit, self.clock.now(), state)
         });
-        // What follows a body is not taken for a request: no body is ever read.
-        let has_body =
-            !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
-        let close = has_body || request.method() == Method::CONNECT;
+        let close = is_last(&request);
         if close {
             shared.ending.store(true, Ordering::Relaxed);
         }
@@ -114,6 +112,14 @@ impl Worker {
     }
 }
 
+/// Whether nothing that follows this request is answered.
+pub(super) fn is_last(request: &Request<Incoming>) -> bool {
+    // What follows a body is not taken for a request: no body is ever read.
+    let has_body =
+        !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+    has_body || request.method() == Method::CONNECT
+}
+
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAddr) {
     // Only a hint to the kernel: without it answers are late, not wrong.
@@ -139,7 +145,18 @@ pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAd
         let response = worker.answer(request, &visit, &answering);
         std::future::ready(Ok::<_, Infallible>(response))
     });
-    let connection = http1::Builder::new()
+    converse(socket, service, &shared.membership).await;
+}
+
+/// Has hyper answer all requests of a connection with `service`.
+pub(super) async fn converse<S, F, A, R>(socket: Guard<S, F>, service: A, membership: &Membership)
+where
+    S: Read + Write + Unpin,
+    F: Fn(u16) -> Vec<u8> + Unpin,
+    A: Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible, Future = R>,
+    R: Future<Output = Result<Response<Full<Bytes>>, Infallible>>,
+{
+    let mut connection = http1::Builder::new()
         // The roster has the time: a timer of hyper's would be set and cleared for each request.
         .header_read_timeout(None)
         // A client that has said all it will say still wants its answer, which it was charged for.
@@ -147,20 +164,25 @@ pub(crate) async fn serve(worker: Arc<Worker>, stream: TcpStream, peer: SocketAd
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    let mut connection = pin!(connection);
     let mut finishing = false;
     poll_fn(|cx| {
-        match shared.membership.order(cx) {
+        match membership.order(cx) {
             Order::Go => {}
             Order::Finish if finishing => {}
             Order::Finish => {
                 finishing = true;
-                connection.as_mut().graceful_shutdown();
+                Pin::new(&mut connection).graceful_shutdown();
             }
             Order::End => return Poll::Ready(()),
         }
         // A connection that breaks is its client's affair; hyper has answered what could be answered.
-        connection.as_mut().poll(cx).map(drop)
+        Pin::new(&mut connection).poll(cx).map(drop)
+    })
+    .await;
+    let mut socket = connection.into_parts().io;
+    poll_fn(|cx| match membership.order(cx) {
+        Order::End => Poll::Ready(()),
+        Order::Go | Order::Finish => socket.drain(cx).map(drop),
     })
     .await;
 }

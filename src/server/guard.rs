@@ -7,8 +7,10 @@
 //!   bare status and closes. That is a head for which there are no lines, so it is known, and is
 //!   replaced by what the specification promises for every failure.
 //! - **Gathering.** Answers of pipelined requests are written when hyper has no complete head left
-//!   and reads on, or ends: one write for the whole batch. Hyper's own `pipeline_flush` does the same
-//!   but loses the last answers where unread bytes are left behind them, as a body that nobody reads.
+//!   and reads on, or has ended: one write for the whole batch. Hyper does not end by shutting the
+//!   socket down each time (a request with `upgrade` and HTTP/2's preface keep it from that), so the
+//!   connection drains the guard itself. Hyper's own `pipeline_flush` gathers too, but loses the last
+//!   answers where unread bytes are left behind them, as a body that nobody reads.
 //! - **No copy** of a long body: it goes to the socket in one write with what is gathered.
 
 use std::io::{self, IoSlice};
@@ -29,17 +31,14 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 /// Bodies from this length on are not copied: that would cost more than a write with two parts.
 const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
 
-/// What hyper's heads begin with.
-const HEAD_START: &[u8] = b"HTTP/1.";
-
 /// What a guard shares with the rest of its connection.
 pub(crate) struct Shared {
     /// The header lines of answers whose heads hyper has not written yet.
     pub(crate) prepared: Prepared,
     /// The worker's buffers.
     pub(crate) buffers: Arc<Buffers>,
-    /// Set before the connection's last answer: hyper may then end without reading or shutting
-    /// down, as after CONNECT.
+    /// Set before the connection's last answer: hyper may then end without offering all of it, as
+    /// after CONNECT, or after `upgrade` and a body.
     pub(crate) ending: AtomicBool,
     /// Where progress is noted.
     pub(crate) membership: Membership,
@@ -57,8 +56,6 @@ pub(crate) struct Guard<S, F> {
     taken: usize,
     /// Bytes of a body whose beginning was taken and that hyper will offer again.
     owed: usize,
-    /// A refusal that has to wait for the body that is owed.
-    last: Vec<u8>,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
@@ -70,51 +67,26 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             gathered: Vec::new(),
             taken: 0,
             owed: 0,
-            last: Vec::new(),
         }
     }
 
-    /// Gathers heads: mostly one, more where answers without a body had to wait.
-    fn take_heads(&mut self, mut heads: &[u8]) {
+    /// Gathers a head, with its lines behind the status line.
+    fn take_head(&mut self, head: &[u8]) {
         if self.gathered.capacity() == 0 {
             self.gathered = self.shared.buffers.take(GATHERED_BYTES_MAX);
         }
-        while !heads.is_empty() {
-            let (status_line, rest) = split_line(heads);
-            let mut end = rest;
-            while !end.is_empty() && !end.starts_with(b"\r\n") {
-                end = split_line(end).1;
-            }
-            let (_blank, next) = split_line(end);
-            let head = &heads[..heads.len() - next.len()];
-            self.take_head(head, status_line);
-            heads = next;
-        }
-    }
-
-    fn take_head(&mut self, head: &[u8], status_line: &[u8]) {
-        let Guard {
-            shared, gathered, ..
-        } = self;
-        let known = shared.prepared.take(|lines| {
+        let status_line_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
+        let (status_line, rest) = head.split_at(status_line_end);
+        let gathered = &mut self.gathered;
+        let known = self.shared.prepared.take(|lines| {
             gathered.extend_from_slice(status_line);
             gathered.extend_from_slice(lines);
-            gathered.extend_from_slice(&head[status_line.len()..]);
+            gathered.extend_from_slice(rest);
         });
         if !known {
-            let refusal = (self.refusal)(status(status_line));
-            if self.owed == 0 {
-                self.gathered.extend_from_slice(&refusal);
-            } else {
-                self.last = refusal;
-            }
+            gathered.extend_from_slice(&(self.refusal)(status(status_line)));
         }
     }
-}
-
-/// The first line, with its end, and the rest.
-fn split_line(text: &[u8]) -> (&[u8], &[u8]) {
-    text.split_at(memchr(b'\n', text).map_or(text.len(), |at| at + 1))
 }
 
 /// The status of a status line of hyper's.
@@ -125,8 +97,8 @@ fn status(status_line: &[u8]) -> u16 {
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
-    /// Writes what is gathered.
-    fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes what is gathered. To be called when hyper has ended, however it did.
+    pub(crate) fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.gathered.is_empty() {
             return Poll::Ready(Ok(()));
         }
@@ -167,9 +139,6 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         let count = ready!(self.write(cx, body))?;
         let of_body = count.saturating_sub(before);
         self.owed = self.owed.saturating_sub(of_body);
-        if self.owed == 0 && !self.last.is_empty() {
-            self.gathered.append(&mut self.last);
-        }
         Poll::Ready(Ok(of_body))
     }
 }
@@ -204,8 +173,8 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         true
     }
 
-    /// Hyper gives a head first, then its body whole; a body that was taken in part is offered again
-    /// without its head.
+    /// Hyper gives one head and its body whole, and nothing more until both are taken; a body that was
+    /// taken in part is offered again without its head.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -214,27 +183,21 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         let Some((first, bodies)) = parts.split_first() else {
             return Poll::Ready(Ok(0));
         };
-        let behind: usize = bodies.iter().map(|body| body.len()).sum();
-        if self.owed == 0 && !first.starts_with(HEAD_START) {
-            self.owed = first.len() + behind;
-        }
-        // More than is owed begins with a head: hyper puts its bare one before what is left of a body.
-        if self.owed > 0 && first.len() + behind <= self.owed {
+        if self.owed > 0 {
             ready!(self.drain(cx))?;
             return self.write_body(cx, first);
         }
-        if self.gathered.len() >= GATHERED_BYTES_MAX {
+        // The last answer is taken whole at once: hyper may end before it has offered the rest.
+        let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();
+        if self.gathered.len() >= GATHERED_BYTES_MAX && !last {
             ready!(self.drain(cx))?;
         }
-        self.take_heads(first);
-        if self.owed > 0 {
-            return Poll::Ready(Ok(first.len()));
-        }
-        let [body] = bodies else {
-            self.owed = behind;
+        self.take_head(first);
+        debug_assert!(bodies.len() <= 1, "a body is one piece");
+        let Some(body) = bodies.first() else {
             return Poll::Ready(Ok(first.len()));
         };
-        if body.len() < STRAIGHT_BYTES_MIN {
+        if body.len() < STRAIGHT_BYTES_MIN || last {
             self.gathered.extend_from_slice(body);
             return Poll::Ready(Ok(first.len() + body.len()));
         }
@@ -247,14 +210,9 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         }
     }
 
-    /// Writes nothing but a last answer: after any other, hyper reads on or shuts down, and both
-    /// write what is gathered.
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.shared.ending.load(Ordering::Relaxed) {
-            self.drain(cx)
-        } else {
-            Poll::Ready(Ok(()))
-        }
+    /// Writes nothing: hyper reads on or ends, and both write what is gathered.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -262,3 +220,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;
