@@ -44,10 +44,16 @@ impl UnixSeconds {
         UnixSeconds(seconds.min(LAST_SECOND))
     }
 
-    /// Parses an RFC 3339 timestamp with any offset; fractions of a second are cut off.
+    /// Whether the moment lies in the years 1970 to 9999, so that it has a text form.
+    pub const fn has_text(self) -> bool {
+        0 <= self.0 && self.0 <= LAST_SECOND
+    }
+
+    /// Parses an RFC 3339 timestamp of the years 1970 to 9999 with any offset; fractions of a second
+    /// are cut off.
     pub fn parse(text: &str) -> Option<UnixSeconds> {
         let stamp: jiff::Timestamp = text.parse().ok()?;
-        Some(UnixSeconds(stamp.as_second()))
+        Some(UnixSeconds(stamp.as_second())).filter(|moment| moment.has_text())
     }
 }
 

@@ -9,6 +9,9 @@ use crate::sync::{Mutex, MutexGuard};
 /// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
 const SPARE_BUFFERS_MAX: usize = 64;
 
+/// Memory that a connection keeps for header lines: as much as those of most answers take.
+const LINES_BYTES: usize = 1024;
+
 /// Buffers of a worker to gather answers in. A connection has one only while something is gathered,
 /// so that thousands of idle ones hold none, and those that are busy share one that is in the cache.
 #[derive(Debug, Default)]
@@ -70,8 +73,10 @@ impl Prepared {
         read(&lines.text[lines.start..end]);
         lines.start = end;
         if lines.lengths.is_empty() {
-            lines.text.clear();
             lines.start = 0;
+            lines.text.clear();
+            // The links of a search that is kilobytes long are: an idle connection has no use for that.
+            lines.text.shrink_to(LINES_BYTES);
         }
         true
     }
@@ -95,7 +100,8 @@ mod tests {
             let mut held: VecDeque<Vec<u8>> = VecDeque::new();
             for _ in 0..u.int_in_range(0..=60)? {
                 if u.ratio(3, 5)? {
-                    let lines = vec![u.arbitrary()?; u.int_in_range(0..=9)?];
+                    let length = *u.choose(&[0, 1, 9, 500, 5000])?;
+                    let lines = vec![u.arbitrary()?; length];
                     prepared.add(|text| text.extend_from_slice(&lines));
                     held.push_back(lines);
                 } else {
@@ -108,6 +114,7 @@ mod tests {
                 // Nothing is left behind by a connection that is answered as it asks.
                 if held.is_empty() {
                     assert_eq!(locked(&prepared.0).text, b"");
+                    assert!(locked(&prepared.0).text.capacity() <= LINES_BYTES);
                 }
             }
             Ok(())

@@ -56,6 +56,8 @@ pub(crate) struct Guard<S, F> {
     taken: usize,
     /// Bytes of a body whose beginning was taken and that hyper will offer again.
     owed: usize,
+    /// Whether the socket takes no more for now.
+    blocked: bool,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
@@ -67,6 +69,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             gathered: Vec::new(),
             taken: 0,
             owed: 0,
+            blocked: false,
         }
     }
 
@@ -118,13 +121,18 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
         let socket = Pin::new(&mut self.socket);
         let gathered = &self.gathered[self.taken..];
-        let count = ready!(if gathered.is_empty() {
+        let written = if gathered.is_empty() {
             socket.poll_write(cx, body)
         } else if body.is_empty() {
             socket.poll_write(cx, gathered)
         } else {
             socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
-        })?;
+        };
+        if self.blocked != written.is_pending() {
+            self.blocked = written.is_pending();
+            self.shared.membership.wait(self.blocked);
+        }
+        let count = ready!(written)?;
         if count > 0 {
             self.shared.membership.progress();
         }

@@ -210,7 +210,7 @@ mod tests {
                 let Ok(_) = near.get_or_find((&route, false), 1, other);
             }
         }
-        // A route that hashes to the same place, asked for twice between two uses.
-        assert!(finds < 200, "{finds}");
+        // Only a route that hashes to the same place takes it, one in 256, for two requests.
+        assert!(finds < 600, "{finds}");
     }
 }

@@ -18,6 +18,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks that a client has for a whole head, from its connection or its last answer on, which is
 /// also how long a connection may be idle: 30 seconds.
 const SILENT_TICKS_MAX: u64 = 300;
+/// Ticks within which a client has to take some of an answer that waits for it: ten minutes. A system
+/// asks for more only when a good part of what it holds for a client is gone, which with megabytes
+/// held and a slow client takes minutes.
+const WAITING_TICKS_MAX: u64 = 6000;
 
 /// The connections of one worker.
 #[derive(Debug, Default)]
@@ -38,6 +42,8 @@ struct Member {
     at: AtomicU64,
     /// The tick at which there was progress last.
     since: AtomicU64,
+    /// Whether an answer waits for the client to take it.
+    waiting: AtomicBool,
     overdue: AtomicBool,
     waker: OnceLock<Waker>,
 }
@@ -67,6 +73,7 @@ impl Roster {
         let member = Arc::new(Member {
             at: AtomicU64::new(members.len() as u64),
             since: AtomicU64::new(self.ticks.load(Ordering::Relaxed)),
+            waiting: AtomicBool::new(false),
             overdue: AtomicBool::new(false),
             waker: OnceLock::new(),
         });
@@ -87,7 +94,7 @@ impl Roster {
         }
         for member in &*self.members() {
             let silent = ticks.saturating_sub(member.since.load(Ordering::Relaxed));
-            if silent > SILENT_TICKS_MAX {
+            if silent > member.ticks_max() {
                 member.overdue.store(true, Ordering::Relaxed);
                 member.wake();
             }
@@ -129,6 +136,14 @@ impl Roster {
 }
 
 impl Member {
+    fn ticks_max(&self) -> u64 {
+        if self.waiting.load(Ordering::Relaxed) {
+            WAITING_TICKS_MAX
+        } else {
+            SILENT_TICKS_MAX
+        }
+    }
+
     fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
@@ -146,6 +161,12 @@ impl Membership {
     pub(crate) fn progress(&self) {
         let now = self.roster.ticks.load(Ordering::Relaxed);
         self.member.since.store(now, Ordering::Relaxed);
+    }
+
+    /// Notes that an answer waits for the client to take it, or no longer does.
+    #[inline]
+    pub(crate) fn wait(&self, waits: bool) {
+        self.member.waiting.store(waits, Ordering::Relaxed);
     }
 
     /// What to do now. Has the connection's task woken when that changes.
@@ -217,6 +238,24 @@ mod tests {
         assert_eq!(order(&silent, &woken[0]), Order::End);
         assert!(woken[0].0.load(Ordering::Relaxed) > 0);
         assert_eq!(woken[1].0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_takes_an_answer_slowly_has_longer() {
+        let roster = Arc::new(Roster::default());
+        let (slow, woken) = (roster.join(), Arc::new(Woken::default()));
+        slow.wait(true);
+        roster.tick(WAITING_TICKS_MAX);
+        assert_eq!(order(&slow, &woken), Order::Go);
+        slow.progress();
+        slow.wait(false);
+        roster.tick(WAITING_TICKS_MAX + SILENT_TICKS_MAX);
+        assert_eq!(order(&slow, &woken), Order::Go);
+        slow.wait(true);
+        roster.tick(2 * WAITING_TICKS_MAX);
+        assert_eq!(order(&slow, &woken), Order::Go);
+        roster.tick(2 * WAITING_TICKS_MAX + 10);
+        assert_eq!(order(&slow, &woken), Order::End);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const NEW_SHARE: usize = 8;
 /// For each so many bytes, one more key is remembered that was asked for lately: about as many as the
 /// cache has room for. Who walks through more than that would find nothing kept when he comes again.
 const BYTES_FOR_A_KEY: usize = 16 * 1024;
+/// More keys than this are not remembered, however large the cache: half a megabyte of them.
+const KEYS_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(crate) struct ByteCache<K, V> {
@@ -95,7 +97,9 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
             new: Queue::default(),
             kept: Queue::default(),
         };
-        let lately = (bytes_max / BYTES_FOR_A_KEY).next_power_of_two();
+        let lately = (bytes_max / BYTES_FOR_A_KEY)
+            .min(KEYS_MAX)
+            .next_power_of_two();
         ByteCache {
             shards: (0..SHARDS).map(|_| Mutex::new(shard())).collect(),
             lately: (0..lately).map(|_| AtomicU64::new(0)).collect(),
@@ -301,6 +305,14 @@ mod tests {
             for sweep in [1_000, 10_000] {
                 assert_eq!(lost(times, sweep), 0, "{times} times, {sweep} between");
             }
+        }
+    }
+
+    #[test]
+    fn it_takes_little_before_it_holds_anything() {
+        for bytes_max in [0, 1, 1 << 40, usize::MAX] {
+            let cache: ByteCache<u32, u32> = ByteCache::new(bytes_max);
+            assert!((1..=KEYS_MAX).contains(&cache.lately.len()));
         }
     }
 

@@ -46,6 +46,12 @@ impl Stamp {
     pub(crate) fn open(file: &SnapshotFile) -> Result<Stamp, SnapshotError> {
         let words = file.longs(Section::Stamp, 6)?;
         let published = UnixSeconds(words.get(0).cast_signed());
+        if !published.has_text() {
+            return Err(SnapshotError::malformed(
+                "section Stamp",
+                "its time is not in the years 1970 to 9999",
+            ));
+        }
         Ok(Stamp {
             published,
             counts: std::array::from_fn(|at| words.get(at + 1)),

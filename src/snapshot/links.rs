@@ -20,7 +20,9 @@ pub(crate) fn links(page: Page, total: u64, url: &str) -> Bytes {
         ("next", (next < total).then_some(next)),
         ("last", Some(last)),
     ];
-    let mut text = Vec::with_capacity(links.len() * (url.len() + LINK_BYTES_MAX));
+    // Kept with the page: no room is to be left over where the address is long.
+    let count = links.iter().filter(|(_, offset)| offset.is_some()).count();
+    let mut text = Vec::with_capacity(count * (url.len() + LINK_BYTES_MAX));
     let mut figures = itoa::Buffer::new();
     for (relation, offset) in links {
         let Some(offset) = offset else { continue };
