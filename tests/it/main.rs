@@ -19,6 +19,7 @@
 //! - `midnight`: the day's end, and clocks that jump
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
+//! - `patience`: how long a connection may be silent, and that a slow one is not
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `tidy`: the source keeps to its own map
 //! - `wire`: bytes on a socket, well-formed and not, and what they spend
@@ -40,6 +41,7 @@ mod naive;
 mod naive_days;
 mod naive_query;
 mod openapi;
+mod patience;
 mod publishing;
 mod state;
 mod support;

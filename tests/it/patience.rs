@@ -1,0 +1,113 @@
+//! How long a connection may be silent, and that a slow one is not. Half a minute each, so these run
+//! with `ISLAND_METRICS_SLOW=1`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::support::{Server, is_slow};
+
+const GET: &[u8] = b"GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n\r\n";
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.addr()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    stream
+}
+
+/// Reads to the end, however it comes; says when that was, after `begun`.
+fn ended(stream: &mut TcpStream, begun: Instant) -> Duration {
+    let mut rest = Vec::new();
+    match stream.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    begun.elapsed()
+}
+
+/// The answers in `bytes`, each by its length; panics at anything else.
+fn answers(mut bytes: &[u8]) -> usize {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        assert!(bytes.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        let end = memchr::memmem::find(bytes, b"\r\n\r\n").unwrap() + 4;
+        let head = std::str::from_utf8(&bytes[..end]).unwrap();
+        let (_, length) = head.split_once("content-length: ").unwrap();
+        let length: usize = length.split("\r\n").next().unwrap().parse().unwrap();
+        bytes = &bytes[end + length..];
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn who_says_nothing_or_a_byte_now_and_then_is_cut_after_half_a_minute() {
+    if !is_slow() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let about_half_a_minute = |after: Duration| {
+        assert!(
+            (Duration::from_secs(29)..Duration::from_secs(34)).contains(&after),
+            "{after:?}"
+        );
+    };
+    scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            about_half_a_minute(ended(&mut connect(&server), begun));
+        });
+        scope.spawn(|| {
+            let mut stream = connect(&server);
+            stream.write_all(GET).unwrap();
+            about_half_a_minute(ended(&mut stream, Instant::now()));
+        });
+        scope.spawn(|| {
+            let mut stream = connect(&server);
+            let begun = Instant::now();
+            // One byte a second, until the server has had enough.
+            while stream.write_all(b"G").is_ok() && begun.elapsed() < Duration::from_secs(50) {
+                sleep(Duration::from_secs(1));
+            }
+            about_half_a_minute(begun.elapsed());
+        });
+    });
+}
+
+/// What went wrong once: a system that holds megabytes for a slow client takes nothing from the server
+/// for minutes, and the server took that for silence.
+#[test]
+fn who_takes_an_answer_slowly_gets_all_of_it() {
+    const REQUESTS: usize = 300;
+    if !is_slow() {
+        return;
+    }
+    let server = Server::start(&["--limit-anonymous", "65535"]);
+    let mut stream = connect(&server);
+    let mut asking = stream.try_clone().unwrap();
+    let mut received = Vec::new();
+    scope(|scope| {
+        scope.spawn(move || asking.write_all(&GET.repeat(REQUESTS)).unwrap());
+        let mut chunk = [0; 5000];
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(40) {
+            stream.read_exact(&mut chunk).unwrap();
+            received.extend_from_slice(&chunk);
+            sleep(Duration::from_millis(250));
+        }
+        let mut quick = vec![0; 1 << 20];
+        while answers_begun(&received) < REQUESTS || !received.ends_with(b"}}") {
+            let count = stream.read(&mut quick).unwrap();
+            assert!(count > 0, "cut after {} bytes", received.len());
+            received.extend_from_slice(&quick[..count]);
+        }
+    });
+    assert_eq!(answers(&received), REQUESTS);
+}
+
+fn answers_begun(bytes: &[u8]) -> usize {
+    memchr::memmem::find_iter(bytes, b"HTTP/1.1 200 OK\r\n").count()
+}
