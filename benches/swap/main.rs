@@ -49,7 +49,7 @@ const FULL: Settings = Settings {
     },
     rounds: 7,
     run: Duration::from_secs(4),
-    interval: Duration::from_millis(800),
+    interval: Duration::from_secs(3),
     rate: 10_000.0,
 };
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::once::Once;
 use crate::publish::open_published;
-use crate::snapshot::{History, Manifest, Snapshot};
+use crate::snapshot::{History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
 
 /// How often the manifest is looked at; a publish has to show within a second.
@@ -77,6 +77,7 @@ impl Reloader {
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.
     pub(crate) fn watch(mut self, cell: &Latest<Snapshot>, say: &dyn Fn(&str)) {
+        work_in_background();
         // To free a snapshot takes tens of milliseconds: here, not on a worker that holds it last.
         let mut retired: Vec<Arc<Snapshot>> = Vec::new();
         loop {

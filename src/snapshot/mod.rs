@@ -27,6 +27,7 @@ pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};
 pub use manifest::{Manifest, Payload};
+pub use pace::work_in_background;
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
