@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a
 /// descriptor to be tried again, and a few microseconds of work each time.
@@ -130,7 +130,7 @@ impl Roster {
         self.descriptors.notified().await;
     }
 
-    fn members(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Member>>> {
+    fn members(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
