@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 const SHARDS: usize = 16;
 /// What an entry costs beside its value: the key, the map's slot and the queue's.
 const ENTRY_BYTES: usize = 256;
-/// The part of a shard that new entries may take from the others when it is full.
+/// The part of a shard that is for new entries only.
 const NEW_SHARE: usize = 8;
 /// For each so many bytes, one more key is remembered that was asked for lately: about as many as the
 /// cache has room for. Who walks through more than that would find nothing kept when he comes again.
@@ -193,15 +193,18 @@ impl Queue {
 }
 
 impl<K, V> Shard<K, V> {
-    /// Forgets entries until the others take no more than `bytes_max`. Gives those back.
+    /// Forgets entries until the others take no more than `bytes_max`. Gives those back. What is kept
+    /// never takes the room of what is new, so nothing new pushes it out.
     fn shrink_to(&mut self, bytes_max: usize) -> Vec<Entry<K, V>> {
+        let kept_bytes_max = bytes_max - bytes_max / NEW_SHARE;
         let mut gone = Vec::new();
-        while self.new.bytes + self.kept.bytes > bytes_max {
-            let from_new = self.new.bytes > bytes_max / NEW_SHARE || self.kept.keys.is_empty();
-            let queue = if from_new {
+        loop {
+            let queue = if self.kept.bytes > kept_bytes_max {
+                &mut self.kept
+            } else if self.new.bytes + self.kept.bytes > bytes_max {
                 &mut self.new
             } else {
-                &mut self.kept
+                return gone;
             };
             let key = queue.keys.pop_front().expect("bytes are of entries");
             let entry = self
@@ -216,7 +219,6 @@ impl<K, V> Shard<K, V> {
                 gone.extend(self.entries.remove(&key));
             }
         }
-        gone
     }
 }
 
@@ -249,6 +251,11 @@ mod tests {
                 let (queued, held) = cache.held();
                 assert_eq!(queued, held);
                 assert!(held <= SHARDS * 10_000);
+                // Were there more, new entries would push out what is kept.
+                for shard in &cache.shards {
+                    let shard = shard.lock().unwrap();
+                    assert!(shard.kept.bytes <= 10_000 - 10_000 / NEW_SHARE);
+                }
             }
             Ok(())
         });
@@ -336,5 +343,36 @@ mod tests {
             count
         };
         assert_eq!([ask(7), ask(7), ask(7), ask(8)], [1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn one_client_pushes_nothing_out_of_a_cache_that_others_fill() {
+        let cache = ByteCache::new(1_000 * (1_000 + ENTRY_BYTES));
+        for client in [1, 2, 1, 2] {
+            for key in 0..10_000 {
+                ask(&cache, key, client);
+                ask(&cache, key, 3 - client);
+            }
+        }
+        let kept = || -> Vec<KeyHash> {
+            let shards = cache.shards.iter();
+            let mut kept: Vec<KeyHash> = shards
+                .flat_map(|shard| Vec::from(shard.lock().unwrap().kept.keys.clone()))
+                .collect();
+            kept.sort_unstable_by_key(|hash| hash.0);
+            kept
+        };
+        let sweep = |keys: std::ops::Range<u32>| {
+            for key in keys {
+                ask(&cache, key, 3);
+                ask(&cache, key, 3);
+            }
+        };
+        // What two have asked for and is still among the new comes to the kept first.
+        sweep(10_000..20_000);
+        let before = kept();
+        assert!(before.len() > 700, "{}", before.len());
+        sweep(20_000..60_000);
+        assert_eq!(kept(), before);
     }
 }
