@@ -53,15 +53,9 @@ fn table(cases: &[Case], rows: &[Row]) -> String {
             grouped(case.bytes),
             real.cpu
         );
-        let others = [
-            Kind::Hyper,
-            Kind::Epoll,
-            Kind::Axum,
-            Kind::Actix,
-            Kind::Nginx,
-            Kind::NginxTuned,
-        ];
-        for kind in others {
+        // In the order of the columns.
+        let others = Kind::ALL.into_iter();
+        for kind in others.filter(|kind| !matches!(kind, Kind::Real | Kind::Cached)) {
             let cpu = of(kind).map_or(String::new(), |row| format!("{:.2}", row.cpu));
             let _ = write!(text, " {cpu} |");
         }

@@ -1,7 +1,6 @@
 //! Memory that answers pass through: buffers that a worker's connections share, and the header lines
-//! of a connection's answers on their way to its socket.
+//! of a connection's answer on their way to its socket.
 
-use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
@@ -35,49 +34,43 @@ impl Buffers {
     }
 }
 
-/// Header lines of answers, first come, first out.
+/// The header lines of a connection's answer, until its head passes. Hyper asks for no other answer
+/// before that.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared(Mutex<Lines>);
 
 #[derive(Debug, Default)]
 struct Lines {
     text: Vec<u8>,
-    /// Where the first lines begin in the text.
-    start: usize,
-    /// The length of each answer's lines.
-    lengths: VecDeque<usize>,
+    are_there: bool,
 }
 
 impl Prepared {
-    /// Adds the lines that `write` writes.
-    pub(crate) fn add(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Takes in the lines that `write` writes.
+    pub(crate) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = locked(&self.0);
-        let before = lines.text.len();
+        debug_assert!(!lines.are_there, "one answer at a time");
+        lines.text.clear();
         write(&mut lines.text);
-        let length = lines.text.len() - before;
-        lines.lengths.push_back(length);
+        lines.are_there = true;
     }
 
     /// Whether there are no lines.
     pub(crate) fn is_empty(&self) -> bool {
-        locked(&self.0).lengths.is_empty()
+        !locked(&self.0).are_there
     }
 
-    /// Gives the lines that were added first to `read`, and forgets them. `false` if there are none.
+    /// Gives the lines to `read`, and forgets them. `false` if there are none.
     pub(crate) fn take(&self, read: impl FnOnce(&[u8])) -> bool {
         let mut lines = locked(&self.0);
-        let Some(length) = lines.lengths.pop_front() else {
+        if !lines.are_there {
             return false;
-        };
-        let end = lines.start + length;
-        read(&lines.text[lines.start..end]);
-        lines.start = end;
-        if lines.lengths.is_empty() {
-            lines.start = 0;
-            lines.text.clear();
-            // The links of a search that is kilobytes long are: an idle connection has no use for that.
-            lines.text.shrink_to(LINES_BYTES);
         }
+        lines.are_there = false;
+        read(&lines.text);
+        lines.text.clear();
+        // The links of a search that is kilobytes long are: an idle connection has no use for that.
+        lines.text.shrink_to(LINES_BYTES);
         true
     }
 }
@@ -89,36 +82,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use super::*;
 
     #[test]
-    fn lines_come_out_in_the_order_they_went_in() {
-        arbtest::arbtest(|u| {
-            let prepared = Prepared::default();
-            let mut held: VecDeque<Vec<u8>> = VecDeque::new();
-            for _ in 0..u.int_in_range(0..=60)? {
-                if u.ratio(3, 5)? {
-                    let length = *u.choose(&[0, 1, 9, 500, 5000])?;
-                    let lines = vec![u.arbitrary()?; length];
-                    prepared.add(|text| text.extend_from_slice(&lines));
-                    held.push_back(lines);
-                } else {
-                    let mut taken = None;
-                    let any = prepared.take(|lines| taken = Some(lines.to_vec()));
-                    assert_eq!(taken, held.pop_front());
-                    assert_eq!(any, taken.is_some());
-                }
-                assert_eq!(prepared.is_empty(), held.is_empty());
-                // Nothing is left behind by a connection that is answered as it asks.
-                if held.is_empty() {
-                    assert_eq!(locked(&prepared.0).text, b"");
-                    assert!(locked(&prepared.0).text.capacity() <= LINES_BYTES);
-                }
-            }
-            Ok(())
-        });
+    fn lines_are_taken_once_and_leave_little_behind() {
+        let prepared = Prepared::default();
+        for length in [0, 1, 500, 5000, 9] {
+            assert!(prepared.is_empty());
+            assert!(!prepared.take(|_| panic!("nothing is there")));
+            let lines = vec![b'x'; length];
+            prepared.put(|text| text.extend_from_slice(&lines));
+            assert!(!prepared.is_empty());
+            let mut taken = None;
+            assert!(prepared.take(|lines| taken = Some(lines.to_vec())));
+            assert_eq!(taken, Some(lines));
+            assert!(locked(&prepared.0).text.capacity() <= LINES_BYTES);
+        }
     }
 
     #[test]

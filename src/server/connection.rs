@@ -79,7 +79,7 @@ impl Worker {
         }
         shared
             .prepared
-            .add(|lines| answer.write_lines(limits, lines));
+            .put(|lines| answer.write_lines(limits, lines));
         // The request's map has room already, and hyper takes it for the next request again.
         let mut headers = std::mem::take(request.headers_mut());
         headers.clear();

@@ -2,7 +2,7 @@
 //!
 //! - **Lines.** Hyper is given no header lines but `connection`: it would hash, store, walk and copy
 //!   each of them. They are text already (see `answer`), and are put behind the status line as the
-//!   head passes, in the order of the requests.
+//!   head passes.
 //! - **Refusals.** A head that hyper cannot parse never reaches the pipeline; hyper answers it with a
 //!   bare status and closes. That is a head for which there are no lines, so it is known, and is
 //!   replaced by what the specification promises for every failure.
@@ -33,7 +33,7 @@ const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
 
 /// What a guard shares with the rest of its connection.
 pub(crate) struct Shared {
-    /// The header lines of answers whose heads hyper has not written yet.
+    /// The header lines of the answer whose head hyper has not written yet.
     pub(crate) prepared: Prepared,
     /// The worker's buffers.
     pub(crate) buffers: Arc<Buffers>,

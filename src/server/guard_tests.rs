@@ -87,7 +87,7 @@ fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>>
     }
     shared
         .prepared
-        .add(|text| text.extend_from_slice(lines(number).as_bytes()));
+        .put(|text| text.extend_from_slice(lines(number).as_bytes()));
     let size = if status == 304 { 0 } else { size };
     let mut response = Response::new(Full::new(body(number, size).into()));
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();

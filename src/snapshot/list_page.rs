@@ -1,4 +1,4 @@
-//! A list page as it is kept: the text around its rows, both forms, its links, its cache key.
+//! A list page as it is kept: the text around its rows, both forms, its links.
 
 use std::sync::OnceLock;
 

@@ -56,7 +56,7 @@ impl<T> LatestReader<T> {
         LatestReader { latest, held }
     }
 
-    /// The generation that [`current`](Self::current) would give, or an earlier one.
+    /// The generation that [`with`](Self::with) would give, or an earlier one.
     pub fn generation(&self) -> u64 {
         self.latest.generation()
     }
@@ -66,11 +66,6 @@ impl<T> LatestReader<T> {
     pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
         let held = self.held();
         read(held.0, &held.1)
-    }
-
-    /// The value now.
-    pub fn current(&self) -> Arc<T> {
-        self.current_with_generation().1
     }
 
     /// The value now, and its generation.
@@ -110,7 +105,7 @@ mod models {
                 before = *value;
             }
             writing.join().unwrap();
-            assert_eq!(*reader.current(), 2);
+            assert_eq!(*reader.current_with_generation().1, 2);
         });
     }
 }
