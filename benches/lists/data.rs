@@ -114,6 +114,8 @@ fn made_up(islands: u32, directory: &Path) -> Dataset {
         islands,
         creators: islands / 5,
         days: 1,
+        long_run_days: 2,
+        rows: None,
         seed: 1,
         last_day: LAST_DAY,
     };

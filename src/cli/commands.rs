@@ -119,10 +119,14 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 fn synth(arguments: &Arguments) -> Result<(), Failure> {
     let number = "a whole number";
     let to: PathBuf = arguments.required("to", "a directory")?;
+    let days: u32 = arguments.one("days", number)?.unwrap_or(30);
+    let long_run_days = arguments.one("long-run-days", number)?;
     let spec = Synthetic {
         islands: arguments.one("islands", number)?.unwrap_or(2000),
         creators: arguments.one("creators", number)?.unwrap_or(800),
-        days: arguments.one("days", number)?.unwrap_or(30),
+        days,
+        long_run_days: long_run_days.unwrap_or(days.saturating_mul(2).min(60)),
+        rows: arguments.one("rows", number)?,
         seed: arguments.one("seed", number)?.unwrap_or(1),
         last_day: SYNTH_LAST_DAY,
     };

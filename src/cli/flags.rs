@@ -176,6 +176,16 @@ pub(crate) const COMMANDS: &[Command] = &[
             flag("islands", "N", "islands (2000)"),
             flag("creators", "N", "creators (800)"),
             flag("days", "N", "days with daily files (30)"),
+            flag(
+                "long-run-days",
+                "N",
+                "days with long-run peaks before those (twice as many, at most 60)",
+            ),
+            flag(
+                "rows",
+                "N",
+                "islands that have a row on a day (three in ten)",
+            ),
             flag("seed", "N", "which of the datasets of this size (1)"),
             flag("to", "DIR", "where to write it; a new or empty directory"),
         ],

@@ -9,8 +9,12 @@ pub struct Synthetic {
     pub islands: u32,
     /// Creators, some of them without an island.
     pub creators: u32,
-    /// Days with daily rows; up to 60 long-run days go before them.
+    /// Days with daily rows.
     pub days: u32,
+    /// Days with long-run peaks before those.
+    pub long_run_days: u32,
+    /// Islands that have a row on a day, where so many are open; three in ten if not given.
+    pub rows: Option<u32>,
     /// What all chance is drawn from.
     pub seed: u64,
     /// The newest day; the live steps end at 12:00 UTC of the day after.

@@ -24,10 +24,9 @@ pub fn synthesize(
 ) -> io::Result<()> {
     let codes = words::catalogue(spec, write)?;
     let mut crowd = Crowd::new(spec, codes.len());
-    let long_run = spec.days.saturating_mul(2).min(60);
     let mut file = Vec::new();
     // At least the last day is lived through: the live steps need its peaks.
-    for before in (0..spec.days.saturating_add(long_run).max(1)).rev() {
+    for before in (0..spec.days.saturating_add(spec.long_run_days).max(1)).rev() {
         let back = i32::try_from(before).map_err(io::Error::other)?;
         let day = UtcDay(spec.last_day.0.saturating_sub(back));
         crowd.live_through(spec, day, before);
@@ -35,7 +34,7 @@ pub fn synthesize(
         if before < spec.days {
             daily_file(spec, day, &codes, &crowd, &mut file)?;
             write(&format!("daily/{day}.csv"), &file)?;
-        } else if spec.days > 0 {
+        } else if spec.long_run_days > 0 {
             writeln!(file, "code,peakCCU")?;
             for (code, peak) in codes
                 .iter()
@@ -112,7 +111,9 @@ impl Crowd {
         }
         ranked.sort_unstable();
         // Three in ten islands have five players on a day.
-        let active = (self.peaks.len() * 3).div_ceil(10).min(ranked.len());
+        let three_in_ten = (self.peaks.len() * 3).div_ceil(10);
+        let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
+        let active = wanted.min(ranked.len());
         let weekday = usize::try_from((i64::from(day.0) + 3).rem_euclid(7)).expect("below 7");
         let first = ranked.len() - active;
         for (place, (_, island)) in ranked.split_off(first).into_iter().enumerate() {

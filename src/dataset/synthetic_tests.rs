@@ -8,6 +8,8 @@ fn made(islands: u32, creators: u32, days: u32, seed: u64) -> BTreeMap<String, V
         islands,
         creators,
         days,
+        long_run_days: (2 * days).min(60),
+        rows: None,
         seed,
         last_day: UtcDay(20_700),
     };
