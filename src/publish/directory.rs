@@ -111,6 +111,7 @@ pub fn publish(
     let manifest = Manifest {
         history: Some(history),
         live: Some(live),
+        dumps: None,
     };
     let mut text =
         serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");

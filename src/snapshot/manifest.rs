@@ -1,4 +1,4 @@
-//! `manifest.json`: which payload files are the published ones. Written last, read first.
+//! `manifest.json`: which files are the published ones. Written last, read first.
 
 use std::io;
 use std::path::Path;
@@ -15,6 +15,20 @@ pub struct Manifest {
     pub history: Option<Payload>,
     /// The live snapshot and the intraday curve.
     pub live: Option<Payload>,
+    /// The dumps, outside the API.
+    pub dumps: Option<Dumps>,
+}
+
+/// The directory of the dumps (see [`super::DumpIndex`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dumps {
+    /// Its name in the published directory.
+    pub directory: String,
+    /// CRC-32 of its index, eight hexadecimal digits.
+    pub checksum: String,
+    /// When it was published.
+    pub generated_at: String,
 }
 
 /// One payload file.

@@ -6,6 +6,7 @@
 
 mod body;
 mod cache;
+mod dumps;
 mod error;
 mod file;
 mod groups;
@@ -23,10 +24,11 @@ mod views;
 mod write;
 
 pub use body::{Body, Encoded, EntityTag, Packed};
+pub use dumps::{DumpFile, DumpIndex};
 pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};
-pub use manifest::{Manifest, Payload};
+pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::work_in_background;
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
