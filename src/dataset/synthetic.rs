@@ -66,13 +66,14 @@ struct Crowd {
 impl Crowd {
     fn new(spec: &Synthetic, islands: usize) -> Crowd {
         let mut random = Random::new(spec.seed, 10, 0);
+        // Where the days go far back, a third of the islands are older than all of them.
+        let days = spec.days.saturating_add(spec.long_run_days);
+        let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_A_DAY);
         Crowd {
             strength: (0..islands).map(|_| random.doublings()).collect(),
             drift: (0..islands).map(|_| random.bell() * 0.3).collect(),
             glow: vec![0.0; islands],
-            opened: (0..islands)
-                .map(|_| count(random.unit() / LAUNCHES_A_DAY))
-                .collect(),
+            opened: (0..islands).map(|_| count(random.unit() * span)).collect(),
             peaks: vec![0; islands],
         }
     }
