@@ -57,6 +57,13 @@ impl UnixSeconds {
     }
 }
 
+impl UnixSeconds {
+    /// `20261120T120500Z`, for names of files.
+    pub fn compact(self) -> String {
+        self.to_string().replace(['-', ':'], "")
+    }
+}
+
 /// `2026-11-20T12:05:00Z`.
 impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

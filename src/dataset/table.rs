@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::PathBuf;
 
 use csv::StringRecord;
 
 use super::fault::{Fault, FaultLog, LoadError, quoted};
 use super::files::Files;
+use super::marked::Marked;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
 /// Bytes asked of a file at once.
@@ -31,47 +32,11 @@ pub(super) struct Columns {
     pub(super) required: usize,
 }
 
-/// A file with a newline added at its end.
-type Terminated = io::Chain<Box<dyn Read>, &'static [u8]>;
-
-/// A reader that remembers where lines end.
-struct LineMarks<R> {
-    input: R,
-    read_bytes: u64,
-    newlines: Vec<u64>,
-}
-
-impl<R> LineMarks<R> {
-    fn new(input: R) -> LineMarks<R> {
-        LineMarks {
-            input,
-            read_bytes: 0,
-            newlines: Vec::new(),
-        }
-    }
-
-    fn newlines_before(&self, byte: u64) -> usize {
-        self.newlines.partition_point(|newline| *newline < byte)
-    }
-}
-
-impl<R: Read> Read for LineMarks<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
-        let newlines = memchr::memchr_iter(b'\n', &buffer[..count]);
-        self.newlines
-            .extend(newlines.map(|place| self.read_bytes + at(place)));
-        self.read_bytes += at(count);
-        Ok(count)
-    }
-}
-
 /// An open file, standing on one row.
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<LineMarks<Terminated>>,
+    reader: csv::Reader<Marked>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
@@ -90,13 +55,11 @@ impl<'a> Table<'a> {
         columns: &'static Columns,
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        // The newline added at the end makes every row a terminated one, so that its line can be
-        // counted back from its terminator; where the file ends with one already, it is a blank line.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER)
-            .from_reader(LineMarks::new(content.chain(&b"\n"[..])));
+            .from_reader(Marked::new(content));
         let mut table = Table {
             file,
             path: files.path(file),
@@ -109,6 +72,11 @@ impl<'a> Table<'a> {
             faults,
         };
         Ok(table.read_header()?.then_some(table))
+    }
+
+    /// The CRC-32 of the whole file, once its last row has been read.
+    pub(super) fn checksum(&self) -> u32 {
+        self.reader.get_ref().checksum()
     }
 
     fn read_header(&mut self) -> Result<bool, LoadError> {
@@ -173,7 +141,7 @@ impl<'a> Table<'a> {
         // it. Where it ended is sure: right behind the first byte of its terminator.
         let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
         let end = self.reader.position().byte().saturating_sub(1);
-        let before = self.reader.get_ref().newlines_before(end);
+        let before = self.reader.get_mut().newlines_before(end);
         self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
 
         let nul = bytes

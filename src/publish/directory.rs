@@ -1,165 +1,45 @@
-//! The published directory: writing it so that a reader never sees half of it, and opening it.
+//! The published directory: what is in it, and the opening of it.
 //!
-//! Payload files are written beside, synced and renamed; the manifest, renamed last, names them.
-//! What the manifest before named stays until the next publish, for readers between the two.
+//! ```text
+//! manifest.json                   names the payload files and the dumps; renamed last
+//! history-TIME-CHECKSUM.snap      islands, creators, rankings, new islands
+//! live-TIME-CHECKSUM.snap         players now, and the day's curve
+//! dumps -> dumps-TIME-CHECKSUM/   the dataset as files for everybody
+//! sources.json                    what all this was made from, for the next publish
+//! ```
+//! Everything is written beside, synced and renamed. What the manifest before named stays until the
+//! next publish, for readers between the two.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{history, live, render};
-use crate::calendar::UnixSeconds;
-use crate::dataset::Dataset;
-use crate::durable::{self, Replacement, UNFINISHED};
-use crate::snapshot::{
-    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
-};
+use super::error::{PublishError, at};
+use super::render;
+use crate::durable::{self, UNFINISHED};
+use crate::snapshot::{History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage};
 
 /// Ends the names of payload files.
-const PAYLOAD: &str = ".snap";
+pub(super) const PAYLOAD: &str = ".snap";
+/// Begins the names of directories of dumps.
+pub(super) const DUMPS: &str = "dumps-";
 
-/// Why a directory could not be published to or opened.
-#[derive(Debug)]
-pub enum PublishError {
-    /// The system refused.
-    Io {
-        /// What was being read or written.
-        path: PathBuf,
-        /// Its reason.
-        source: io::Error,
-    },
-    /// A published file is unusable.
-    Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: SnapshotError,
-    },
-    /// What is published already is newer.
-    Older {
-        /// The timestamp there.
-        published: String,
-        /// The timestamp of this publish.
-        offered: String,
-    },
-}
-
-impl fmt::Display for PublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PublishError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            PublishError::Snapshot { path, source } => write!(f, "{}: {source}", path.display()),
-            PublishError::Older { published, offered } => write!(
-                f,
-                "what is published is of {published}, newer than {offered}; give a later --generated-at, or --force"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PublishError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PublishError::Io { source, .. } => Some(source),
-            PublishError::Snapshot { source, .. } => Some(source),
-            PublishError::Older { .. } => None,
-        }
-    }
-}
-
-fn at(path: &Path) -> impl FnOnce(io::Error) -> PublishError + '_ {
-    move |source| PublishError::Io {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-/// Publishes a dataset to a directory, which is made if need be. Two at once wait for each other.
-pub fn publish(
-    dataset: &Dataset,
-    directory: &Path,
-    published: UnixSeconds,
-    force: bool,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<Manifest, PublishError> {
-    fs::create_dir_all(directory).map_err(at(directory))?;
-    let _lock = durable::lock(directory).map_err(at(directory))?;
-    let manifest_path = directory.join(Manifest::FILE);
-    // A manifest that cannot be read is replaced: publishing again is its cure.
-    let before = Manifest::read(directory)
-        .unwrap_or_default()
-        .unwrap_or_default();
-    let newest = [&before.history, &before.live]
-        .into_iter()
-        .flatten()
-        .map(|payload| &payload.generated_at)
-        .max();
-    if let Some(newest) = newest.filter(|newest| !force && **newest > published.to_string()) {
-        return Err(PublishError::Older {
-            published: newest.clone(),
-            offered: published.to_string(),
-        });
-    }
-    let history = payload(directory, "history", published, |out| {
-        history::write(dataset, published, out, progress)
-    })?;
-    let live = payload(directory, "live", published, |out| {
-        live::write(dataset, published, out)
-    })?;
-    let manifest = Manifest {
-        history: Some(history),
-        live: Some(live),
-        dumps: None,
-    };
-    let mut text =
-        serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");
-    text.push(b'\n');
-    durable::replace(&manifest_path, &text).map_err(at(&manifest_path))?;
-    sweep(directory, &[&before, &manifest]).map_err(at(directory))?;
-    Ok(manifest)
-}
-
-fn payload(
-    directory: &Path,
-    kind: &str,
-    published: UnixSeconds,
-    write: impl FnOnce(Replacement) -> io::Result<(Replacement, Written)>,
-) -> Result<Payload, PublishError> {
-    let begun = Replacement::begin(directory, kind).map_err(at(directory))?;
-    let (written_file, written) = write(begun).map_err(at(directory))?;
-    let compact: String = published
-        .to_string()
-        .chars()
-        .filter(|letter| !matches!(letter, '-' | ':'))
-        .collect();
-    let file = format!("{kind}-{compact}-{:08x}{PAYLOAD}", written.checksum);
-    let path = directory.join(&file);
-    written_file.finish(&path).map_err(at(&path))?;
-    Ok(Payload {
-        file,
-        bytes: written.bytes,
-        checksum: format!("{:08x}", written.checksum),
-        generated_at: published.to_string(),
-    })
-}
-
-/// Removes payload files that neither manifest names, and what a crash left unfinished.
-fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
+/// Removes payload files and dumps that no manifest of these names, and what was left unfinished.
+pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishError> {
+    let mut first = Ok(());
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let payloads = keep
-            .iter()
-            .flat_map(|manifest| [&manifest.history, &manifest.live]);
-        let named = payloads.flatten().any(|payload| payload.file == name);
-        let ours = name.ends_with(PAYLOAD) || name.ends_with(UNFINISHED);
-        if ours && !named {
-            fs::remove_file(directory.join(name))?;
+        let ours =
+            [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end)) || name.starts_with(DUMPS);
+        if ours && !keep.iter().any(|manifest| manifest.names(name)) {
+            let path = directory.join(name);
+            // One that cannot be removed keeps no other.
+            first = first.and(durable::remove(&path).map_err(at(&path)));
         }
     }
-    Ok(())
+    first
 }
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that

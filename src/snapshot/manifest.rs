@@ -1,11 +1,13 @@
 //! `manifest.json`: which files are the published ones. Written last, read first.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
+use super::verify::sound_checksum;
 
 /// The published directory's table of contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +48,19 @@ pub struct Payload {
 }
 
 impl Payload {
+    /// Whether the file is there, whole, and sound in all but its bodies, which are not looked at.
+    pub fn is_sound(&self, directory: &Path) -> bool {
+        let sound = || -> io::Result<bool> {
+            let file = File::open(directory.join(&self.file))?;
+            if file.metadata()?.len() != self.bytes {
+                return Ok(false);
+            }
+            let checksum = sound_checksum(&file)?;
+            Ok(checksum.is_some_and(|found| self.checksum == format!("{found:08x}")))
+        };
+        sound().unwrap_or(false)
+    }
+
     /// Whether that is the payload opened.
     pub fn is(&self, history: &History) -> bool {
         self.checksum == format!("{:08x}", history.checksum())
@@ -56,6 +71,14 @@ impl Payload {
 impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
+
+    /// Whether it names a file or directory.
+    pub fn names(&self, name: &str) -> bool {
+        let payloads = [&self.history, &self.live].into_iter().flatten();
+        let mut payloads = payloads.map(|payload| &payload.file);
+        let dumps = self.dumps.as_ref();
+        payloads.any(|file| file == name) || dumps.is_some_and(|dumps| dumps.directory == name)
+    }
 
     /// Reads a directory's manifest; `None` where nothing has been published.
     pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {

@@ -20,10 +20,11 @@ mod read;
 mod row_set;
 mod search;
 mod select;
+mod verify;
 mod views;
 mod write;
 
-pub use body::{Body, Encoded, EntityTag, Packed};
+pub use body::{Body, Encoded, EntityTag, Packed, Packer};
 pub use dumps::{DumpFile, DumpIndex};
 pub use error::SnapshotError;
 pub use file::{Section, Storage};

@@ -108,10 +108,15 @@ impl Snapshot {
         health: impl FnOnce(Readiness, Option<UnixSeconds>) -> Packed,
     ) -> Snapshot {
         let stamp = history.as_ref().map(|history| history.stamp);
-        let index = stamp.map(|stamp| Body::new(index(stamp), stamp.published));
         let published = stamp
             .map(|stamp| stamp.published)
             .max(live.as_ref().map(|live| live.published));
+        // The index speaks of the service: its time is that of the newest publish of any payload.
+        let newest = stamp.map(|stamp| Stamp {
+            published: published.unwrap_or(stamp.published),
+            ..stamp
+        });
+        let index = newest.map(|stamp| Body::new(index(stamp), stamp.published));
         let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
         let health = Body::new(
             health(readiness, published),

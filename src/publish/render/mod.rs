@@ -1,9 +1,11 @@
 //! The JSON of every answer (CONTRACT section 4). The only place that names their members.
 
 mod days;
+mod dumps;
 mod service;
 
 pub(crate) use days::{Place, days, intraday, live, new_islands, ranking};
+pub(crate) use dumps::JsonFile;
 pub use service::ENDPOINTS;
 pub(crate) use service::{frames, health, index};
 
@@ -11,7 +13,7 @@ use serde::Serialize;
 
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile};
-use crate::model::{CreatedIn, CreatorSlug, SortField};
+use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,6 +48,26 @@ impl From<&Metrics> for MetricMembers {
             average_minutes_per_player: metrics.average_minutes_per_player(),
             retention_d1: metrics.retention_d1(),
             retention_d7: metrics.retention_d7(),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProfileMembers<'a> {
+    name: Option<&'a str>,
+    followers: Option<u64>,
+    following: Option<u64>,
+    lifetime_plays: Option<u64>,
+}
+
+impl<'a> From<&'a Profile> for ProfileMembers<'a> {
+    fn from(profile: &'a Profile) -> ProfileMembers<'a> {
+        ProfileMembers {
+            name: profile.name.as_deref(),
+            followers: profile.followers,
+            following: profile.following,
+            lifetime_plays: profile.lifetime_plays,
         }
     }
 }
@@ -153,7 +175,7 @@ pub(crate) fn unplayed_end(date: Option<&str>) -> Vec<u8> {
 /// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
 pub(crate) fn island<'a>(
     summary: &[u8],
-    series: impl Iterator<Item = (&'a str, Metrics)>,
+    series: impl Iterator<Item = (&'a str, &'a Metrics)>,
     published: UnixSeconds,
 ) -> Vec<u8> {
     #[derive(Serialize)]
@@ -165,7 +187,7 @@ pub(crate) fn island<'a>(
     reopen(&mut out);
     out.extend_from_slice(b"\"series\":");
     array(&mut out, series, |out, (date, metrics)| {
-        joined(out, &Date { date }, &MetricMembers::from(&metrics));
+        joined(out, &Date { date }, &MetricMembers::from(metrics));
     });
     out.push(b'}');
     close(&mut out, published);
@@ -174,12 +196,12 @@ pub(crate) fn island<'a>(
 
 /// `/v1/islands/{code}/ccu`
 pub(crate) fn ccu<'a>(
-    code: &str,
+    code: IslandCode,
     peaks: impl Iterator<Item = (&'a str, u64)>,
     published: UnixSeconds,
 ) -> Vec<u8> {
     let mut out = b"{\"code\":".to_vec();
-    json(&mut out, &code);
+    json(&mut out, &code.to_string());
     out.extend_from_slice(b",\"ccu\":");
     array(&mut out, peaks, |out, pair| json(out, &pair));
     close(&mut out, published);
@@ -218,20 +240,7 @@ pub(crate) fn creator<'a>(
     islands: impl Iterator<Item = &'a [u8]>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    #[derive(Default, Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Members<'a> {
-        name: Option<&'a str>,
-        followers: Option<u64>,
-        following: Option<u64>,
-        lifetime_plays: Option<u64>,
-    }
-    let members = profile.map_or_else(Members::default, |profile| Members {
-        name: profile.name.as_deref(),
-        followers: profile.followers,
-        following: profile.following,
-        lifetime_plays: profile.lifetime_plays,
-    });
+    let members = profile.map_or_else(ProfileMembers::default, ProfileMembers::from);
     let mut out = b"{\"creator\":".to_vec();
     out.extend_from_slice(row);
     reopen(&mut out);
