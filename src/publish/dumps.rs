@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -218,9 +218,9 @@ impl Write for Pair {
     }
 }
 
-/// A file that is summed up while it is written.
+/// A file that is summed up while it is written, in the pieces that it gets: those are large.
 struct Sealed {
-    out: BufWriter<File>,
+    out: File,
     sha256: hmac_sha256::Hash,
     bytes: u64,
 }
@@ -230,7 +230,7 @@ impl Sealed {
         // It may be there as a link to the file of before, which must stay as it is.
         durable::remove(path)?;
         Ok(Sealed {
-            out: BufWriter::with_capacity(1 << 18, File::create_new(path)?),
+            out: File::create_new(path)?,
             sha256: hmac_sha256::Hash::new(),
             bytes: 0,
         })
@@ -238,8 +238,7 @@ impl Sealed {
 
     /// Makes the file durable; tells its length and its SHA-256.
     fn finish(mut self) -> io::Result<(u64, String)> {
-        self.out.flush()?;
-        self.out.get_ref().sync_all()?;
+        self.out.sync_all()?;
         let digits = self
             .sha256
             .finalize()

@@ -83,7 +83,7 @@ impl<W: Write> Work<'_, W> {
         let creators = self.write_creators()?;
         let [rankings, new] = self.write_days()?;
         let mut packer = Packer::new();
-        let days = packer.pack(render::days(&self.held.day_texts, self.published));
+        let days = packer.pack(&render::days(&self.held.day_texts, self.published));
         let fixed = vec![self.out.body(&days)?, self.out.body(&days)?];
         Ok(vec![
             (Section::IslandBodies, islands),
@@ -124,7 +124,7 @@ impl<W: Write> Work<'_, W> {
         let rows = std::mem::take(&mut self.rows);
         let (latest, published) = (self.latest, self.published);
         let render = |packer: &mut Packer, at: usize| {
-            packer.pack(creator(&creators[at], &rows, latest, published))
+            packer.pack(&creator(&creators[at], &rows, latest, published))
         };
         let refs = self.write_all(creators.len(), render)?;
         self.creators = creators;
@@ -135,7 +135,7 @@ impl<W: Write> Work<'_, W> {
     fn write_days(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
         let (held, published) = (self.held, self.published);
         let rankings = self.write_all(held.days.len(), |packer, day| {
-            packer.pack(ranking(held, day, published))
+            packer.pack(&ranking(held, day, published))
         })?;
         let mut new = vec![Vec::new(); held.days.len()];
         for (island, seen) in self.seen.iter().enumerate() {
@@ -144,7 +144,7 @@ impl<W: Write> Work<'_, W> {
             }
         }
         let new = self.write_all(held.days.len(), |packer, day| {
-            packer.pack(new_islands(held, day, &new[day], published))
+            packer.pack(&new_islands(held, day, &new[day], published))
         })?;
         Ok([rankings, new])
     }

@@ -14,6 +14,8 @@ pub(crate) struct Renderer<'a> {
     latest: &'a [Metrics],
     published: UnixSeconds,
     packer: Packer,
+    /// The body being rendered. Kept for its room.
+    body: Vec<u8>,
     /// For each island of a range its days, oldest first. Kept from range to range for its room.
     timelines: Vec<Vec<(u32, Row)>>,
 }
@@ -41,6 +43,7 @@ impl<'a> Renderer<'a> {
             latest,
             published,
             packer: Packer::new(),
+            body: Vec::new(),
             timelines: vec![Vec::new(); RANGE],
         }
     }
@@ -83,17 +86,19 @@ impl<'a> Renderer<'a> {
             Row::Daily(metrics) => Some((text(*day), metrics)),
             Row::Ccu(_) => None,
         });
-        let detail = render::island(&summary, series, self.published);
+        self.body.clear();
+        render::island(&mut self.body, &summary, series, self.published);
+        let detail = self.packer.pack(&self.body);
         let peaks = timeline
             .iter()
             .filter_map(|(day, row)| Some((text(*day), row.peak()?)));
         let code = shown.island.code;
-        let ccu = render::ccu(code, peaks, self.published);
+        self.body.clear();
+        render::ccu(&mut self.body, code, peaks, self.published);
+        let ccu = self.packer.pack(&self.body);
         rendered.histories += u64::from(timeline.iter().any(|(_, row)| row.peak().is_some()));
         rendered.rows.push(summary);
         rendered.seen.push(seen);
-        rendered
-            .bodies
-            .push([self.packer.pack(detail), self.packer.pack(ccu)]);
+        rendered.bodies.push([detail, ccu]);
     }
 }

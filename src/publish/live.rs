@@ -52,7 +52,7 @@ pub(crate) fn write<W: Write>(
     let mut refs = Vec::new();
     for body in bodies {
         refs.push(match body {
-            Some(plain) => out.body(&packer.pack(plain))?,
+            Some(plain) => out.body(&packer.pack(&plain))?,
             None => BodyRef::default(),
         });
     }

@@ -44,15 +44,13 @@ impl Packer {
     }
 
     /// Compresses a body.
-    pub fn pack(&mut self, plain: Vec<u8>) -> Packed {
+    pub fn pack(&mut self, plain: &[u8]) -> Packed {
         let mut gzip = Vec::new();
         if plain.len() >= WORTHWHILE_BYTES {
             self.0.reset();
             // Where the room does not suffice, the gzip form would not be smaller.
             gzip.reserve_exact(plain.len());
-            let ended = self
-                .0
-                .compress_vec(&plain, &mut gzip, FlushCompress::Finish);
+            let ended = self.0.compress_vec(plain, &mut gzip, FlushCompress::Finish);
             let ended = ended.expect("a state that was reset takes any bytes");
             if ended == flate2::Status::StreamEnd && gzip.len() < plain.len() {
                 gzip.shrink_to_fit();
@@ -60,7 +58,10 @@ impl Packer {
                 gzip = Vec::new();
             }
         }
-        Packed { plain, gzip }
+        Packed {
+            plain: plain.to_vec(),
+            gzip,
+        }
     }
 }
 

@@ -4,15 +4,19 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{MetricMembers, ProfileMembers};
+use super::ProfileMembers;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile, RowFile};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 
+/// Bytes gathered before they are written on.
+const BUFFER: usize = 1 << 16;
+
 /// A JSON file being written, row by row.
 pub(crate) struct JsonFile<W> {
     out: W,
-    row: Vec<u8>,
+    /// Rows that are not written yet.
+    rows: Vec<u8>,
     is_empty: bool,
 }
 
@@ -20,7 +24,7 @@ impl<W: Write> JsonFile<W> {
     pub(crate) fn begin(out: W) -> JsonFile<W> {
         JsonFile {
             out,
-            row: Vec::new(),
+            rows: Vec::with_capacity(BUFFER + BUFFER / 4),
             is_empty: true,
         }
     }
@@ -28,20 +32,28 @@ impl<W: Write> JsonFile<W> {
     /// Ends the file.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let end: &[u8] = if self.is_empty { b"[]\n" } else { b"\n]\n" };
-        self.out.write_all(end)
+        self.rows.extend_from_slice(end);
+        self.out.write_all(&self.rows)
     }
 
     fn row(&mut self, members: &impl Serialize) -> io::Result<()> {
         self.begin_row();
-        super::json(&mut self.row, members);
-        self.out.write_all(&self.row)
+        super::json(&mut self.rows, members);
+        self.end_row()
     }
 
     fn begin_row(&mut self) {
         let parting: &[u8] = if self.is_empty { b"[\n" } else { b",\n" };
         self.is_empty = false;
-        self.row.clear();
-        self.row.extend_from_slice(parting);
+        self.rows.extend_from_slice(parting);
+    }
+
+    fn end_row(&mut self) -> io::Result<()> {
+        if self.rows.len() >= BUFFER {
+            self.out.write_all(&self.rows)?;
+            self.rows.clear();
+        }
+        Ok(())
     }
 }
 
@@ -79,27 +91,18 @@ impl<W: Write> RowFile for JsonFile<W> {
     }
 
     fn day(&mut self, code: IslandCode, metrics: &Metrics) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Code {
-            code: String,
-        }
         self.begin_row();
-        let code = code.to_string();
-        super::joined(&mut self.row, &Code { code }, &MetricMembers::from(metrics));
-        self.out.write_all(&self.row)
+        write!(self.rows, "{{\"code\":\"{code}\",")?;
+        super::metrics(&mut self.rows, metrics);
+        self.end_row()
     }
 
     fn peak(&mut self, code: IslandCode, peak_ccu: Option<u64>) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Members {
-            code: String,
-            #[serde(rename = "peakCCU")]
-            peak_ccu: Option<u64>,
-        }
-        self.row(&Members {
-            code: code.to_string(),
-            peak_ccu,
-        })
+        self.begin_row();
+        write!(self.rows, "{{\"code\":\"{code}\",\"peakCCU\":")?;
+        super::count(&mut self.rows, peak_ccu);
+        self.rows.push(b'}');
+        self.end_row()
     }
 
     fn players(&mut self, code: IslandCode, players: u64) -> io::Result<()> {
