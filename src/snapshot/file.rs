@@ -2,27 +2,29 @@
 //!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian
-//! bodies           each identity form, its gzip form right behind it
+//! bodies           each as gzip, or plain where gzip would not be smaller
 //! sections         the resident part: read whole at open
 //! contents         24 bytes a section: id u32, crc32 u32, offset u64, length u64
 //! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
 //!                  the contents and the trailer before it, magic 8
 //! ```
-//! All integers are little-endian. Bodies are checked when they are read, by the checksum in
-//! their [`BodyRef`]; everything else is checked at open.
+//! All integers are little-endian. Bodies are checked when they are read, by the checksums in
+//! their [`BodyRef`](super::BodyRef); everything else is checked at open.
+//!
+//! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was 80 to
+//! 85 % of a file, and of the memory that the system needs to keep the file from being read again.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fmt::Display;
 
 use bytes::Bytes;
-use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
-use super::pace::{PIECE_BYTES, checksum, give_way, pieces};
-use super::views::{BodyRef, Ints, IntsView, Longs, u32_at, u64_at};
+use super::pace::{checksum, give_way, pieces};
+use super::storage::Storage;
+use super::views::{BodyRef, BodyRefs, Ints, IntsView, Longs, u32_at, u64_at};
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
 
@@ -77,67 +79,6 @@ pub enum Section {
     RankingBodies,
     NewBodies,
     FixedBodies,
-}
-
-/// Where a payload's bytes are.
-#[derive(Debug)]
-pub enum Storage {
-    /// In memory, as the compiled-in sample is.
-    Memory(Bytes),
-    /// In a file, whose bodies are read when they are asked for.
-    File(File),
-}
-
-impl Storage {
-    fn len(&self) -> Result<u64, SnapshotError> {
-        Ok(match self {
-            Storage::Memory(bytes) => bytes.len() as u64,
-            Storage::File(file) => file.metadata()?.len(),
-        })
-    }
-
-    fn read(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
-        match self {
-            Storage::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let end = start.saturating_add(length);
-                if end > bytes.len() {
-                    return Err(SnapshotError::malformed(
-                        "the file",
-                        "a part lies beyond its end",
-                    ));
-                }
-                Ok(bytes.slice(start..end))
-            }
-            Storage::File(file) => {
-                let mut buffer = vec![0; length];
-                file.read_exact_at(&mut buffer, offset)?;
-                Ok(buffer.into())
-            }
-        }
-    }
-
-    /// Reads a part that stays in memory and is read all over, row by row: in huge pages where the
-    /// system has them, since each row would otherwise cost a walk through the page tables too. They
-    /// are asked for when all is read: to get one takes a millisecond or more at a stretch, which the
-    /// system then spends in the background.
-    fn read_resident(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
-        let Storage::File(file) = self else {
-            return self.read(offset, length);
-        };
-        // Nothing can be mapped with length 0.
-        let mut memory = MmapMut::map_anon(length.max(1))?;
-        for (piece, offset) in memory[..length]
-            .chunks_mut(PIECE_BYTES)
-            .zip((offset..).step_by(PIECE_BYTES))
-        {
-            give_way(0);
-            file.read_exact_at(piece, offset)?;
-        }
-        // Only a wish: a system without them leaves its usual pages.
-        let _ = memory.advise(Advice::HugePage);
-        Ok(Bytes::from_owner(memory.make_read_only()?).slice(..length))
-    }
 }
 
 /// An open payload file whose resident region has been checked.
@@ -296,56 +237,31 @@ impl SnapshotFile {
         Ok(ints)
     }
 
-    /// A section of body records, `count` long when that is known; each must lie among the bodies.
-    pub(crate) fn bodies(
-        &self,
-        section: Section,
-        count: Option<usize>,
-    ) -> Result<Vec<BodyRef>, SnapshotError> {
+    /// A section of `count` body records, each of which must lie among the bodies.
+    pub(crate) fn bodies(&self, section: Section, count: usize) -> Result<BodyRefs, SnapshotError> {
         let bytes = self.section(section)?;
-        let want = count
-            .unwrap_or(bytes.len() / BodyRef::BYTES)
-            .checked_mul(BodyRef::BYTES);
-        expect_length(section, bytes.len(), want)?;
-        let mut refs = Vec::with_capacity(bytes.len() / BodyRef::BYTES);
-        for record in bytes.chunks_exact(BodyRef::BYTES) {
-            give_way(refs.len());
-            let body = BodyRef::from_bytes(record);
-            let length = u64::from(body.plain_bytes) + u64::from(body.gzip_bytes);
-            if body
-                .offset
-                .checked_add(length)
-                .is_none_or(|end| end > self.bodies_end)
-            {
+        expect_length(section, bytes.len(), count.checked_mul(BodyRef::BYTES))?;
+        let refs = BodyRefs(bytes);
+        for (at, body) in refs.iter().enumerate() {
+            give_way(at);
+            if !body.is_sound(self.bodies_end) {
                 return Err(SnapshotError::malformed(
                     format!("section {section:?}"),
-                    "a body lies outside the bodies",
+                    "a body lies outside the bodies, or has an impossible length",
                 ));
             }
-            refs.push(body);
         }
         Ok(refs)
     }
 
-    /// One form of a body, its checksum verified.
-    pub(crate) fn read_body(&self, body: BodyRef, gzip: bool) -> Result<Bytes, SnapshotError> {
-        let (offset, length, written) = if gzip {
-            (
-                body.offset + u64::from(body.plain_bytes),
-                body.gzip_bytes,
-                body.gzip_crc,
-            )
-        } else {
-            (body.offset, body.plain_bytes, body.plain_crc)
-        };
-        let bytes = self.storage.read(offset, length as usize)?;
-        expect_checksum("a body", written, crc32fast::hash(&bytes))?;
-        Ok(bytes)
+    /// What bodies are read from.
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
     }
 
-    /// Whether bodies are in memory already, so that a cache of them would only be a copy.
-    pub(crate) fn in_memory(&self) -> bool {
-        matches!(self.storage, Storage::Memory(_))
+    /// The same, with the sections let go of.
+    pub(crate) fn into_storage(self) -> Storage {
+        self.storage
     }
 }
 
@@ -357,12 +273,16 @@ pub(crate) fn contents_checksum(table: &[u8], trailer: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn expect_checksum(part: &str, written: u32, found: u32) -> Result<(), SnapshotError> {
+pub(crate) fn expect_checksum(
+    part: impl Display,
+    written: u32,
+    found: u32,
+) -> Result<(), SnapshotError> {
     if written == found {
         return Ok(());
     }
     Err(SnapshotError::Checksum {
-        part: part.to_owned(),
+        part: part.to_string(),
         written,
         found,
     })

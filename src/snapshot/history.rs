@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, EntityTag};
-use super::cache::{ByteCache, Keep};
+use super::bodies::Bodies;
+use super::cache::ByteCache;
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile, Storage};
+use super::file::{Section, SnapshotFile};
 use super::groups::{Groups, ORDERINGS};
 use super::list_page::{Frame, ListPage, PageTags};
-use super::read::Asker;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
-use super::views::{BodyRef, Ints, IntsView, Longs};
+use super::storage::Storage;
+use super::views::{Ints, IntsView, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 use crate::request::{CreatorQuery, IslandQuery};
@@ -68,22 +68,11 @@ pub enum FixedHistory {
     NewDays,
 }
 
-/// Families of bodies in the history payload; the number is part of the cache key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Family {
-    Island,
-    Ccu,
-    Creator,
-    Ranking,
-    New,
-    Fixed,
-}
-
 /// The history payload.
 #[derive(Debug)]
 pub struct History {
     pub(crate) stamp: Stamp,
-    file: SnapshotFile,
+    checksum: u32,
     days: Vec<UtcDay>,
     codes: Longs,
     row_text: Bytes,
@@ -102,11 +91,10 @@ pub struct History {
     creator_slugs: (Bytes, Longs),
     creators_by_slug: Ints,
     pub(crate) slugs: TextIndex,
-    bodies: [Vec<BodyRef>; 6],
+    pub(crate) bodies: Bodies,
     pub(crate) island_frame: Frame,
     pub(crate) creator_frame: Frame,
     pub(crate) page_tags: PageTags,
-    body_cache: ByteCache<(u8, u32, bool), Encoded>,
     pub(crate) island_pages: ByteCache<IslandQuery, Arc<ListPage>>,
     pub(crate) creator_pages: ByteCache<CreatorQuery, Arc<ListPage>>,
 }
@@ -140,6 +128,7 @@ impl History {
             .iter()
             .map(|day| UtcDay(day.cast_signed()))
             .collect();
+        let counts = [rows, rows, creator_count, days.len(), days.len(), 2];
         let frames = file.section(Section::Frames)?;
         let (island_frame, creator_frame) = Frame::pair(&frames)?;
         let history = History {
@@ -160,23 +149,15 @@ impl History {
             creator_slugs: texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
             creators_by_slug: file.positions(Section::CreatorsBySlug, 1, creator_count)?,
             slugs: TextIndex::open(&file, &SLUGS)?,
-            bodies: [
-                file.bodies(Section::IslandBodies, Some(rows))?,
-                file.bodies(Section::CcuBodies, Some(rows))?,
-                file.bodies(Section::CreatorBodies, Some(creator_count))?,
-                file.bodies(Section::RankingBodies, Some(days.len()))?,
-                file.bodies(Section::NewBodies, Some(days.len()))?,
-                file.bodies(Section::FixedBodies, Some(2))?,
-            ],
             days,
             creator_rows,
             island_frame,
             creator_frame,
             page_tags: PageTags::new(stamp.published, file.checksum()),
-            body_cache: ByteCache::new(memory_bytes / 4 * 3),
             island_pages: ByteCache::new(memory_bytes / 16 * 3),
             creator_pages: ByteCache::new(memory_bytes / 16),
-            file,
+            checksum: file.checksum(),
+            bodies: Bodies::open(file, counts, stamp.published, memory_bytes / 4 * 3)?,
         };
         history.check_lengths(rows, creator_count)?;
         Ok(history)
@@ -208,18 +189,9 @@ impl History {
         }
     }
 
-    /// Reads every body and checks it.
-    pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        for body in self.bodies.iter().flatten() {
-            self.file.read_body(*body, false)?;
-            self.file.read_body(*body, true)?;
-        }
-        Ok(())
-    }
-
     /// Checksum that identifies the file.
     pub(crate) fn checksum(&self) -> u32 {
-        self.file.checksum()
+        self.checksum
     }
 
     /// Days held, ascending.
@@ -333,36 +305,6 @@ impl History {
             (level, SortOrder::Desc) => u32::MAX - level,
         };
         u64::from(level) << 32 | u64::from(row)
-    }
-
-    /// A body of the payload, in the form the client takes.
-    pub(crate) fn body(
-        &self,
-        family: Family,
-        at: usize,
-        asker: Asker,
-    ) -> Result<Encoded, SnapshotError> {
-        let body = self.bodies[family as usize][at];
-        let gzip = asker.accepts_gzip && body.gzip_bytes > 0;
-        let load = || -> Result<Encoded, SnapshotError> {
-            let bytes = self.file.read_body(body, gzip)?;
-            Ok(Encoded {
-                bytes,
-                etag: EntityTag::new(self.stamp.published, body.plain_crc, gzip),
-                gzip,
-            })
-        };
-        if self.file.in_memory() {
-            return load();
-        }
-        let key = (
-            family as u8,
-            u32::try_from(at).expect("rows are numbered in u32"),
-            gzip,
-        );
-        let bytes = |body: &Encoded| body.bytes.len();
-        self.body_cache
-            .get_or_make(&key, asker.client, Keep::AtOnce, bytes, load)
     }
 }
 

@@ -4,6 +4,7 @@
 //! list pages and their entity tags. Nothing here names a member of an answer: the pieces of text
 //! around the rows come out of the file. Knows no sockets, clients or quotas.
 
+mod bodies;
 mod body;
 mod cache;
 mod dumps;
@@ -11,6 +12,7 @@ mod error;
 mod file;
 mod groups;
 mod history;
+mod inflate;
 mod links;
 mod list_page;
 mod manifest;
@@ -20,19 +22,21 @@ mod read;
 mod row_set;
 mod search;
 mod select;
+mod storage;
 mod views;
 mod write;
 
 pub use body::{Body, Encoded, EntityTag, Packed};
 pub use dumps::{DumpFile, DumpIndex};
 pub use error::SnapshotError;
-pub use file::{Section, Storage};
+pub use file::Section;
 pub use history::{FixedHistory, History, Stamp};
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::work_in_background;
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
+pub use storage::Storage;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};
 #[cfg(test)] // the index is tested where it is written

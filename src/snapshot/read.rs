@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::bodies::{Family, plain, read_stored};
 use super::body::{Body, Encoded, Packed};
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile, Storage};
-use super::history::{Family, FixedHistory, History, Stamp};
+use super::file::{Section, SnapshotFile};
+use super::history::{FixedHistory, History, Stamp};
+use super::storage::Storage;
 use super::views::BodyRef;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
@@ -44,23 +46,24 @@ impl Live {
     pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let published = Stamp::open(&file)?.published;
-        let refs = file.bodies(Section::FixedBodies, Some(2))?;
+        let refs = file.bodies(Section::FixedBodies, 2)?;
         let load = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let plain = file.read_body(body, false)?.to_vec();
-            let gzip = if body.gzip_bytes == 0 {
-                Vec::new()
+            let stored = read_stored(file.storage(), body)?;
+            let gzip = if body.has_gzip() {
+                stored.to_vec()
             } else {
-                file.read_body(body, true)?.to_vec()
+                Vec::new()
             };
+            let plain = plain(body, stored)?.to_vec();
             Ok(Some(Body::new(Packed { plain, gzip }, published)))
         };
         Ok(Live {
             published,
             checksum: file.checksum(),
-            bodies: [load(refs[0])?, load(refs[1])?],
+            bodies: [load(refs.get(0))?, load(refs.get(1))?],
         })
     }
 }
@@ -168,7 +171,7 @@ impl Snapshot {
     pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
         self.history
             .as_deref()
-            .map_or(Ok(()), History::verify_bodies)
+            .map_or(Ok(()), |history| history.bodies.verify())
     }
 
     /// `/v1`; `None` until a history is published.
@@ -211,7 +214,11 @@ impl Snapshot {
     /// `/v1/islands/{code}`
     pub fn island(&self, code: IslandCode, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Island, history.find_island(code)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Island, history.find_island(code)?, asker),
+        )
     }
 
     /// `/v1/islands/{code}/ccu`
@@ -221,13 +228,21 @@ impl Snapshot {
         asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Ccu, history.find_island(code)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Ccu, history.find_island(code)?, asker),
+        )
     }
 
     /// `/v1/creators/{slug}`
     pub fn creator(&self, slug: &str, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Creator, history.find_creator(slug)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Creator, history.find_creator(slug)?, asker),
+        )
     }
 
     /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
@@ -259,7 +274,7 @@ impl Snapshot {
             Some(day) => history.find_day(day)?,
             None => history.days().len().checked_sub(1)?,
         };
-        Some(history.body(family, at, asker))
+        Some(history.bodies.get(family, at, asker))
     }
 
     /// `/v1/rankings` and `/v1/new`
@@ -271,7 +286,8 @@ impl Snapshot {
         Some(
             self.history
                 .as_ref()?
-                .body(Family::Fixed, which as usize, asker),
+                .bodies
+                .get(Family::Fixed, which as usize, asker),
         )
     }
 
