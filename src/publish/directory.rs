@@ -14,7 +14,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::Dataset;
 use crate::durable::{self, Replacement, UNFINISHED};
 use crate::snapshot::{
-    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
+    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written, both,
 };
 
 /// Ends the names of payload files.
@@ -173,20 +173,19 @@ pub fn open_published(
     let manifest = Manifest::read(directory)
         .map_err(at(&directory.join(Manifest::FILE)))?
         .unwrap_or_default();
-    let history = match &manifest.history {
-        Some(payload) => match held.filter(|held| payload.is(held)) {
-            Some(held) => Some(Arc::clone(held)),
-            None => Some(Arc::new(open_payload(directory, payload, |storage| {
-                History::open(storage, memory_bytes)
-            })?)),
-        },
-        None => None,
+    let history = |payload: &Payload| match held.filter(|held| payload.is(held)) {
+        Some(held) => Ok(Arc::clone(held)),
+        None => open_payload(directory, payload, |storage| {
+            History::open(storage, memory_bytes)
+        })
+        .map(Arc::new),
     };
-    let live = match &manifest.live {
-        Some(payload) => Some(open_payload(directory, payload, Live::open)?),
-        None => None,
-    };
-    let snapshot = together(history, live, base_url);
+    let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+    let (live, history) = both(
+        || manifest.live.as_ref().map(live).transpose(),
+        || manifest.history.as_ref().map(history).transpose(),
+    );
+    let snapshot = together(history?, live?, base_url);
     let named = [&manifest.history, &manifest.live]
         .map(|payload| payload.as_ref().map(|payload| &payload.checksum));
     let found = snapshot

@@ -15,11 +15,13 @@
 //! 85 % of a file, and of the memory that the system needs to keep the file from being read again.
 
 use std::fmt::Display;
+use std::ops::Range;
 
 use bytes::Bytes;
 
 use super::error::SnapshotError;
-use super::pace::{checksum, give_way, pieces};
+use super::pace::{give_way, pieces};
+use super::resident::read_resident;
 use super::storage::Storage;
 use super::views::{BodyRef, BodyRefs, Ints, IntsView, Longs, u32_at, u64_at};
 
@@ -118,48 +120,51 @@ impl SnapshotFile {
                 "its offsets do not fit the file's length",
             ));
         }
-        let region_bytes = usize::try_from(trailer_offset - start)
-            .map_err(|_| SnapshotError::malformed("the sections", "they do not fit in memory"))?;
-        let region = storage.read_resident(start, region_bytes)?;
-        let table = &region
-            [usize::try_from(contents - start).expect("contents lie in the region just read")..];
-        let checksum = contents_checksum(table, &trailer[..20]);
+        let table_bytes = usize::try_from(trailer_offset - contents)
+            .map_err(|_| SnapshotError::malformed("the table of contents", "it is too long"))?;
+        let table = storage.read(contents, table_bytes)?;
+        let checksum = contents_checksum(&table, &trailer[..20]);
         expect_checksum("the table of contents", u32_at(&trailer, 5), checksum)?;
-        let mut sections = Vec::new();
-        for entry in table.chunks_exact(ENTRY_BYTES) {
-            sections.push(Self::section_of(entry, start, contents, &region)?);
-        }
         Ok(SnapshotFile {
+            sections: Self::read_sections(&storage, &table, start..contents)?,
             storage,
             bodies_end: start,
-            sections,
             checksum,
         })
     }
 
-    fn section_of(
-        entry: &[u8],
-        start: u64,
-        contents: u64,
-        region: &Bytes,
-    ) -> Result<(u32, Bytes), SnapshotError> {
-        let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
-        let part = format!("section {id}");
-        let within = offset >= start
-            && offset
-                .checked_add(length)
-                .is_some_and(|end| end <= contents);
-        if !within {
+    /// Reads the sections that a table of contents names: one right behind the other, they fill the
+    /// `region`.
+    fn read_sections(
+        storage: &Storage,
+        table: &[u8],
+        region: Range<u64>,
+    ) -> Result<Vec<(u32, Bytes)>, SnapshotError> {
+        let (mut end, mut lengths) = (region.start, Vec::new());
+        for entry in table.chunks_exact(ENTRY_BYTES) {
+            let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
+            let fits = offset == end && length <= region.end - end;
+            let length = usize::try_from(length).ok().filter(|_| fits);
+            lengths.push(length.ok_or_else(|| {
+                SnapshotError::malformed(format_args!("section {id}"), "it is not in its place")
+            })?);
+            end += u64_at(entry, 2);
+        }
+        if end != region.end {
             return Err(SnapshotError::malformed(
-                part,
-                "it lies outside the sections",
+                "the sections",
+                "they end before the table of contents",
             ));
         }
-        let at =
-            |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
-        let bytes = region.slice(at(offset)..at(offset + length));
-        expect_checksum(&part, u32_at(entry, 1), checksum(&bytes))?;
-        Ok((id, bytes))
+        let (mut rest, checksums) = read_resident(storage, region.start, &lengths)?;
+        let entries = table.chunks_exact(ENTRY_BYTES).zip(lengths).zip(checksums);
+        let mut sections = Vec::new();
+        for ((entry, length), checksum) in entries {
+            let id = u32_at(entry, 0);
+            expect_checksum(format_args!("section {id}"), u32_at(entry, 1), checksum)?;
+            sections.push((id, rest.split_to(length)));
+        }
+        Ok(sections)
     }
 
     /// Checksum of the table of contents, which holds the checksums of all sections.

@@ -11,6 +11,7 @@ use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::groups::{Groups, ORDERINGS};
 use super::list_page::{Frame, ListPage, PageTags};
+use super::pace::both;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
@@ -113,15 +114,6 @@ impl History {
         let rows = row_ends.len() - 1;
         let creator_rows = texts(Section::CreatorRowText, Section::CreatorRowEnds)?;
         let creator_count = creator_rows.1.len() - 1;
-        let row_tags = file.positions(Section::RowTags, 1, usize::MAX)?;
-        let row_tag_starts = file.ints(Section::RowTagStarts, rows + 1)?;
-        let in_order = (1..=rows).all(|at| row_tag_starts.get(at - 1) <= row_tag_starts.get(at));
-        if !in_order || row_tag_starts.get(rows) as usize != row_tags.len() {
-            return Err(SnapshotError::malformed(
-                "section RowTagStarts",
-                "its offsets are not in order",
-            ));
-        }
         let day_words = Ints(file.section(Section::Days)?);
         let days: Vec<UtcDay> = day_words
             .view()
@@ -129,6 +121,7 @@ impl History {
             .map(|day| UtcDay(day.cast_signed()))
             .collect();
         let counts = [rows, rows, creator_count, days.len(), days.len(), 2];
+        let ([titles, slugs], [tags, creators, tools]) = indexes_and_groups(&file, rows)?;
         let frames = file.section(Section::Frames)?;
         let (island_frame, creator_frame) = Frame::pair(&frames)?;
         let history = History {
@@ -139,16 +132,16 @@ impl History {
             levels: file.ints(Section::Levels, rows * SortField::ALL.len())?,
             orders: file.positions(Section::Orders, 1, rows)?,
             tag_names: texts(Section::TagNames, Section::TagNameEnds)?,
-            tags: Groups::open(&file, Section::TagStarts, Section::TagOrders, rows)?,
-            row_tags: (row_tag_starts, row_tags),
+            tags,
+            row_tags: row_tags(&file, rows)?,
             row_creators: file.ints(Section::RowCreators, rows)?,
-            creators: Groups::open(&file, Section::CreatorStarts, Section::CreatorOrders, rows)?,
+            creators,
             row_tools: file.section(Section::RowTools)?,
-            tools: Groups::open(&file, Section::ToolStarts, Section::ToolOrders, rows)?,
-            titles: TextIndex::open(&file, &TITLES)?,
+            tools,
+            titles,
             creator_slugs: texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
             creators_by_slug: file.positions(Section::CreatorsBySlug, 1, creator_count)?,
-            slugs: TextIndex::open(&file, &SLUGS)?,
+            slugs,
             days,
             creator_rows,
             island_frame,
@@ -306,6 +299,42 @@ impl History {
         };
         u64::from(level) << 32 | u64::from(row)
     }
+}
+
+/// The indexes over titles and slugs, and the groups of tags, creators and tools: what takes longest to
+/// check, in two halves that take about as long.
+fn indexes_and_groups(
+    file: &SnapshotFile,
+    rows: usize,
+) -> Result<([TextIndex; 2], [Groups; 3]), SnapshotError> {
+    let groups = |starts, orders| Groups::open(file, starts, orders, rows);
+    let (indexes, groups) = both(
+        || -> Result<_, SnapshotError> {
+            let titles = TextIndex::open(file, &TITLES)?;
+            Ok([titles, TextIndex::open(file, &SLUGS)?])
+        },
+        || -> Result<_, SnapshotError> {
+            let tags = groups(Section::TagStarts, Section::TagOrders)?;
+            let creators = groups(Section::CreatorStarts, Section::CreatorOrders)?;
+            let tools = groups(Section::ToolStarts, Section::ToolOrders)?;
+            Ok([tags, creators, tools])
+        },
+    );
+    Ok((indexes?, groups?))
+}
+
+/// Where each row's tags begin among the tags of all rows, and those.
+fn row_tags(file: &SnapshotFile, rows: usize) -> Result<(Ints, Ints), SnapshotError> {
+    let tags = file.positions(Section::RowTags, 1, usize::MAX)?;
+    let starts = file.ints(Section::RowTagStarts, rows + 1)?;
+    let in_order = (1..=rows).all(|at| starts.get(at - 1) <= starts.get(at));
+    if in_order && starts.get(rows) as usize == tags.len() {
+        return Ok((starts, tags));
+    }
+    Err(SnapshotError::malformed(
+        "section RowTagStarts",
+        "its offsets are not in order",
+    ))
 }
 
 fn search(count: usize, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<usize> {

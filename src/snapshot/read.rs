@@ -52,12 +52,12 @@ impl Live {
                 return Ok(None);
             }
             let stored = read_stored(file.storage(), body)?;
+            let plain = plain(body, stored.clone())?.into();
             let gzip = if body.has_gzip() {
-                stored.to_vec()
+                stored.into()
             } else {
                 Vec::new()
             };
-            let plain = plain(body, stored)?.to_vec();
             Ok(Some(Body::new(Packed { plain, gzip }, published)))
         };
         Ok(Live {
