@@ -138,3 +138,60 @@ fn share(file: &File, tasks: &mut [Task<'_>], hands: usize) -> io::Result<()> {
         outcome
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::work_in_background;
+
+    /// A file of bytes that say where they stand, unnamed.
+    fn file(bytes: &[u8]) -> File {
+        use std::io::Write as _;
+        let name = format!("im-resident-{}-{}", std::process::id(), bytes.len());
+        let path = std::env::temp_dir().join(name);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn parts_are_what_the_file_holds_however_they_are_read() {
+        for blocks in [0, 1, 5] {
+            let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
+                .flat_map(u64::to_le_bytes)
+                .collect();
+            let storage = Storage::File(file(&bytes));
+            let all = bytes.len() - 13;
+            let lengths = [0, 1, all / 3, 0, 4095, all - all / 3 - 4096, 0];
+            let wanted: Vec<u32> = lengths
+                .iter()
+                .scan(13, |at, length| {
+                    *at += length;
+                    Some(crc32fast::hash(&bytes[*at - length..*at]))
+                })
+                .collect();
+            let read = || read_resident(&storage, 13, &lengths).unwrap();
+            let gently = thread::scope(|scope| {
+                let gently = scope.spawn(|| {
+                    work_in_background();
+                    read()
+                });
+                gently.join().unwrap()
+            });
+            let in_memory = Storage::Memory(bytes.clone().into());
+            let in_memory = read_resident(&in_memory, 13, &lengths).unwrap();
+            for (found, checksums) in [read(), gently, in_memory] {
+                assert!(found == bytes[13..], "{blocks} blocks");
+                assert_eq!(checksums, wanted, "{blocks} blocks");
+            }
+            let cut = read_resident(&storage, 14, &lengths);
+            assert!(cut.is_err(), "one byte beyond the end");
+        }
+    }
+}

@@ -175,3 +175,34 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
         .expect("a range of eight is eight long");
     u64::from_le_bytes(word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_claims_more_than_can_be_there_is_unsound() {
+        let body = BodyRef {
+            offset: 8,
+            plain_bytes: 5000,
+            gzip_bytes: 100,
+            plain_crc: 1,
+            gzip_crc: 2,
+        };
+        assert_eq!(BodyRef::from_bytes(&body.to_bytes()), body);
+        assert!(body.is_sound(108) && !body.is_sound(107));
+        let plain = |plain_bytes, gzip_bytes| BodyRef {
+            plain_bytes,
+            gzip_bytes,
+            ..body
+        };
+        assert!(plain(103_200, 100).is_sound(108) && !plain(103_201, 100).is_sound(108));
+        assert!(!plain(u32::MAX, 100).is_sound(u64::MAX));
+        assert!(plain(100, 0).is_sound(108) && !plain(101, 0).is_sound(108));
+        let beyond = BodyRef {
+            offset: u64::MAX,
+            ..body
+        };
+        assert!(!beyond.is_sound(u64::MAX));
+    }
+}
