@@ -173,7 +173,7 @@ pub fn open_published(
     let manifest = Manifest::read(directory)
         .map_err(at(&directory.join(Manifest::FILE)))?
         .unwrap_or_default();
-    let history = |payload: &Payload| match held.filter(|held| payload.is(held)) {
+    let history = |payload: &Payload| match held.filter(|held| payload.names(held.identity())) {
         Some(held) => Ok(Arc::clone(held)),
         None => open_payload(directory, payload, |storage| {
             History::open(storage, memory_bytes)
@@ -186,12 +186,12 @@ pub fn open_published(
         || manifest.history.as_ref().map(history).transpose(),
     );
     let snapshot = together(history?, live?, base_url);
-    let named = [&manifest.history, &manifest.live]
-        .map(|payload| payload.as_ref().map(|payload| &payload.checksum));
-    let found = snapshot
-        .checksums()
-        .map(|checksum| checksum.map(|checksum| format!("{checksum:08x}")));
-    if named != [found[0].as_ref(), found[1].as_ref()] {
+    let named = [&manifest.history, &manifest.live].into_iter().flatten();
+    let opened = snapshot.identities().into_iter().flatten();
+    if !named
+        .zip(opened)
+        .all(|(payload, opened)| payload.names(opened))
+    {
         let problem = "the payload files are not the ones it names; publish again";
         let source = io::Error::new(io::ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {

@@ -5,6 +5,8 @@
 //! requests, clients or sockets. Start with `history`, then `render`.
 
 mod creators;
+#[cfg(test)]
+mod damage_tests;
 mod directory;
 mod groups;
 mod history;

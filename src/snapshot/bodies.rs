@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::body::{Encoded, EntityTag};
 use super::cache::{ByteCache, Keep};
+use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, expect_checksum};
 use super::inflate::inflate;
@@ -42,6 +43,7 @@ pub(crate) struct Bodies {
     published: UnixSeconds,
     families: [BodyRefs; SECTIONS.len()],
     cache: ByteCache<(u8, u32, bool), Encoded>,
+    damage: Damage,
 }
 
 impl Bodies {
@@ -61,16 +63,36 @@ impl Bodies {
             published,
             families,
             cache: ByteCache::new(memory_bytes),
+            damage: Damage::none(),
         })
     }
 
-    /// A body in the form that the client takes.
+    /// A body in the form that the client takes. One that is damaged is counted, never kept, and read
+    /// again when it is asked for again.
     pub(crate) fn get(
         &self,
         family: Family,
         at: usize,
         asker: Asker,
     ) -> Result<Encoded, SnapshotError> {
+        let found = self.find(family, at, asker);
+        if let Err(error) = &found {
+            self.damage.note(error);
+        }
+        found
+    }
+
+    /// What was wrong with bodies that were asked for.
+    pub(crate) fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// Where they are read from.
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    fn find(&self, family: Family, at: usize, asker: Asker) -> Result<Encoded, SnapshotError> {
         let body = self.families[family as usize].get(at);
         let gzip = asker.accepts_gzip && body.has_gzip();
         let load = || -> Result<Encoded, SnapshotError> {
@@ -108,7 +130,8 @@ impl Bodies {
 /// The form of a body that is in the file, its checksum verified: gzip, or plain where it has none.
 pub(crate) fn read_stored(storage: &Storage, body: BodyRef) -> Result<Bytes, SnapshotError> {
     let (length, written) = body.stored();
-    let stored = storage.read(body.offset, length as usize)?;
+    let stored = storage.read(body.offset, length as usize);
+    let stored = stored.map_err(|error| error.of(place(body)))?;
     expect_checksum(place(body), written, crc32fast::hash(&stored))?;
     Ok(stored)
 }

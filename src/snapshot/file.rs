@@ -20,10 +20,12 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::error::SnapshotError;
+use super::manifest::Identity;
 use super::pace::{give_way, pieces};
 use super::resident::read_resident;
 use super::storage::Storage;
 use super::views::{BodyRef, BodyRefs, Ints, IntsView, Longs, u32_at, u64_at};
+use crate::calendar::UnixSeconds;
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
@@ -87,6 +89,7 @@ pub enum Section {
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
     storage: Storage,
+    bytes: u64,
     bodies_end: u64,
     sections: Vec<(u32, Bytes)>,
     checksum: u32,
@@ -128,6 +131,7 @@ impl SnapshotFile {
         Ok(SnapshotFile {
             sections: Self::read_sections(&storage, &table, start..contents)?,
             storage,
+            bytes: length,
             bodies_end: start,
             checksum,
         })
@@ -167,9 +171,14 @@ impl SnapshotFile {
         Ok(sections)
     }
 
-    /// Checksum of the table of contents, which holds the checksums of all sections.
-    pub(crate) fn checksum(&self) -> u32 {
-        self.checksum
+    /// What the payload is known by. Its checksum is that of the table of contents, which holds
+    /// the checksums of all sections.
+    pub(crate) fn identity(&self, published: UnixSeconds) -> Identity {
+        Identity {
+            bytes: self.bytes,
+            checksum: self.checksum,
+            published,
+        }
     }
 
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {

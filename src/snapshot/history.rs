@@ -1,16 +1,19 @@
 //! The history payload, opened: islands, creators, rankings and new islands.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::bodies::Bodies;
 use super::cache::ByteCache;
+use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::groups::{Groups, ORDERINGS};
 use super::list_page::{Frame, ListPage, PageTags};
+use super::manifest::Identity;
 use super::pace::both;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
@@ -73,7 +76,7 @@ pub enum FixedHistory {
 #[derive(Debug)]
 pub struct History {
     pub(crate) stamp: Stamp,
-    checksum: u32,
+    identity: Identity,
     days: Vec<UtcDay>,
     codes: Longs,
     row_text: Bytes,
@@ -105,6 +108,7 @@ impl History {
     pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let stamp = Stamp::open(&file)?;
+        let identity = file.identity(stamp.published);
         let texts = |text, ends| -> Result<(Bytes, Longs), SnapshotError> {
             let text = file.section(text)?;
             let ends = file.bounds(ends, text.len())?;
@@ -146,10 +150,10 @@ impl History {
             creator_rows,
             island_frame,
             creator_frame,
-            page_tags: PageTags::new(stamp.published, file.checksum()),
+            page_tags: PageTags::new(stamp.published, identity.checksum),
             island_pages: ByteCache::new(memory_bytes / 16 * 3),
             creator_pages: ByteCache::new(memory_bytes / 16),
-            checksum: file.checksum(),
+            identity,
             bodies: Bodies::open(file, counts, stamp.published, memory_bytes / 4 * 3)?,
         };
         history.check_lengths(rows, creator_count)?;
@@ -182,9 +186,19 @@ impl History {
         }
     }
 
-    /// Checksum that identifies the file.
-    pub(crate) fn checksum(&self) -> u32 {
-        self.checksum
+    /// What the payload is known by.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// What was wrong with bodies that were asked for.
+    pub fn damage(&self) -> &Damage {
+        self.bodies.damage()
+    }
+
+    /// Whether another file than the one opened has that name now.
+    pub fn is_superseded(&self, path: &Path) -> bool {
+        self.bodies.storage().is_superseded(path)
     }
 
     /// Days held, ascending.

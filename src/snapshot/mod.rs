@@ -7,6 +7,7 @@
 mod bodies;
 mod body;
 mod cache;
+mod damage;
 mod dumps;
 mod error;
 mod file;
@@ -28,11 +29,12 @@ mod views;
 mod write;
 
 pub use body::{Body, Encoded, EntityTag, Packed};
+pub use damage::Damage;
 pub use dumps::{DumpFile, DumpIndex};
 pub use error::SnapshotError;
 pub use file::Section;
 pub use history::{FixedHistory, History, Stamp};
-pub use manifest::{Dumps, Manifest, Payload};
+pub use manifest::{Dumps, Identity, Manifest, Payload};
 pub use pace::{both, work_in_background};
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};

@@ -7,6 +7,7 @@ use super::body::{Body, Encoded, Packed};
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::history::{FixedHistory, History, Stamp};
+use super::manifest::Identity;
 use super::storage::Storage;
 use super::views::BodyRef;
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -36,8 +37,7 @@ pub enum FixedLive {
 /// The live payload. Its few bodies are held in memory.
 #[derive(Debug)]
 pub struct Live {
-    published: UnixSeconds,
-    checksum: u32,
+    identity: Identity,
     bodies: [Option<Body>; 2],
 }
 
@@ -61,10 +61,13 @@ impl Live {
             Ok(Some(Body::new(Packed { plain, gzip }, published)))
         };
         Ok(Live {
-            published,
-            checksum: file.checksum(),
+            identity: file.identity(published),
             bodies: [load(refs.get(0))?, load(refs.get(1))?],
         })
+    }
+
+    fn published(&self) -> UnixSeconds {
+        self.identity.published
     }
 }
 
@@ -114,7 +117,7 @@ impl Snapshot {
         let index = stamp.map(|stamp| Body::new(index(stamp), stamp.published));
         let published = stamp
             .map(|stamp| stamp.published)
-            .max(live.as_ref().map(|live| live.published));
+            .max(live.as_ref().map(Live::published));
         let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
         let health = Body::new(
             health(readiness, published),
@@ -156,14 +159,14 @@ impl Snapshot {
     /// The newest publish timestamp among the payloads.
     pub fn published(&self) -> Option<UnixSeconds> {
         let history = self.history.as_ref().map(|history| history.stamp.published);
-        history.max(self.live.as_ref().map(|live| live.published))
+        history.max(self.live.as_ref().map(Live::published))
     }
 
-    /// Checksums that identify the two payload files.
-    pub fn checksums(&self) -> [Option<u32>; 2] {
+    /// What the history and the live payload are known by.
+    pub fn identities(&self) -> [Option<Identity>; 2] {
         [
-            self.history.as_deref().map(History::checksum),
-            self.live.as_ref().map(|live| live.checksum),
+            self.history.as_deref().map(History::identity),
+            self.live.as_ref().map(|live| live.identity),
         ]
     }
 

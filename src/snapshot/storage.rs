@@ -1,7 +1,8 @@
 //! Where a payload's bytes are, and how parts of them are read.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 use bytes::Bytes;
 
@@ -27,6 +28,18 @@ impl Storage {
     /// Whether what is read is in memory already, so that a cache of it would only be a copy.
     pub(crate) fn in_memory(&self) -> bool {
         matches!(self, Storage::Memory(_))
+    }
+
+    /// Whether another file than this one has that name now.
+    pub(crate) fn is_superseded(&self, path: &Path) -> bool {
+        let Storage::File(file) = self else {
+            return false;
+        };
+        let which = |found: Metadata| (found.dev(), found.ino());
+        match (file.metadata(), fs::metadata(path)) {
+            (Ok(this), Ok(named)) => which(this) != which(named),
+            _ => false,
+        }
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
