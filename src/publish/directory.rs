@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::error::{PublishError, at};
 use super::render;
 use crate::durable::{self, UNFINISHED};
-use crate::snapshot::{History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage};
+use crate::snapshot::{History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, both};
 
 /// Ends the names of payload files.
 pub(super) const PAYLOAD: &str = ".snap";
@@ -53,26 +53,25 @@ pub fn open_published(
     let manifest = Manifest::read(directory)
         .map_err(at(&directory.join(Manifest::FILE)))?
         .unwrap_or_default();
-    let history = match &manifest.history {
-        Some(payload) => match held.filter(|held| payload.is(held)) {
-            Some(held) => Some(Arc::clone(held)),
-            None => Some(Arc::new(open_payload(directory, payload, |storage| {
-                History::open(storage, memory_bytes)
-            })?)),
-        },
-        None => None,
+    let history = |payload: &Payload| match held.filter(|held| payload.names(held.identity())) {
+        Some(held) => Ok(Arc::clone(held)),
+        None => open_payload(directory, payload, |storage| {
+            History::open(storage, memory_bytes)
+        })
+        .map(Arc::new),
     };
-    let live = match &manifest.live {
-        Some(payload) => Some(open_payload(directory, payload, Live::open)?),
-        None => None,
-    };
-    let snapshot = together(history, live, base_url);
-    let named = [&manifest.history, &manifest.live]
-        .map(|payload| payload.as_ref().map(|payload| &payload.checksum));
-    let found = snapshot
-        .checksums()
-        .map(|checksum| checksum.map(|checksum| format!("{checksum:08x}")));
-    if named != [found[0].as_ref(), found[1].as_ref()] {
+    let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+    let (live, history) = both(
+        || manifest.live.as_ref().map(live).transpose(),
+        || manifest.history.as_ref().map(history).transpose(),
+    );
+    let snapshot = together(history?, live?, base_url);
+    let named = [&manifest.history, &manifest.live].into_iter().flatten();
+    let opened = snapshot.identities().into_iter().flatten();
+    if !named
+        .zip(opened)
+        .all(|(payload, opened)| payload.names(opened))
+    {
         let problem = "the payload files are not the ones it names; publish again";
         let source = io::Error::new(io::ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {

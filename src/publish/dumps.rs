@@ -237,7 +237,7 @@ impl Sealed {
     }
 
     /// Makes the file durable; tells its length and its SHA-256.
-    fn finish(mut self) -> io::Result<(u64, String)> {
+    fn finish(self) -> io::Result<(u64, String)> {
         self.out.sync_all()?;
         let digits = self
             .sha256

@@ -7,6 +7,8 @@
 
 mod changes;
 mod creators;
+#[cfg(test)]
+mod damage_tests;
 mod directory;
 mod dumps;
 mod error;

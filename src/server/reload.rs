@@ -18,9 +18,40 @@ pub(crate) struct Reloader {
     memory_bytes: usize,
     base_url: String,
     served: Option<Manifest>,
-    /// The history served, in case that the next publish is of a live payload only.
-    history: Option<Arc<History>>,
+    /// The history served, in case that the next publish is of a live payload only. Before it those
+    /// that requests may still be answered from.
+    histories: Vec<Answering>,
     complaint: Once,
+}
+
+/// A history that requests are answered from.
+struct Answering {
+    history: Arc<History>,
+    path: PathBuf,
+    /// Damaged bodies that were told of.
+    told: u64,
+}
+
+impl Answering {
+    /// Says how many bodies could not be sent since the last time: one line, however many.
+    fn tell(&mut self, say: &dyn Fn(&str)) {
+        let count = self.history.damage().count();
+        let new = count - self.told;
+        if new > 0 {
+            self.told = count;
+            let plural = if new == 1 { "" } else { "s" };
+            let (file, fault) = (self.path.display(), self.history.damage().last());
+            say(&format!(
+                "{new} answer{plural} could not be sent: {file}: {fault}"
+            ));
+        }
+    }
+
+    /// Whether it is damaged and another file stands in its place, perhaps the cure. A cure need not
+    /// change the manifest: the same publish made again, or copied again, has the same one.
+    fn may_be_cured(&self) -> bool {
+        self.told > 0 && self.history.is_superseded(&self.path)
+    }
 }
 
 impl Reloader {
@@ -30,13 +61,14 @@ impl Reloader {
             memory_bytes,
             base_url: base_url.to_owned(),
             served: None,
-            history: None,
+            histories: Vec::new(),
             complaint: Once::default(),
         }
     }
 
     /// What is published now, if it is not what was taken last. `say` is told of news and complaints.
     pub(crate) fn poll(&mut self, say: &dyn Fn(&str)) -> Option<Snapshot> {
+        self.tell_damage(say);
         let manifest = match Manifest::read(&self.directory) {
             Ok(Some(manifest)) => manifest,
             Ok(None) => {
@@ -53,13 +85,17 @@ impl Reloader {
                 return None;
             }
         };
-        if self.served.as_ref() == Some(&manifest) {
+        let served = self.histories.last();
+        let may_be_cured = served.is_some_and(Answering::may_be_cured);
+        if self.served.as_ref() == Some(&manifest) && !may_be_cured {
             return None;
         }
-        let held = self.history.as_ref();
+        let held = served
+            .filter(|_| !may_be_cured)
+            .map(|served| &served.history);
         match open_published(&self.directory, self.memory_bytes, &self.base_url, held) {
             Ok(snapshot) => {
-                self.history = snapshot.history().cloned();
+                self.turn_to(snapshot.history(), &manifest);
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
@@ -73,6 +109,30 @@ impl Reloader {
                 None
             }
         }
+    }
+
+    /// Remembers the history that is served from now on.
+    fn turn_to(&mut self, history: Option<&Arc<History>>, manifest: &Manifest) {
+        let (Some(history), Some(payload)) = (history, &manifest.history) else {
+            return;
+        };
+        let served = self.histories.last().map(|served| &served.history);
+        if !served.is_some_and(|served| Arc::ptr_eq(served, history)) {
+            self.histories.push(Answering {
+                history: Arc::clone(history),
+                path: self.directory.join(&payload.file),
+                told: 0,
+            });
+        }
+    }
+
+    /// Says what could not be sent, and forgets histories that nobody is answered from any more.
+    fn tell_damage(&mut self, say: &dyn Fn(&str)) {
+        for answering in &mut self.histories {
+            answering.tell(say);
+        }
+        self.histories
+            .retain(|answering| Arc::strong_count(&answering.history) > 1);
     }
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.

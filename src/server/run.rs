@@ -22,7 +22,7 @@ use super::settings::{Served, Settings, StartError};
 use crate::calendar::UnixSeconds;
 use crate::publish::open_sample;
 use crate::site;
-use crate::snapshot::{Body, Packed, Snapshot};
+use crate::snapshot::{Body, Packed, Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
 /// How long requests under way may take to end after a signal.
@@ -52,9 +52,7 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let gates = Gates::open(settings, log)?;
-    let snapshot = Arc::new(Latest::new(open(settings, &base_url, log)?));
-    watch_published(settings, &base_url, &snapshot, log)?;
+    let (gates, snapshot) = open_all(settings, &base_url, log)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
     let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
     // Nothing is ever sent: a worker's end is the end of its sender.
@@ -106,6 +104,23 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Opens the counters and what is published at once: both take their time to bring to memory.
+fn open_all(
+    settings: &Settings,
+    base_url: &str,
+    log: &Log,
+) -> Result<(Gates, Arc<Latest<Snapshot>>), StartError> {
+    let (gates, snapshot) = both(
+        || Gates::open(settings, log),
+        || -> Result<_, StartError> {
+            let snapshot = Arc::new(Latest::new(open(settings, base_url, log)?));
+            watch_published(settings, base_url, &snapshot, log)?;
+            Ok(snapshot)
+        },
+    );
+    Ok((gates?, snapshot?))
 }
 
 /// Takes in what is published now, and from now on.

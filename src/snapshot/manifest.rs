@@ -6,12 +6,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::history::History;
 use super::verify::sound_checksum;
+use crate::calendar::UnixSeconds;
 
-/// The published directory's table of contents.
+/// The published directory's table of contents. A name in it that is none of these is damage: read past,
+/// it would make what is published something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
     /// Islands, creators, rankings and new islands.
     pub history: Option<Payload>,
@@ -23,7 +24,7 @@ pub struct Manifest {
 
 /// The directory of the dumps (see [`super::DumpIndex`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dumps {
     /// Its name in the published directory.
     pub directory: String,
@@ -35,7 +36,7 @@ pub struct Dumps {
 
 /// One payload file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Payload {
     /// Its name in the published directory.
     pub file: String,
@@ -45,6 +46,17 @@ pub struct Payload {
     pub checksum: String,
     /// Its publish timestamp.
     pub generated_at: String,
+}
+
+/// What a payload file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of its table of contents.
+    pub checksum: u32,
+    /// Its publish timestamp.
+    pub published: UnixSeconds,
 }
 
 impl Payload {
@@ -61,10 +73,11 @@ impl Payload {
         sound().unwrap_or(false)
     }
 
-    /// Whether that is the payload opened.
-    pub fn is(&self, history: &History) -> bool {
-        self.checksum == format!("{:08x}", history.checksum())
-            && self.generated_at == history.stamp.published.to_string()
+    /// Whether it is the payload named here.
+    pub fn names(&self, payload: Identity) -> bool {
+        self.bytes == payload.bytes
+            && self.checksum == format!("{:08x}", payload.checksum)
+            && self.generated_at == payload.published.to_string()
     }
 }
 

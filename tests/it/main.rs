@@ -13,6 +13,7 @@
 //! - `callers_model`: the oracle of that
 //! - `crowds`: many callers at once and callers without end, exactly counted in fixed memory
 //! - `key_texts`: what is no key, and what must never come back of one
+//! - `damage`: files damaged under a running server
 //! - `issuing`: keys that come and go while a server runs, and many asked for at once
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
@@ -32,6 +33,7 @@ mod callers_model;
 mod canary;
 mod crash;
 mod crowds;
+mod damage;
 mod http;
 mod issuing;
 mod key_texts;
