@@ -2,8 +2,12 @@
 
 use std::io::{self, Read};
 
-/// A file, with a newline added at its end: every row is then a terminated one, so that its line can
-/// be counted back from its terminator. Where the file ends with one already, it is a blank line.
+/// What is added at the end of a file.
+const ADDED: &[u8] = b"\n\n";
+
+/// A file, with two newlines added at its end. The first makes every row a terminated one, so that its
+/// line can be counted back from its terminator. The second is a blank line then, and so is the first
+/// where the file ends with one already; a row that takes in both has a quote that nothing closes.
 pub(super) struct Marked {
     content: io::Chain<Box<dyn Read>, &'static [u8]>,
     crc: crc32fast::Hasher,
@@ -11,16 +15,18 @@ pub(super) struct Marked {
     newlines: Vec<u64>,
     /// How many of them come before the byte asked for last.
     passed: usize,
+    ended: bool,
 }
 
 impl Marked {
     pub(super) fn new(content: Box<dyn Read>) -> Marked {
         Marked {
-            content: content.chain(b"\n"),
+            content: content.chain(ADDED),
             crc: crc32fast::Hasher::new(),
             read_bytes: 0,
             newlines: Vec::new(),
             passed: 0,
+            ended: false,
         }
     }
 
@@ -31,6 +37,11 @@ impl Marked {
         self.passed
     }
 
+    /// Whether a row that ends at this byte has taken in all there is, to the last newline added.
+    pub(super) fn is_past_all(&self, byte: u64) -> bool {
+        self.ended && byte == self.read_bytes
+    }
+
     /// The CRC-32 of the file, once all of it has been read.
     pub(super) fn checksum(&self) -> u32 {
         self.crc.clone().finalize()
@@ -39,9 +50,9 @@ impl Marked {
 
 impl Read for Marked {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let is_added = |content: &io::Chain<Box<dyn Read>, &[u8]>| content.get_ref().1.is_empty();
         let count = self.content.read(buffer)?;
-        if !is_added(&self.content) {
+        self.ended = count == 0;
+        if self.content.get_ref().1.len() == ADDED.len() {
             self.crc.update(&buffer[..count]);
         }
         let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
@@ -63,7 +74,7 @@ mod tests {
             let mut marked = Marked::new(Box::new(content));
             let mut all = Vec::new();
             marked.read_to_end(&mut all).unwrap();
-            assert_eq!(all, [content, b"\n"].concat());
+            assert_eq!(all, [content, ADDED].concat());
             assert_eq!(marked.checksum(), crc32fast::hash(content));
             assert_eq!(
                 marked.newlines_before(u64::MAX),

@@ -140,10 +140,17 @@ impl<'a> Table<'a> {
         // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
         // it. Where it ended is sure: right behind the first byte of its terminator.
         let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
-        let end = self.reader.position().byte().saturating_sub(1);
+        let behind = self.reader.position().byte();
+        let is_open = self.reader.get_ref().is_past_all(behind);
+        let end = behind - u64::from(!is_open);
         let before = self.reader.get_mut().newlines_before(end);
         self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
 
+        if is_open {
+            let problem = "the field begins with a quote that nothing closes; want one at its end";
+            self.fault_at(Some(bytes.len() - 1), problem.to_owned());
+            return Ok(Some(false));
+        }
         let nul = bytes
             .iter()
             .position(|field| memchr::memchr(0, field).is_some());

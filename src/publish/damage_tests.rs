@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
-use super::{check_published, publish};
+use super::{Options, check_published, publish};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Dataset, Files};
+use crate::dataset::Files;
 use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
 
 /// 2026-11-21T12:05:00Z
@@ -54,9 +54,15 @@ impl Published {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-damage-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let dataset = Dataset::load(&FILES, &mut |_, _| {}).unwrap();
-        let manifest = publish(&dataset, &directory, PUBLISHED, false, &mut |_, _| {}).unwrap();
-        Published(directory, manifest)
+        let options = Options {
+            directory: &directory,
+            published: PUBLISHED,
+            force: false,
+            full: false,
+            credit: "",
+        };
+        let published = publish(&FILES, &options, &mut |_| {}).unwrap();
+        Published(directory, published.manifest)
     }
 
     /// The bytes of the two payload files.

@@ -1,7 +1,7 @@
 //! `publish`: from a dataset to a published directory, making only what has changed.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
@@ -73,12 +73,9 @@ pub fn publish(
     let directory = options.directory;
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
     Source::open(files)?;
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    durable::create_directory(directory).map_err(at(directory))?;
     let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(directory))?;
-    // A manifest that cannot be read is replaced: publishing again is its cure.
-    let before = Manifest::read(directory)
-        .unwrap_or_default()
-        .unwrap_or_default();
+    let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
     // Room first: what a killed publish has left may be most of the disk.
     if let Err(error) = sweep(directory, &[&before]) {
@@ -112,6 +109,17 @@ pub fn publish(
         islands,
         days,
     })
+}
+
+/// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
+/// again is its cure. One that cannot be read now may be newer than what is offered.
+fn before(directory: &Path) -> io::Result<Manifest> {
+    match Manifest::read(directory) {
+        Ok(manifest) => Ok(manifest.unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Manifest::default()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Manifest::default()),
+        Err(error) => Err(error),
+    }
 }
 
 fn refuse_older(before: &Manifest, options: &Options<'_>) -> Result<(), PublishError> {
