@@ -68,7 +68,7 @@ pub struct CsvFile<W: Write> {
 
 impl<W: Write> RowFile for CsvFile<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
-        self.show(Some(island.code))?;
+        self.text(island.code.text().as_str())?;
         self.text(&island.title)?;
         self.text(island.creator.as_ref().map_or("", CreatorSlug::as_str))?;
         self.text(island.created_in.map_or("", CreatedIn::as_str))?;
@@ -86,7 +86,7 @@ impl<W: Write> RowFile for CsvFile<W> {
     }
 
     fn day(&mut self, code: IslandCode, metrics: &Metrics) -> io::Result<()> {
-        self.show(Some(code))?;
+        self.text(code.text().as_str())?;
         for field in SortField::ALL {
             self.count(metrics.count(field))?;
         }
@@ -98,13 +98,13 @@ impl<W: Write> RowFile for CsvFile<W> {
     }
 
     fn peak(&mut self, code: IslandCode, peak_ccu: Option<u64>) -> io::Result<()> {
-        self.show(Some(code))?;
+        self.text(code.text().as_str())?;
         self.count(peak_ccu)?;
         self.end()
     }
 
     fn players(&mut self, code: IslandCode, players: u64) -> io::Result<()> {
-        self.show(Some(code))?;
+        self.text(code.text().as_str())?;
         self.count(Some(players))?;
         self.end()
     }

@@ -21,8 +21,10 @@ use crate::durable::{self, UNFINISHED};
 use crate::snapshot::{DumpFile, DumpIndex, Dumps};
 use crate::sync::Mutex;
 
-/// How hard dumps are compressed: more takes twice the time for a twentieth of the bytes.
-const LEVEL: u32 = 2;
+/// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
+const CSV_LEVEL: u32 = 2;
+/// How hard JSON is, whose names of members take no effort to be found again.
+const JSON_LEVEL: u32 = 1;
 /// Each dump comes in four files.
 const ENDS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
 /// What the data is, and whose it is not (SPEC section 1).
@@ -99,12 +101,12 @@ impl DumpsWriter {
         rows: impl Fn(&mut dyn RowFile) -> io::Result<()>,
     ) -> Result<(), PublishError> {
         let path = |end: &str| self.directory.join(format!("{stem}{end}"));
-        let csv_files = Pair::write(&path(ENDS[0]), |pair| {
+        let csv_files = Pair::write(&path(ENDS[0]), CSV_LEVEL, |pair| {
             let mut file = CsvFile::begin(kind, pair)?;
             rows(&mut file)?;
             file.finish()
         })?;
-        let json_files = Pair::write(&path(ENDS[2]), |pair| {
+        let json_files = Pair::write(&path(ENDS[2]), JSON_LEVEL, |pair| {
             let mut file = JsonFile::begin(pair);
             rows(&mut file)?;
             file.finish()
@@ -189,6 +191,7 @@ impl Pair {
     /// Writes both; tells the length and the SHA-256 of each.
     fn write(
         path: &Path,
+        level: u32,
         fill: impl FnOnce(&mut Pair) -> io::Result<()>,
     ) -> Result<[(u64, String); 2], PublishError> {
         let written = || -> io::Result<[(u64, String); 2]> {
@@ -197,7 +200,7 @@ impl Pair {
             let gzip = Sealed::create(Path::new(&gzip_path))?;
             let mut pair = Pair {
                 plain: Sealed::create(path)?,
-                gzip: GzEncoder::new(gzip, Compression::new(LEVEL)),
+                gzip: GzEncoder::new(gzip, Compression::new(level)),
             };
             fill(&mut pair)?;
             Ok([pair.plain.finish()?, pair.gzip.finish()?.finish()?])

@@ -48,6 +48,13 @@ impl<W: Write> JsonFile<W> {
         self.rows.extend_from_slice(parting);
     }
 
+    /// Writes the first member of a row.
+    fn code(&mut self, code: IslandCode) {
+        self.rows.extend_from_slice(b"{\"code\":\"");
+        self.rows.extend_from_slice(code.text().as_str().as_bytes());
+        self.rows.extend_from_slice(b"\",");
+    }
+
     fn end_row(&mut self) -> io::Result<()> {
         if self.rows.len() >= BUFFER {
             self.out.write_all(&self.rows)?;
@@ -92,14 +99,15 @@ impl<W: Write> RowFile for JsonFile<W> {
 
     fn day(&mut self, code: IslandCode, metrics: &Metrics) -> io::Result<()> {
         self.begin_row();
-        write!(self.rows, "{{\"code\":\"{code}\",")?;
+        self.code(code);
         super::metrics(&mut self.rows, metrics);
         self.end_row()
     }
 
     fn peak(&mut self, code: IslandCode, peak_ccu: Option<u64>) -> io::Result<()> {
         self.begin_row();
-        write!(self.rows, "{{\"code\":\"{code}\",\"peakCCU\":")?;
+        self.code(code);
+        self.rows.extend_from_slice(b"\"peakCCU\":");
         super::count(&mut self.rows, peak_ccu);
         self.rows.push(b'}');
         self.end_row()
