@@ -17,6 +17,9 @@
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
 //! - `midnight`: the day's end, and clocks that jump
+//! - `torn`: publishes killed at any moment
+//! - `editions`: a dataset that changes, each state of it marked
+//! - `published`: what a published directory must be at any moment
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
@@ -32,6 +35,7 @@ mod callers_model;
 mod canary;
 mod crash;
 mod crowds;
+mod editions;
 mod http;
 mod issuing;
 mod key_texts;
@@ -42,9 +46,11 @@ mod naive_days;
 mod naive_query;
 mod openapi;
 mod patience;
+mod published;
 mod publishing;
 mod state;
 mod support;
 mod tidy;
+mod torn;
 mod wire;
 mod world;
