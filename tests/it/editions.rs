@@ -115,6 +115,12 @@ impl Editions {
         &self.dataset
     }
 
+    /// Makes the next edition the one after this number, which is to be a later one.
+    pub(crate) fn count_from(&mut self, number: u32) {
+        assert!(number >= self.number);
+        self.number = number;
+    }
+
     /// Changes the dataset on disk; the edition that it is now.
     pub(crate) fn turn(&mut self, change: Change) -> Edition {
         use Change::{All, Day, Forced, Islands, Live};

@@ -34,6 +34,11 @@ impl Published {
         Some(serde_json::from_slice(&text).expect("a manifest is never half written"))
     }
 
+    /// The names of the files and directories that the manifest names.
+    pub(crate) fn named(&self) -> BTreeSet<String> {
+        self.manifest().iter().flat_map(names).collect()
+    }
+
     /// The names of what stands in the directory.
     pub(crate) fn entries(&self) -> BTreeSet<String> {
         let Ok(entries) = fs::read_dir(&self.0) else {
@@ -137,13 +142,7 @@ impl Published {
     pub(crate) fn is_swept(&self, before: Option<&Value>) {
         let manifest = self.manifest().unwrap();
         let mut want = BTreeSet::from([".lock".to_owned(), "manifest.json".to_owned()]);
-        for manifest in before.into_iter().chain([&manifest]) {
-            let names = PARTS.iter().filter_map(|part| {
-                let part = &manifest[part];
-                part["file"].as_str().or_else(|| part["directory"].as_str())
-            });
-            want.extend(names.map(str::to_owned));
-        }
+        want.extend(before.into_iter().chain([&manifest]).flat_map(names));
         if let Some(directory) = manifest["dumps"]["directory"].as_str() {
             want.insert("dumps".to_owned());
             let link = fs::read_link(self.0.join("dumps")).unwrap();
@@ -163,6 +162,15 @@ impl Published {
             "missing {missing:?}, left behind {left:?}; before {before:?}, now {manifest}"
         );
     }
+}
+
+/// The names of the files and directories that a manifest names.
+fn names(manifest: &Value) -> impl Iterator<Item = String> {
+    PARTS.iter().filter_map(|part| {
+        let part = &manifest[part];
+        let name = part["file"].as_str().or_else(|| part["directory"].as_str());
+        name.map(str::to_owned)
+    })
 }
 
 /// A directory of dumps holds exactly what its index names; the bytes of the index.
