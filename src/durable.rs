@@ -100,6 +100,26 @@ fn place(to: &Path) -> (&Path, Cow<'_, str>) {
     )
 }
 
+/// Makes a directory, and those above it, if they are not there, each durable in the one above.
+pub fn create_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let above = match directory.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    create_directory(above)?;
+    match fs::create_dir(directory) {
+        // Another may have been faster, with a directory or with something else.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
+            return Err(error);
+        }
+        _ => {}
+    }
+    File::open(above)?.sync_all()
+}
+
 /// Makes a directory for files of [`create_private`], and those above it, if they are not there.
 pub fn create_private_directory(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
@@ -185,6 +205,24 @@ mod tests {
                 .is_symlink()
         };
         assert!(!is_link("file"));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn directories_are_made_down_to_the_last_and_never_over_a_file() {
+        let directory = std::env::temp_dir().join(format!("im-made-{}", std::process::id()));
+        let deep = directory.join("a/b");
+        create_directory(&deep).unwrap();
+        create_directory(&deep).unwrap();
+        replace(&deep.join("file"), b"no directory").unwrap();
+        for name in ["file", "file/below"] {
+            let refused = create_directory(&deep.join(name)).unwrap_err();
+            let kind = refused.kind();
+            let kinds = [io::ErrorKind::AlreadyExists, io::ErrorKind::NotADirectory];
+            assert!(kinds.contains(&kind), "{name}: {refused}");
+        }
+        create_directory(Path::new("/")).unwrap();
+        create_directory(Path::new(".")).unwrap();
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -84,7 +84,7 @@ pub fn publish(
     force: bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Manifest, PublishError> {
-    fs::create_dir_all(directory).map_err(at(directory))?;
+    durable::create_directory(directory).map_err(at(directory))?;
     let _lock = durable::lock(directory).map_err(at(directory))?;
     let manifest_path = directory.join(Manifest::FILE);
     // A manifest that cannot be read is replaced: publishing again is its cure.
