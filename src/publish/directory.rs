@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::{history, live, render};
 use crate::calendar::UnixSeconds;
@@ -87,10 +88,7 @@ pub fn publish(
     durable::create_directory(directory).map_err(at(directory))?;
     let _lock = durable::lock(directory).map_err(at(directory))?;
     let manifest_path = directory.join(Manifest::FILE);
-    // A manifest that cannot be read is replaced: publishing again is its cure.
-    let before = Manifest::read(directory)
-        .unwrap_or_default()
-        .unwrap_or_default();
+    let before = before(directory).map_err(at(&manifest_path))?;
     let newest = [&before.history, &before.live]
         .into_iter()
         .flatten()
@@ -117,7 +115,7 @@ pub fn publish(
         serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");
     text.push(b'\n');
     durable::replace(&manifest_path, &text).map_err(at(&manifest_path))?;
-    sweep(directory, &[&before, &manifest]).map_err(at(directory))?;
+    sweep(directory, &[&before, &manifest], None).map_err(at(directory))?;
     Ok(manifest)
 }
 
@@ -145,18 +143,36 @@ fn payload(
     })
 }
 
-/// Removes payload files that neither manifest names, and what a crash left unfinished.
-fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
+/// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
+/// again is its cure. One that cannot be read now may be newer than what is offered.
+fn before(directory: &Path) -> io::Result<Manifest> {
+    match Manifest::read(directory) {
+        Ok(manifest) => Ok(manifest.unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Manifest::default()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Manifest::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes payload files that no manifest to keep names, and what a crash left unfinished; of the
+/// payload files only those written `since` then, if that is given.
+fn sweep(directory: &Path, keep: &[&Manifest], since: Option<SystemTime>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         let payloads = keep
             .iter()
             .flat_map(|manifest| [&manifest.history, &manifest.live]);
         let named = payloads.flatten().any(|payload| payload.file == name);
-        let ours = name.ends_with(PAYLOAD) || name.ends_with(UNFINISHED);
-        if ours && !named {
-            fs::remove_file(directory.join(name))?;
+        let goes = match since {
+            _ if name.ends_with(UNFINISHED) => true,
+            _ if !name.ends_with(PAYLOAD) || named => false,
+            Some(since) => entry.metadata()?.modified()? > since,
+            None => true,
+        };
+        if goes {
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

@@ -201,3 +201,39 @@ fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
         scene.publish_in_full(change);
     }
 }
+
+/// The call by which a publish opens the manifest, and the one by which it replaces it.
+fn calls_of_the_manifest(scene: &mut Scene) -> [(String, u32); 2] {
+    let manifest = scene.published.path().join("manifest.json\"");
+    let edition = scene.turn(Change::All);
+    let (_, calls) = scene.traced(&edition, None);
+    ["open", "rename"].map(|name| {
+        let is_it = |call: &&Call| call.name.starts_with(name) && call.is_about(&manifest);
+        let call = calls.iter().find(is_it).unwrap();
+        (call.name.clone(), call.number)
+    })
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_is_not_taken_for_none() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let [(open, number), _] = calls_of_the_manifest(&mut scene);
+    let before = scene.published.manifest();
+    let kept = scene.published.entries();
+    let mut older = scene.turn(Change::All);
+    older.generated_at = "2026-11-01T00:00:00Z".to_owned();
+    let inject = format!("{open}:error=EIO:when={number}");
+    let (output, calls) = scene.traced(&older, Some(&inject));
+    assert!(calls.iter().any(Call::was_injected));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(74), "{said}");
+    assert!(said.contains("manifest.json"), "{said}");
+    assert_eq!(
+        scene.published.manifest(),
+        before,
+        "an older one came through"
+    );
+    assert_eq!(scene.published.entries(), kept);
+}
