@@ -100,6 +100,10 @@ pub fn publish(
             offered: published.to_string(),
         });
     }
+    let settled = fs::metadata(&manifest_path).and_then(|found| found.modified());
+    let since = settled.unwrap_or(SystemTime::UNIX_EPOCH);
+    // However many publishes fail before one succeeds, they take the room of one.
+    sweep(directory, &[&before], Some(since)).map_err(at(directory))?;
     let history = payload(directory, "history", published, |out| {
         history::write(dataset, published, out, progress)
     })?;

@@ -237,3 +237,32 @@ fn a_manifest_that_cannot_be_read_is_not_taken_for_none() {
     );
     assert_eq!(scene.published.entries(), kept);
 }
+
+#[test]
+fn publishes_that_fail_again_and_again_take_the_room_of_one() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let [_, (rename, number)] = calls_of_the_manifest(&mut scene);
+    scene.publish_in_full(Change::All);
+    let before = scene.published.manifest();
+    for how in ["error=ENOSPC", "signal=KILL"] {
+        let inject = format!("{rename}:{how}:when={number}");
+        let counts: Vec<usize> = (0..4)
+            .map(|_| {
+                let edition = scene.turn(Change::All);
+                let (output, _) = scene.traced(&edition, Some(&inject));
+                assert!(!output.status.success());
+                scene.published.entries().len()
+            })
+            .collect();
+        assert_eq!(
+            counts[0],
+            counts[3],
+            "{how}: {:?}",
+            scene.published.entries()
+        );
+    }
+    assert_eq!(scene.published.manifest(), before);
+    scene.publish_in_full(Change::All);
+}
