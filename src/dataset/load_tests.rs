@@ -275,6 +275,26 @@ fn each_fault_is_told_with_its_place() {
 }
 
 #[test]
+fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
+    let want = "the field begins with a quote that nothing closes; want one at its end";
+    let file = "ccu/2026-11-19.csv";
+    for (content, place) in [
+        ("\"", "1:1"),
+        ("code,\"peakCCU", "1:2"),
+        ("code,peakCCU\n1000-0000-0000,\"1", "2:2"),
+        ("code,peakCCU\n1000-0000-0000,\"1\n", "2:2"),
+        ("code,peakCCU\r\n\r\n1000-0000-0000,\"1\r\n\r\n2\"\"", "3:2"),
+    ] {
+        let told = faults_with(file, content.as_bytes());
+        assert_eq!(told, format!("{file}:{place}: {want}"), "{content:?}");
+    }
+    let closed = "code,peakCCU\n\"1000-0000-0000\",\"1\"";
+    for end in ["", "\n", "\r", "\r\n\n"] {
+        assert_eq!(faults_with(file, format!("{closed}{end}").as_bytes()), "");
+    }
+}
+
+#[test]
 fn without_islands_only_that_is_told() {
     let files: Vec<_> = GOOD[1..]
         .iter()

@@ -31,14 +31,15 @@ pub(super) struct Columns {
     pub(super) required: usize,
 }
 
-/// A file with a newline added at its end.
+/// A file with newlines added at its end.
 type Terminated = io::Chain<Box<dyn Read>, &'static [u8]>;
 
-/// A reader that remembers where lines end.
+/// A reader that remembers where lines end, and whether the input has.
 struct LineMarks<R> {
     input: R,
     read_bytes: u64,
     newlines: Vec<u64>,
+    ended: bool,
 }
 
 impl<R> LineMarks<R> {
@@ -47,6 +48,7 @@ impl<R> LineMarks<R> {
             input,
             read_bytes: 0,
             newlines: Vec::new(),
+            ended: false,
         }
     }
 
@@ -58,6 +60,7 @@ impl<R> LineMarks<R> {
 impl<R: Read> Read for LineMarks<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.input.read(buffer)?;
+        self.ended = count == 0;
         let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
         let newlines = memchr::memchr_iter(b'\n', &buffer[..count]);
         self.newlines
@@ -90,13 +93,14 @@ impl<'a> Table<'a> {
         columns: &'static Columns,
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        // The newline added at the end makes every row a terminated one, so that its line can be
-        // counted back from its terminator; where the file ends with one already, it is a blank line.
+        // The first newline added at the end makes every row a terminated one, so that its line can be
+        // counted back from its terminator. The second is a blank line then, and so is the first where
+        // the file ends with one already; a row that takes in both has a quote that nothing closes.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER)
-            .from_reader(LineMarks::new(content.chain(&b"\n"[..])));
+            .from_reader(LineMarks::new(content.chain(&b"\n\n"[..])));
         let mut table = Table {
             file,
             path: files.path(file),
@@ -172,10 +176,17 @@ impl<'a> Table<'a> {
         // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
         // it. Where it ended is sure: right behind the first byte of its terminator.
         let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
-        let end = self.reader.position().byte().saturating_sub(1);
-        let before = self.reader.get_ref().newlines_before(end);
+        let (behind, marks) = (self.reader.position().byte(), self.reader.get_ref());
+        let is_open = marks.ended && behind == marks.read_bytes;
+        let end = behind - u64::from(!is_open);
+        let before = marks.newlines_before(end);
         self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
 
+        if is_open {
+            let problem = "the field begins with a quote that nothing closes; want one at its end";
+            self.fault_at(Some(bytes.len() - 1), problem.to_owned());
+            return Ok(Some(false));
+        }
         let nul = bytes
             .iter()
             .position(|field| memchr::memchr(0, field).is_some());
