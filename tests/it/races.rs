@@ -9,7 +9,7 @@ use std::thread;
 use crate::editions::{Change, Edition, Editions};
 use crate::published::Published;
 use crate::support::{TempDir, is_slow, run};
-use crate::torn::{Known, answers_as_if_published_afresh, succeeds, while_served};
+use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
 use crate::world::Rng;
 
 /// How often so many race.
@@ -74,6 +74,7 @@ impl Publishers {
             .collect();
         let ended = AtomicBool::new(false);
         let refused = thread::scope(|scope| {
+            let _ended = SetOnDrop(&ended);
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) {
                     is_sound_between(&self.published);
@@ -89,9 +90,7 @@ impl Publishers {
                     code => panic!("{edition:?}: {code:?}: {said}"),
                 }
             });
-            let refused = refused.count();
-            ended.store(true, Ordering::Relaxed);
-            refused
+            refused.count()
         });
         self.published.is_sound();
         let manifest = self.published.manifest().unwrap();

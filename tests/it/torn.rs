@@ -151,6 +151,15 @@ pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers
     }
 }
 
+/// Tells threads of a scope to end, where a claim fails, too: else the scope would wait for ever.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A server on a directory, whose client may name itself.
 pub(crate) fn serve(published: &Path) -> Server {
     Server::of(published, &["--trusted-proxy", "127.0.0.0/8"])
@@ -158,17 +167,10 @@ pub(crate) fn serve(published: &Path) -> Server {
 
 /// Runs `work` while a server on the directory is asked; every answer must be as [`witness`] wants.
 pub(crate) fn while_served<T>(published: &Path, known: &Known, work: impl FnOnce() -> T) -> T {
-    struct SetOnDrop<'a>(&'a AtomicBool);
-    impl Drop for SetOnDrop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let server = serve(published);
     let (done, answers) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         scope.spawn(|| witness(&server, known, &done, &answers));
-        // Set where a claim fails, too, so that the scope ends.
         let _done = SetOnDrop(&done);
         work()
     })
