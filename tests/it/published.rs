@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::editions::{Change, Edition};
-use crate::support::run;
+use crate::support::{TempDir, run, write_file};
 
 /// The parts that a manifest may name.
 const PARTS: [&str; 3] = ["history", "live", "dumps"];
@@ -148,8 +148,8 @@ impl Published {
             let link = fs::read_link(self.0.join("dumps")).unwrap();
             assert_eq!(link.to_str(), Some(directory), "the newest dumps");
         }
-        let remembered = |name: &String| {
-            name.ends_with(".json") && self.0.join(name).symlink_metadata().unwrap().is_file()
+        let remembered = |name: &str| {
+            is_remembered(name) && self.0.join(name).symlink_metadata().unwrap().is_file()
         };
         let found = self.entries();
         let missing: Vec<_> = want.difference(&found).collect();
@@ -162,6 +162,11 @@ impl Published {
             "missing {missing:?}, left behind {left:?}; before {before:?}, now {manifest}"
         );
     }
+}
+
+/// Whether a file's name is one that publishing may keep beside the manifest.
+pub(crate) fn is_remembered(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "json")
 }
 
 /// The names of the files and directories that a manifest names.
@@ -207,4 +212,27 @@ fn files_below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) {
             found.insert(name);
         }
     }
+}
+
+#[test]
+fn dumps_that_are_not_as_their_index_says_are_seen() {
+    let dir = TempDir::new();
+    let directory = dir.join("dumps-1");
+    let file = "daily/2026-11-20.json";
+    let other = "0".repeat(64);
+    let index = |bytes: usize, sha: &str| {
+        format!(r#"{{"files":[{{"file":"{file}","bytes":{bytes},"sha256":"{sha}"}}]}}"#)
+    };
+    // That of "abc", as FIPS 180-4 gives it.
+    let sound = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    write_file(&directory.join(file), "abc");
+    let is_seen = |index: &str| {
+        write_file(&directory.join("index.json"), index);
+        std::panic::catch_unwind(|| described_in_full(&directory)).is_err()
+    };
+    assert!(!is_seen(&index(3, sound)));
+    assert!(is_seen(&index(4, sound)) && is_seen(&index(3, &other)));
+    assert!(is_seen(r#"{"files":[]}"#), "a file that it does not name");
+    fs::remove_file(directory.join(file)).unwrap();
+    assert!(is_seen(&index(3, sound)), "a file that is not there");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::editions::{Change, Edition, Editions};
-use crate::published::Published;
+use crate::published::{Published, is_remembered};
 use crate::support::{TempDir, is_slow, run};
 use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
 use crate::world::Rng;
@@ -112,7 +112,7 @@ impl Publishers {
             let kept: Vec<String> = kept.collect();
             assert!(kept.len() <= 1, "{kept:?}");
         }
-        others.retain(|name| name != ".lock" && name != "dumps" && !name.ends_with(".json"));
+        others.retain(|name| name != ".lock" && name != "dumps" && !is_remembered(name));
         assert!(others.is_empty(), "left behind: {others:?}");
     }
 }
