@@ -117,11 +117,11 @@ impl World {
 /// The tool of most islands.
 pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
 
-fn catalogue(files: &Files) -> Catalogue {
+fn catalogue(files: &Files<'_>) -> Catalogue {
     Source::open(files).unwrap().catalogue().unwrap()
 }
 
-fn made_up(islands: u32, directory: &Path) -> Files {
+fn made_up(islands: u32, directory: &Path) -> Files<'static> {
     let spec = Synthetic {
         islands,
         creators: islands / 5,

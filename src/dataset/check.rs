@@ -20,7 +20,10 @@ pub struct Sizes {
 
 /// Reads and checks everything; `progress` hears how many files are done and how many there are.
 /// Fails with every fault found, or with the first file that could not be read.
-pub fn check(files: &Files, progress: &mut dyn FnMut(usize, usize)) -> Result<Sizes, LoadError> {
+pub fn check(
+    files: &Files<'_>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Sizes, LoadError> {
     let source = Source::open(files)?;
     let catalogue = source.catalogue()?;
     source.platform()?;

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 /// A set of named files, read one at a time.
 #[derive(Clone, Debug)]
-pub enum Files {
+pub enum Files<'a> {
     /// Files below this directory.
     Directory(PathBuf),
-    /// Files compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
-    Embedded(&'static [(&'static str, &'static [u8])]),
+    /// Files in memory, such as those compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
+    Embedded(&'a [(&'a str, &'a [u8])]),
 }
 
 /// What the system says of a file without its content being read. A file that is written to gets
@@ -52,9 +52,9 @@ impl FileStamp {
 }
 
 /// A file opened: its bytes, not buffered, and its stamp from before any was read.
-pub(super) type Opened = (Box<dyn Read>, FileStamp);
+pub(super) type Opened<'a> = (Box<dyn Read + 'a>, FileStamp);
 
-impl Files {
+impl<'a> Files<'a> {
     /// The path to tell a person for the file or folder of that name; the empty name is the root.
     pub fn path(&self, name: &str) -> PathBuf {
         match self {
@@ -90,7 +90,7 @@ impl Files {
                 }
             }
             Files::Embedded(files) => {
-                let below = |name: &'static str| name.strip_prefix(folder)?.strip_prefix('/');
+                let below = |name: &'a str| name.strip_prefix(folder)?.strip_prefix('/');
                 stems.extend(files.iter().filter_map(|(name, _)| stem(below(name)?)));
             }
         }
@@ -99,7 +99,7 @@ impl Files {
     }
 
     /// Opens a file; `None` if there is no file of that name.
-    pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened>> {
+    pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
         match self {
             Files::Directory(root) => match File::open(root.join(name)) {
                 Ok(file) => {
@@ -112,7 +112,7 @@ impl Files {
             Files::Embedded(files) => {
                 let found = files.iter().find(|(held, _)| *held == name);
                 Ok(found.map(|(_, content)| {
-                    let read: Box<dyn Read> = Box::new(*content);
+                    let read: Box<dyn Read + 'a> = Box::new(*content);
                     (read, FileStamp::embedded(content))
                 }))
             }

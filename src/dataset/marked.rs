@@ -8,8 +8,8 @@ const ADDED: &[u8] = b"\n\n";
 /// A file, with two newlines added at its end. The first makes every row a terminated one, so that its
 /// line can be counted back from its terminator. The second is a blank line then, and so is the first
 /// where the file ends with one already; a row that takes in both has a quote that nothing closes.
-pub(super) struct Marked {
-    content: io::Chain<Box<dyn Read>, &'static [u8]>,
+pub(super) struct Marked<'a> {
+    content: io::Chain<Box<dyn Read + 'a>, &'static [u8]>,
     crc: crc32fast::Hasher,
     read_bytes: u64,
     newlines: Vec<u64>,
@@ -18,8 +18,8 @@ pub(super) struct Marked {
     ended: bool,
 }
 
-impl Marked {
-    pub(super) fn new(content: Box<dyn Read>) -> Marked {
+impl<'a> Marked<'a> {
+    pub(super) fn new(content: Box<dyn Read + 'a>) -> Marked<'a> {
         Marked {
             content: content.chain(ADDED),
             crc: crc32fast::Hasher::new(),
@@ -48,7 +48,7 @@ impl Marked {
     }
 }
 
-impl Read for Marked {
+impl Read for Marked<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(buffer)?;
         self.ended = count == 0;

@@ -16,7 +16,7 @@ use crate::calendar::{UnixSeconds, UtcDay};
 /// A dataset's files by name.
 #[derive(Debug)]
 pub struct Source<'a> {
-    files: &'a Files,
+    files: &'a Files<'a>,
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
     faults: Mutex<FaultLog>,
@@ -63,7 +63,7 @@ pub struct FileSum {
 
 impl<'a> Source<'a> {
     /// Lists the files; reads none of them.
-    pub fn open(files: &'a Files) -> Result<Source<'a>, LoadError> {
+    pub fn open(files: &'a Files<'a>) -> Result<Source<'a>, LoadError> {
         files.probe().map_err(io_error(files, ""))?;
         let mut faults = FaultLog::default();
         let days = list_days(files, &mut faults)?;
@@ -199,7 +199,7 @@ pub struct RowReader<'s> {
     pub(super) index: Index<'s>,
 }
 
-fn list_days(files: &Files, faults: &mut FaultLog) -> Result<Vec<DayFiles>, LoadError> {
+fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, LoadError> {
     let mut days: Vec<DayFiles> = Vec::new();
     for folder in ["daily", "ccu"] {
         for stem in files.stems(folder).map_err(io_error(files, folder))? {
@@ -229,7 +229,7 @@ fn list_days(files: &Files, faults: &mut FaultLog) -> Result<Vec<DayFiles>, Load
     Ok(days)
 }
 
-fn list_steps(files: &Files, faults: &mut FaultLog) -> Result<Vec<StepFile>, LoadError> {
+fn list_steps(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<StepFile>, LoadError> {
     let mut steps = Vec::new();
     for stem in files.stems("live").map_err(io_error(files, "live"))? {
         let name = format!("live/{stem}.csv");
@@ -249,7 +249,7 @@ fn list_steps(files: &Files, faults: &mut FaultLog) -> Result<Vec<StepFile>, Loa
     Ok(steps)
 }
 
-fn io_error(files: &Files, name: &str) -> impl FnOnce(io::Error) -> LoadError + use<> {
+fn io_error(files: &Files<'_>, name: &str) -> impl FnOnce(io::Error) -> LoadError + use<> {
     let path = files.path(name);
     |source| LoadError::Io { path, source }
 }

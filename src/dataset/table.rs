@@ -36,7 +36,7 @@ pub(super) struct Columns {
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<Marked>,
+    reader: csv::Reader<Marked<'a>>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
@@ -49,9 +49,9 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     /// Reads the header; `None` if it has faults that leave the rows without meaning.
     pub(super) fn new(
-        files: &Files,
+        files: &Files<'_>,
         file: &'a str,
-        content: Box<dyn Read>,
+        content: Box<dyn Read + 'a>,
         columns: &'static Columns,
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {

@@ -15,7 +15,7 @@ use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
 /// 2026-11-21T12:05:00Z
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 /// Bodies long enough to be worth compressing and others that are not, groups and none, both indexes.
-const FILES: Files = Files::Embedded(&[
+const FILES: Files<'_> = Files::Embedded(&[
     (
         "islands.csv",
         b"code,title,creator,createdIn,tags\n\

@@ -66,7 +66,7 @@ pub(super) type Tell<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// Publishes a dataset to a directory. Two at once wait for each other.
 pub fn publish(
-    files: &Files,
+    files: &Files<'_>,
     options: &Options<'_>,
     tell: Tell<'_>,
 ) -> Result<Published, PublishError> {

@@ -18,6 +18,15 @@
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
 //! - `midnight`: the day's end, and clocks that jump
+//! - `torn`: publishes killed at any moment
+//! - `refused`: publishes whose system calls fail, or are their last
+//! - `synced`: what is on disk when the power goes
+//! - `full`: disks that are full or write-protected
+//! - `races`: several who publish to one directory at once
+//! - `traced`: commands run under strace
+//! - `disks`: small disks to fill up and to take away
+//! - `editions`: a dataset that changes, each state of it marked
+//! - `published`: what a published directory must be at any moment
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
@@ -34,6 +43,9 @@ mod canary;
 mod crash;
 mod crowds;
 mod damage;
+mod disks;
+mod editions;
+mod full;
 mod http;
 mod issuing;
 mod key_texts;
@@ -44,9 +56,15 @@ mod naive_days;
 mod naive_query;
 mod openapi;
 mod patience;
+mod published;
 mod publishing;
+mod races;
+mod refused;
 mod state;
 mod support;
+mod synced;
 mod tidy;
+mod torn;
+mod traced;
 mod wire;
 mod world;

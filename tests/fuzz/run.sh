@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Feeds each target bytes without end for so many seconds, from its seeds and from what it found before.
+# Needs a C++ compiler, and no nightly: the compiler's own coverage counters are asked for by flags.
+#   tests/fuzz/run.sh SECONDS [TARGET...]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=${1:?"usage: $0 SECONDS [TARGET...]"}
+shift
+targets=("$@")
+[ $# -gt 0 ] || targets=(dataset snapshot)
+command -v c++ >/dev/null || { echo "fuzz: needs a C++ compiler, \`apt-get install g++\`" >&2; exit 1; }
+
+# With a target named, the flags are for what is fuzzed and not for what builds it.
+host=$(rustc -vV | sed -n 's/^host: //p')
+out=../../target/fuzz
+export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares"
+cargo build --locked --release --target "$host" --target-dir "$out"
+
+for target in "${targets[@]}"; do
+    corpus=$out/corpus/$target
+    log=$out/$target.log
+    mkdir -p "$corpus" "$out/found"
+    words=(-max_total_time="$seconds" -max_len=4096 -len_control=20 -timeout=20 -rss_limit_mb=2048)
+    [ ! -e "$target.dict" ] || words+=(-dict="$target.dict")
+    if ! timeout "$((seconds + 120))" "$out/$host/release/$target" "${words[@]}" \
+        -artifact_prefix="$out/found/$target-" "$corpus" "seeds/$target" >"$log" 2>&1; then
+        grep -E -A 4 'panicked|ERROR' "$log" >&2 || tail -n 20 "$log" >&2
+        echo "fuzz: $target fails; the input is in target/fuzz/found, the log is target/fuzz/$target.log" >&2
+        echo "fuzz: \`target/fuzz/$host/release/$target INPUT\` shows it again" >&2
+        exit 1
+    fi
+    echo "$target: $(sed -n 's/^Done /ran /p' "$log"); $(grep -E ' cov: ' "$log" | tail -n 1 | grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+')"
+done

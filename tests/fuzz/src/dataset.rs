@@ -1,0 +1,137 @@
+//! CSV files of any content: the reader never panics, every fault that it tells has its place, what
+//! it accepts reads back the same when it is written as CSV again, and what it accepts can be published.
+//!
+//! An input is the files one after the other with the byte 0xFF between them; the first line of each
+//! is its name.
+#![no_main]
+
+mod scratch;
+mod whole;
+
+use std::fs;
+
+use island_metrics::dataset::{Fault, LoadError};
+use libfuzzer_sys::fuzz_target;
+
+use scratch::Scratch;
+use whole::Whole;
+
+/// Stands between files, and in no UTF-8.
+const BETWEEN_FILES: u8 = 0xFF;
+/// An input of more files is cut: a reader that takes long over few bytes would not stand out.
+const FILES_MAX: usize = 12;
+/// What a fault says that is of a whole file, and so has no line.
+const OF_A_FILE: [&str; 4] = [
+    "the name is ",
+    "there is no such file",
+    "there is no header row",
+    "there are two files of this time",
+];
+
+/// One in so many datasets that are accepted is published: to publish takes longer than all the rest.
+const PUBLISHED_SHARE: u32 = 32;
+
+/// The files of an input, the first of each name.
+fn files(input: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    for part in input.split(|byte| *byte == BETWEEN_FILES).take(FILES_MAX) {
+        let end = part
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .unwrap_or(part.len());
+        let name = String::from_utf8_lossy(&part[..end]).into_owned();
+        let content = part.get(end + 1..).unwrap_or_default().to_vec();
+        if files.iter().all(|(held, _)| *held != name) {
+            files.push((name, content));
+        }
+    }
+    files
+}
+
+/// A fault names a file that is there or is missed, and a line that the file has.
+fn has_its_place(fault: &Fault, files: &[(String, Vec<u8>)]) {
+    let told = fault.to_string();
+    assert!(
+        told.starts_with(&fault.file) && !told.contains('\n'),
+        "{told:?}"
+    );
+    let held = files.iter().find(|(name, _)| *name == fault.file);
+    let Some(line) = fault.line else {
+        assert!(
+            OF_A_FILE
+                .iter()
+                .any(|begin| fault.problem.starts_with(begin)),
+            "{told}"
+        );
+        return;
+    };
+    let (_, content) = held.unwrap_or_else(|| panic!("{told}: no such file"));
+    let lines = content.split(|byte| *byte == b'\n').count() as u64;
+    assert!(
+        (1..=lines).contains(&line),
+        "{told}: the file has {lines} lines"
+    );
+    if let Some(column) = fault.column {
+        let fields = content
+            .split(|byte| *byte == b',' || *byte == b'\n')
+            .count();
+        assert!(
+            (1..=fields).contains(&column),
+            "{told}: the file has {fields} fields"
+        );
+    }
+}
+
+/// Publishes files that are sound, and checks what is published.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an input need not survive a crash"
+)]
+fn publish(files: &[(String, Vec<u8>)]) {
+    let scratch = Scratch::new();
+    let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
+    for (name, content) in files {
+        let path = dataset.join(name);
+        fs::create_dir_all(path.parent().expect("below the dataset")).expect("there is room");
+        fs::write(path, content).expect("there is room");
+    }
+    let (from, to) = (
+        dataset.to_str().expect("plain"),
+        published.to_str().expect("plain"),
+    );
+    let time = "2026-11-21T00:00:00Z";
+    scratch::run(&[
+        "publish",
+        "--dataset",
+        from,
+        "--to",
+        to,
+        "--generated-at",
+        time,
+    ]);
+    scratch::run(&["check", "--published", to]);
+}
+
+fuzz_target!(|input: &[u8]| {
+    let given = files(input);
+    match Whole::read(&given) {
+        Ok(dataset) => {
+            let again = dataset.files();
+            let read =
+                Whole::read(&again).unwrap_or_else(|e| panic!("accepted, and then not: {e}"));
+            assert_eq!(format!("{dataset:?}"), format!("{read:?}"));
+            if crc32fast::hash(input).is_multiple_of(PUBLISHED_SHARE) {
+                publish(&again);
+            }
+        }
+        Err(LoadError::Faults(faults)) => {
+            assert!(faults.total > 0 && faults.listed.len() <= faults.total);
+            assert!(faults.listed.is_sorted());
+            faults
+                .listed
+                .iter()
+                .for_each(|fault| has_its_place(fault, &given));
+        }
+        Err(error @ LoadError::Io { .. }) => panic!("memory cannot fail: {error}"),
+    }
+});

@@ -1,0 +1,235 @@
+//! Payload files of any content: opening one refuses it or gives a snapshot that answers everything
+//! that can be asked without a panic, in bounded time and memory.
+//!
+//! The first byte says how the rest is read: as a payload file itself, or as changes to a sound one,
+//! which is then sealed again. The sound ones are published from a synthetic dataset at the start.
+#![no_main]
+
+mod payload;
+mod scratch;
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use island_metrics::calendar::UtcDay;
+use island_metrics::model::IslandCode;
+use island_metrics::request::{CreatorQuery, IslandQuery};
+use island_metrics::snapshot::{
+    Asker, FixedHistory, FixedLive, History, Live, Packed, Snapshot, Storage,
+};
+use libfuzzer_sys::fuzz_target;
+
+use payload::{CHANGE_BYTES, Payload};
+use scratch::Scratch;
+
+/// Pages asked for of each snapshot.
+const PAGES: usize = 20;
+/// Needles of every kind: common ones with a set of their own, rare ones, none, one longer than what
+/// suffixes are sorted by.
+const NEEDLES: [&str; 12] = [
+    "",
+    "a",
+    "e",
+    "ma",
+    "an ",
+    "hunt",
+    "%F0%9F%8C%B4",
+    "zone",
+    "zzz",
+    "1v1",
+    "%20",
+    "ultimate+maze+of+the+day",
+];
+const TAGS: [&str; 6] = ["", "just+for+fun", "free+for+all", "pvp", "1v1", "none"];
+const SORTS: [&str; 7] = [
+    "",
+    "peakCCU",
+    "uniquePlayers",
+    "minutesPlayed",
+    "favorites",
+    "plays",
+    "recommendations",
+];
+const PLACES: [&str; 6] = [
+    "",
+    "limit=1",
+    "limit=200",
+    "offset=7",
+    "limit=3&offset=60",
+    "offset=18446744073709551615",
+];
+
+/// What is changed, and what its islands and creators are called.
+struct Sound {
+    history: Payload,
+    live: Payload,
+    codes: Vec<IslandCode>,
+    slugs: Vec<String>,
+}
+
+static SOUND: LazyLock<Sound> = LazyLock::new(|| {
+    let scratch = Scratch::new();
+    let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
+    let (from, to) = (
+        dataset.to_str().expect("plain"),
+        published.to_str().expect("plain"),
+    );
+    let counts = "--islands 130 --creators 30 --days 1 --long-run-days 1 --seed 1";
+    let synth: Vec<&str> = counts.split(' ').chain(["--to", from]).collect();
+    scratch::run(&[&["synth"], &synth[..]].concat());
+    let time = "2026-11-21T00:00:00Z";
+    scratch::run(&[
+        "publish",
+        "--dataset",
+        from,
+        "--to",
+        to,
+        "--generated-at",
+        time,
+    ]);
+    let islands = fs::read_to_string(dataset.join("islands.csv")).expect("just written");
+    let column = |at: usize| {
+        let rows = islands.lines().skip(1);
+        rows.filter_map(move |row| row.split(',').nth(at))
+    };
+    Sound {
+        history: payload(&published, "history-").with_one_body(),
+        live: payload(&published, "live-"),
+        codes: column(0).filter_map(|code| code.parse().ok()).collect(),
+        slugs: column(2).map(str::to_owned).collect(),
+    }
+});
+
+fn payload(published: &Path, kind: &str) -> Payload {
+    let mut entries = fs::read_dir(published).expect("just published").flatten();
+    let is_it = |name: &str| name.starts_with(kind);
+    let found = entries.find(|entry| entry.file_name().to_str().is_some_and(is_it));
+    let path = found.expect("each publish has one").path();
+    Payload::of(&fs::read(path).expect("just published"))
+}
+
+/// Numbers that an input stands for.
+struct Draws(u64);
+
+impl Draws {
+    fn pick<'t>(&mut self, from: &'t [impl AsRef<str>]) -> &'t str {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let at = usize::try_from(self.0 >> 33).expect("31 bits");
+        from[at % from.len()].as_ref()
+    }
+}
+
+fn query(draws: &mut Draws, slugs: &[String]) -> String {
+    let pairs = [
+        ("tag=", draws.pick(&TAGS)),
+        ("creator=", draws.pick(slugs)),
+        ("createdIn=", draws.pick(&["", "", "uefn", "creative"])),
+        ("q=", draws.pick(&NEEDLES)),
+        ("sort=", draws.pick(&SORTS)),
+        ("order=", draws.pick(&["", "asc"])),
+        ("", draws.pick(&PLACES)),
+    ];
+    let given = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let words: Vec<String> = given
+        .map(|(name, value)| format!("{name}{value}"))
+        .collect();
+    words.join("&")
+}
+
+fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
+    let sound = &*SOUND;
+    for accepts_gzip in [false, true] {
+        let asker = Asker {
+            client: 1,
+            accepts_gzip,
+        };
+        // To compress pages is most of the work, and not what is looked into here.
+        for _ in 0..if accepts_gzip { 1 } else { PAGES } {
+            let query = query(draws, &sound.slugs);
+            let parsed = IslandQuery::parse(Some(&query)).expect("every query is a good one");
+            if let Some(history) = snapshot.history() {
+                let found = history.select_islands(&parsed);
+                assert!(found.rows.len() <= parsed.page.limit as usize, "{query}");
+                assert!(found.rows.len() as u64 <= found.total, "{query}");
+            }
+            let _ = snapshot.islands(&parsed, asker);
+        }
+        for needle in NEEDLES
+            .iter()
+            .take(if accepts_gzip { 1 } else { NEEDLES.len() })
+        {
+            let query = format!("q={needle}&{}", draws.pick(&PLACES));
+            let parsed = CreatorQuery::parse(Some(&query)).expect("every query is a good one");
+            let _ = snapshot.creators(&parsed, asker);
+        }
+        for code in &sound.codes {
+            assert!(!snapshot.tracks(*code) || snapshot.island(*code, asker).is_some());
+            let _ = snapshot.island_ccu(*code, asker);
+        }
+        for slug in &sound.slugs {
+            let _ = snapshot.creator(slug, asker);
+        }
+        for day in [None, Some(UtcDay(20_777)), Some(UtcDay(i32::MIN))] {
+            let _ = (
+                snapshot.ranking(day, asker),
+                snapshot.new_islands(day, asker),
+            );
+        }
+        for which in [FixedHistory::RankingDays, FixedHistory::NewDays] {
+            let _ = snapshot.fixed(which, asker);
+        }
+        for which in [FixedLive::Live, FixedLive::Intraday] {
+            let _ = snapshot.live(which, asker);
+        }
+        let _ = (snapshot.index(asker), snapshot.health(asker));
+    }
+    let _ = (
+        snapshot.verify_bodies(),
+        snapshot.published(),
+        snapshot.readiness(),
+    );
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((first, rest)) = input.split_first() else {
+        return;
+    };
+    let (is_file, is_live, seal_bodies) = (first & 1 > 0, first & 2 > 0, first & 4 > 0);
+    let sound = if is_live { &SOUND.live } else { &SOUND.history };
+    let file = if is_file {
+        rest.to_vec()
+    } else {
+        let mut payload = sound.clone();
+        for change in rest.as_chunks::<CHANGE_BYTES>().0 {
+            payload.change(*change);
+        }
+        payload.sealed(seal_bodies)
+    };
+    let storage = Storage::Memory(Bytes::from(file));
+    let (history, live) = if is_live {
+        (None, Live::open(storage).ok())
+    } else {
+        (History::open(storage, 1 << 20).ok().map(Arc::new), None)
+    };
+    let is_open = history.is_some() || live.is_some();
+    assert!(
+        is_open || !rest.is_empty() || is_file,
+        "a sound file is refused"
+    );
+    if is_open {
+        let packed = || Packed::new(b"{}".to_vec());
+        let snapshot = Snapshot::new(
+            history,
+            live,
+            "http://x.test",
+            |_| packed(),
+            |_, _| packed(),
+        );
+        ask_everything(&snapshot, &mut Draws(u64::from(crc32fast::hash(input))));
+    }
+});

@@ -1,0 +1,108 @@
+//! Small disks to fill up, to take away and to write-protect. Only root can mount them: others are
+//! told so, and their tests are done.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::TempDir;
+
+/// A mounted file system of its own; unmounted when dropped.
+pub(crate) struct Disk {
+    /// What `mount` takes to mount it, but for the place.
+    words: Vec<String>,
+    place: PathBuf,
+}
+
+impl Disk {
+    /// A file system in memory, of limits as `mount` takes them: `size=4m`.
+    pub(crate) fn in_memory(dir: &TempDir, limits: &str) -> Option<Disk> {
+        Disk::mount(dir, &["-t", "tmpfs", "-o", limits, "tmpfs"])
+    }
+
+    /// A journalled file system of 8 MiB, as servers have, in a file.
+    pub(crate) fn ext4(dir: &TempDir) -> Option<Disk> {
+        let image = dir.join("image");
+        File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        let mut make = Command::new("mkfs.ext4");
+        make.args(["-q", "-F", "-m", "0"]).arg(&image);
+        if !runs(&mut make) {
+            return skip("mkfs.ext4, `apt-get install e2fsprogs`");
+        }
+        Disk::mount(dir, &["-o", "loop", image.to_str().unwrap()])
+    }
+
+    fn mount(dir: &TempDir, words: &[&str]) -> Option<Disk> {
+        let disk = Disk {
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            place: dir.join("disk"),
+        };
+        fs::create_dir_all(&disk.place).unwrap();
+        if runs(Command::new("mount").args(&disk.words).arg(&disk.place)) {
+            return Some(disk);
+        }
+        skip("to mount disks, as root outside a container")
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.place
+    }
+
+    /// Takes it away and mounts what is on it again.
+    pub(crate) fn mount_again(&mut self) {
+        assert!(runs(Command::new("umount").arg(&self.place)));
+        assert!(runs(
+            Command::new("mount").args(&self.words).arg(&self.place)
+        ));
+    }
+
+    /// Lets it be written to, or not.
+    pub(crate) fn protect(&self, read_only: bool) {
+        let how = if read_only {
+            "remount,ro"
+        } else {
+            "remount,rw"
+        };
+        assert!(runs(
+            Command::new("mount").args(["-o", how]).arg(&self.place)
+        ));
+    }
+
+    /// Leaves room for so many bytes, more or less, and gives back what takes the rest.
+    pub(crate) fn fill_but(&self, bytes: u64) -> PathBuf {
+        let filler = self.place.join("filler");
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&filler)
+            .unwrap();
+        while file.write_all(&[b'.'; 4096]).is_ok() {}
+        // What a file system sets aside for later is set aside until it is synced.
+        let _no_room_either = file.sync_all();
+        while file.write_all(&[b'.'; 512]).is_ok() {}
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(bytes)).unwrap();
+        file.sync_all().unwrap();
+        filler
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a server may still hold a file, and no disk is to outlive its test.
+        runs(Command::new("umount").arg("-l").arg(&self.place));
+    }
+}
+
+fn runs(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn skip(needs: &str) -> Option<Disk> {
+    eprintln!("skipped: needs {needs}");
+    None
+}

@@ -1,0 +1,245 @@
+//! A dataset that goes from edition to edition, each marked, so that an answer tells by its content
+//! which edition it was made of.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{command, write_file};
+
+/// The island whose title and players are the marks.
+const MARKED: &str = "0000-0000-0001";
+/// Where it is asked for.
+pub(crate) const MARKED_TARGET: &str = "/v1/islands/0000-0000-0001";
+const ISLANDS: u32 = 30;
+/// As many days and live steps are held; what is older goes, as it does in service.
+const DAYS: u32 = 5;
+const STEPS: u32 = 6;
+/// The first live step: 2026-11-21T00:00:00Z.
+const FIRST_STEP: u32 = 1_795_219_200;
+
+/// What is different about an edition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Islands, a day and a live step.
+    All,
+    /// One more live step, as every ten minutes.
+    Live,
+    /// One more day.
+    Day,
+    /// islands.csv.
+    Islands,
+    /// Everything, under an older timestamp and so with `--force`.
+    Forced,
+}
+
+impl Change {
+    pub(crate) const ALL: [Change; 5] = [
+        Change::All,
+        Change::Live,
+        Change::Day,
+        Change::Islands,
+        Change::Forced,
+    ];
+}
+
+/// One state of the dataset, and when it is published.
+#[derive(Clone, Debug)]
+pub(crate) struct Edition {
+    /// Rises, also where the timestamp is forced to fall.
+    pub(crate) number: u32,
+    pub(crate) change: Change,
+    pub(crate) generated_at: String,
+    title: String,
+    players: u32,
+    latest: String,
+}
+
+impl Edition {
+    /// Whether an answer that carries this edition's timestamp shows this edition's marks.
+    pub(crate) fn is_told_by(&self, target: &str, answer: &Value) -> bool {
+        match target {
+            "/v1/live" => {
+                let islands = answer["islands"].as_array().unwrap();
+                let marked = islands.iter().find(|island| island["code"] == MARKED);
+                marked.is_some_and(|island| {
+                    island["players"] == self.players && island["title"] == *self.title
+                })
+            }
+            "/v1/rankings" => answer["latest"] == *self.latest,
+            "/v1/islands?limit=3" => answer["meta"]["total"] == ISLANDS,
+            MARKED_TARGET => {
+                let island = &answer["island"];
+                island["title"] == *self.title && island["lastSeen"] == *self.latest
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The dataset on disk and where it stands.
+pub(crate) struct Editions {
+    dataset: PathBuf,
+    number: u32,
+    title: u32,
+    day: u32,
+    step: u32,
+}
+
+impl Editions {
+    /// The first edition, written to a directory that is not there yet.
+    pub(crate) fn begin(dataset: &Path) -> Editions {
+        let mut editions = Editions {
+            dataset: dataset.to_owned(),
+            number: 0,
+            title: 0,
+            day: 0,
+            step: 0,
+        };
+        let mut creators = "slug,name,followers,following,lifetimePlays\n".to_owned();
+        for creator in 0..6 {
+            writeln!(creators, "c{creator},Creator {creator},{creator},,").unwrap();
+        }
+        write_file(&dataset.join("creators.csv"), &creators);
+        for _ in 1..DAYS.max(STEPS) {
+            editions.turn(Change::All);
+        }
+        editions
+    }
+
+    /// Where it is written.
+    pub(crate) fn dataset(&self) -> &Path {
+        &self.dataset
+    }
+
+    /// Makes the next edition the one after this number, which is to be a later one.
+    pub(crate) fn count_from(&mut self, number: u32) {
+        assert!(number >= self.number);
+        self.number = number;
+    }
+
+    /// Changes the dataset on disk; the edition that it is now.
+    pub(crate) fn turn(&mut self, change: Change) -> Edition {
+        use Change::{All, Day, Forced, Islands, Live};
+        self.number += 1;
+        if matches!(change, All | Islands | Forced) {
+            self.title = self.number;
+            self.write_islands();
+        }
+        if matches!(change, All | Day | Forced) {
+            self.day += 1;
+            self.write_day();
+        }
+        if matches!(change, All | Live | Forced) {
+            self.step += 1;
+            self.write_step();
+        }
+        // A forced timestamp lies before all others, and is as unique.
+        let month = if change == Forced { 11 } else { 12 };
+        let (day, hour, minute) = (self.number / 1440, self.number / 60 % 24, self.number % 60);
+        Edition {
+            number: self.number,
+            change,
+            generated_at: format!("2026-{month}-{:02}T{hour:02}:{minute:02}:00Z", day + 1),
+            title: title(self.title),
+            players: players(self.step),
+            latest: date(self.day),
+        }
+    }
+
+    fn write_islands(&self) {
+        let mut text = "code,title,creator,createdIn,tags\n".to_owned();
+        for island in 1..=ISLANDS {
+            let title = if island == 1 {
+                title(self.title)
+            } else {
+                format!("Island {island}")
+            };
+            let creator = island % 7;
+            writeln!(
+                text,
+                "{},{title},c{creator},uefn,pvp|tag {creator}",
+                code(island)
+            )
+            .unwrap();
+        }
+        write_file(&self.dataset.join("islands.csv"), &text);
+    }
+
+    fn write_day(&self) {
+        let mut text = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
+            averageMinutesPerPlayer,retentionD1,retentionD7\n"
+            .to_owned();
+        for island in 1..=ISLANDS {
+            let peak = island * 7 + self.day;
+            writeln!(
+                text,
+                "{},{peak},{},{},,{peak},1,2.5,0.25,",
+                code(island),
+                peak * 3,
+                peak * 30
+            )
+            .unwrap();
+        }
+        write_file(
+            &self.dataset.join(format!("daily/{}.csv", date(self.day))),
+            &text,
+        );
+        self.forget(format!("daily/{}.csv", date(self.day.saturating_sub(DAYS))));
+    }
+
+    fn write_step(&self) {
+        let file = |step: u32| format!("live/{}.csv", FIRST_STEP + 600 * step);
+        let mut text = "code,players\n".to_owned();
+        for island in 1..=ISLANDS {
+            let players = if island == 1 {
+                players(self.step)
+            } else {
+                island
+            };
+            writeln!(text, "{},{players}", code(island)).unwrap();
+        }
+        write_file(&self.dataset.join(file(self.step)), &text);
+        self.forget(file(self.step.saturating_sub(STEPS)));
+    }
+
+    fn forget(&self, file: String) {
+        let _was_never_there = fs::remove_file(self.dataset.join(file));
+    }
+
+    /// The command that publishes an edition.
+    pub(crate) fn publish(&self, edition: &Edition, to: &Path) -> Command {
+        let mut command = command();
+        command
+            .args(["publish", "--dataset"])
+            .arg(&self.dataset)
+            .arg("--to")
+            .arg(to)
+            .args(["--generated-at", &edition.generated_at]);
+        if edition.change == Change::Forced {
+            command.arg("--force");
+        }
+        command
+    }
+}
+
+fn code(island: u32) -> String {
+    format!("0000-0000-{island:04}")
+}
+
+fn title(mark: u32) -> String {
+    format!("Edition {mark}")
+}
+
+fn players(step: u32) -> u32 {
+    10_000 + step
+}
+
+/// A day of every number, in their order; the 29th and later are left out.
+fn date(day: u32) -> String {
+    let (year, month, day) = (2000 + day / 336, day / 28 % 12 + 1, day % 28 + 1);
+    format!("{year}-{month:02}-{day:02}")
+}

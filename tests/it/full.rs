@@ -1,0 +1,173 @@
+//! Disks that are full, out of file names, or write-protected: a publish says so, what was published
+//! before stays served, and once there is room again the next publish leaves nothing behind.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disks::Disk;
+use crate::editions::{Change, Edition, Editions};
+use crate::published::Published;
+use crate::support::{TempDir, is_slow};
+use crate::torn::{Known, serve, succeeds, while_served};
+
+/// Room that is tried, in steps of so many bytes, until a publish fits.
+fn step_bytes() -> u64 {
+    if is_slow() { 2048 } else { 24 * 1024 }
+}
+
+/// A directory published to twice, on a disk.
+struct Scene {
+    disk: Disk,
+    editions: Editions,
+    published: Published,
+    known: Arc<Known>,
+    _dir: TempDir,
+}
+
+impl Scene {
+    fn on(disk: impl FnOnce(&TempDir) -> Option<Disk>) -> Option<Scene> {
+        let dir = TempDir::new();
+        let disk = disk(&dir)?;
+        let mut scene = Scene {
+            editions: Editions::begin(&dir.join("dataset")),
+            published: Published::at(&disk.path().join("published")),
+            known: Arc::default(),
+            disk,
+            _dir: dir,
+        };
+        scene.publish_in_full();
+        scene.publish_in_full();
+        Some(scene)
+    }
+
+    fn turn(&mut self) -> Edition {
+        let edition = self.editions.turn(Change::All);
+        self.known.add(&edition);
+        edition
+    }
+
+    /// A publish for which there is room: nothing is left of those for which there was none.
+    #[track_caller]
+    fn publish_in_full(&mut self) {
+        let before = self.published.manifest();
+        let edition = self.turn();
+        succeeds(self.editions.publish(&edition, self.published.path()));
+        self.published.is_sound();
+        self.published.is_swept(before.as_ref());
+    }
+
+    /// A publish that may fail for this reason; whether it did not.
+    #[track_caller]
+    fn try_to_publish(&mut self, reason: &str) -> bool {
+        let before = self.published.manifest();
+        let edition = self.turn();
+        let output = self
+            .editions
+            .publish(&edition, self.published.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let ended_well = output.status.success();
+        if !ended_well {
+            assert_eq!(output.status.code(), Some(74), "{said}");
+            let path = self.published.path().to_str().unwrap();
+            assert!(said.contains(path) && said.contains(reason), "{said}");
+        }
+        self.published.is_sound();
+        self.published
+            .shows_one_of(before.as_ref(), &edition, ended_well);
+        ended_well
+    }
+
+    /// Runs `work` while a server on the directory is asked.
+    fn while_served(&mut self, work: impl FnOnce(&mut Scene)) {
+        let (published, known) = (self.published.path().to_owned(), Arc::clone(&self.known));
+        while_served(&published, &known, || work(self));
+    }
+}
+
+fn fills_up(disk: impl FnOnce(&TempDir) -> Option<Disk>) {
+    let Some(mut scene) = Scene::on(disk) else {
+        return;
+    };
+    scene.while_served(|scene| {
+        let mut room = 0;
+        let mut refused = 0;
+        loop {
+            let filler = scene.disk.fill_but(room);
+            let fits = scene.try_to_publish("No space left on device");
+            fs::remove_file(filler).unwrap();
+            scene.publish_in_full();
+            if fits {
+                break;
+            }
+            refused += 1;
+            room += step_bytes();
+        }
+        assert!(refused > 2, "refused {refused} times");
+    });
+}
+
+#[test]
+fn a_disk_in_memory_that_is_full_keeps_what_was_published() {
+    fills_up(|dir| Disk::in_memory(dir, "size=4m"));
+}
+
+#[test]
+fn a_journalled_disk_that_is_full_keeps_what_was_published() {
+    fills_up(Disk::ext4);
+}
+
+#[test]
+fn a_disk_out_of_file_names_keeps_what_was_published() {
+    let Some(mut scene) = Scene::on(|dir| Disk::in_memory(dir, "size=16m,nr_inodes=2000")) else {
+        return;
+    };
+    scene.while_served(|scene| {
+        let place = scene.disk.path().to_owned();
+        let mut fillers: Vec<PathBuf> = (0..2000)
+            .map(|number| place.join(format!("filler-{number}")))
+            .take_while(|path| File::create(path).is_ok())
+            .collect();
+        let mut refused = 0;
+        while !scene.try_to_publish("No space left on device") {
+            refused += 1;
+            let more = if is_slow() { 1 } else { 1 + fillers.len() / 40 };
+            for filler in fillers.drain(..more) {
+                fs::remove_file(filler).unwrap();
+            }
+        }
+        assert!(refused > 0, "there were file names left");
+        scene.publish_in_full();
+    });
+}
+
+#[test]
+fn a_disk_that_is_write_protected_is_served_and_published_to_once_it_is_not() {
+    let Some(mut scene) = Scene::on(|dir| Disk::in_memory(dir, "size=4m")) else {
+        return;
+    };
+    scene.while_served(|scene| {
+        scene.disk.protect(true);
+        assert!(!scene.try_to_publish("Read-only file system"));
+        // A server started now serves it as well.
+        let reply = serve(scene.published.path()).connect().get("/v1/islands");
+        assert_eq!(reply.status, 200);
+        scene.disk.protect(false);
+        scene.publish_in_full();
+    });
+}
+
+#[test]
+fn a_publish_that_nobody_hears_is_published_all_the_same() {
+    let dir = TempDir::new();
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let published = Published::at(&dir.join("published"));
+    let edition = editions.turn(Change::All);
+    let mut command = editions.publish(&edition, published.path());
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert!(command.stderr(full).status().unwrap().success());
+    published.is_sound();
+    published.is_swept(None);
+}

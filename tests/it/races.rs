@@ -1,0 +1,191 @@
+//! Several who publish to one directory at once: each ends well or is told that it is older, every
+//! state between is sound, the newest stays, and nothing is left behind.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::editions::{Change, Edition, Editions};
+use crate::published::{Published, is_remembered};
+use crate::support::{TempDir, is_slow, run};
+use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
+use crate::world::Rng;
+
+/// How often so many race.
+fn rounds(count: u32) -> u32 {
+    if is_slow() { 600 / count } else { 50 / count }
+}
+
+/// Publishers of one directory, each with a dataset of its own.
+struct Publishers {
+    editions: Vec<Editions>,
+    published: Published,
+    known: Arc<Known>,
+    number: u32,
+    rng: Rng,
+    _dir: TempDir,
+}
+
+impl Publishers {
+    fn new(count: u32) -> Publishers {
+        let dir = TempDir::new();
+        let dataset = |number: u32| dir.join(&format!("dataset-{number}"));
+        Publishers {
+            editions: (0..count)
+                .map(|number| Editions::begin(&dataset(number)))
+                .collect(),
+            published: Published::at(&dir.join("published")),
+            known: Arc::default(),
+            number: 100,
+            rng: Rng(u64::from(count)),
+            _dir: dir,
+        }
+    }
+
+    /// A new edition of the publisher at this place, newer than all before.
+    fn turn(&mut self, at: usize) -> Edition {
+        self.editions[at].count_from(self.number);
+        self.number += 1;
+        let edition = self.editions[at].turn(Change::All);
+        self.known.add(&edition);
+        edition
+    }
+
+    fn command(&self, at: usize, edition: &Edition) -> Command {
+        let mut command = self.editions[at].publish(edition, self.published.path());
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// All publish at once, started in any order; says how many were refused.
+    fn race(&mut self) -> usize {
+        let mut racing: Vec<(usize, Edition)> = (0..self.editions.len())
+            .map(|at| (at, self.turn(at)))
+            .collect();
+        let newest = racing.last().unwrap().1.clone();
+        racing.sort_by_cached_key(|_| self.rng.next());
+        let started: Vec<(Edition, Child)> = racing
+            .into_iter()
+            .map(|(at, edition)| {
+                let child = self.command(at, &edition).spawn().unwrap();
+                (edition, child)
+            })
+            .collect();
+        let ended = AtomicBool::new(false);
+        let refused = thread::scope(|scope| {
+            let _ended = SetOnDrop(&ended);
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    is_sound_between(&self.published);
+                }
+            });
+            let refused = started.into_iter().filter_map(|(edition, child)| {
+                let output = child.wait_with_output().unwrap();
+                let said = String::from_utf8(output.stderr).unwrap();
+                let is_older = edition.number < newest.number && said.contains("newer than");
+                match output.status.code() {
+                    Some(0) => None,
+                    Some(65) if is_older => Some(edition),
+                    code => panic!("{edition:?}: {code:?}: {said}"),
+                }
+            });
+            refused.count()
+        });
+        self.published.is_sound();
+        let manifest = self.published.manifest().unwrap();
+        for part in ["history", "live"] {
+            assert_eq!(manifest[part]["generatedAt"], newest.generated_at, "{part}");
+        }
+        refused
+    }
+
+    /// Beside what is published stands what was published before, and nothing else.
+    #[track_caller]
+    fn one_generation_is_kept(&self) {
+        let mut others = self.published.entries();
+        for name in self.published.named() {
+            others.remove(&name);
+        }
+        for part in ["history-", "live-", "dumps-"] {
+            let kept = others.extract_if(.., |name| name.starts_with(part));
+            let kept: Vec<String> = kept.collect();
+            assert!(kept.len() <= 1, "{kept:?}");
+        }
+        others.retain(|name| name != ".lock" && name != "dumps" && !is_remembered(name));
+        assert!(others.is_empty(), "left behind: {others:?}");
+    }
+}
+
+/// `check` finds the directory sound, unless it was published to twice meanwhile.
+fn is_sound_between(published: &Published) {
+    let Some(before) = published.manifest() else {
+        return;
+    };
+    let words = ["check", "--published", published.path().to_str().unwrap()];
+    let output = run(&words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let moved_on = published.manifest().unwrap() != before;
+    assert!(output.status.success() || moved_on, "{said}");
+}
+
+#[track_caller]
+fn the_newest_of_so_many_stays(count: u32) {
+    let mut publishers = Publishers::new(count);
+    let first = publishers.turn(0);
+    succeeds(publishers.command(0, &first));
+    let (path, known) = (
+        publishers.published.path().to_owned(),
+        Arc::clone(&publishers.known),
+    );
+    let refused: usize = while_served(&path, &known, || {
+        (0..rounds(count))
+            .map(|_| {
+                let refused = publishers.race();
+                publishers.one_generation_is_kept();
+                refused
+            })
+            .sum()
+    });
+    assert!(refused > 0, "nobody came too late: no race");
+    let last = publishers.editions.len() - 1;
+    let before = publishers.published.manifest();
+    let edition = publishers.turn(last);
+    succeeds(publishers.command(last, &edition));
+    publishers.published.is_sound();
+    publishers.published.is_swept(before.as_ref());
+    answers_as_if_published_afresh(&publishers.editions[last], &edition, &path);
+}
+
+#[test]
+fn the_newer_of_two_at_once_stays() {
+    the_newest_of_so_many_stays(2);
+}
+
+#[test]
+fn the_newest_of_ten_at_once_stays() {
+    the_newest_of_so_many_stays(10);
+}
+
+#[test]
+fn ten_of_one_dataset_and_one_timestamp_all_end_well() {
+    let mut publishers = Publishers::new(1);
+    for _ in 0..rounds(10) {
+        let before = publishers.published.manifest();
+        let edition = publishers.turn(0);
+        let started: Vec<Child> = (0..10)
+            .map(|_| publishers.command(0, &edition).spawn().unwrap())
+            .collect();
+        for child in started {
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{said}");
+        }
+        publishers.published.is_sound();
+        let shown = publishers
+            .published
+            .shows_one_of(before.as_ref(), &edition, true);
+        assert!(shown);
+        publishers.one_generation_is_kept();
+    }
+}

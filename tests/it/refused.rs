@@ -1,0 +1,268 @@
+//! Publishes whose system calls fail, one after the other, and publishes killed at each of them:
+//! either they end well or they say what happened to which path, what was published before stays
+//! sound and served, and the next publish sweeps up.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
+use std::sync::Arc;
+
+use crate::editions::{Change, Edition, Editions};
+use crate::published::Published;
+use crate::support::{TempDir, is_slow};
+use crate::torn::{Known, succeeds, while_served};
+use crate::traced::{Call, Tracer};
+use crate::world::Rng;
+
+/// Failures that are tried the short way; the long way tries all.
+const SAMPLE: usize = 20;
+
+/// The errors that calls fail with, as strace and as people name them.
+const NO_SPACE: (&str, &str) = ("ENOSPC", "No space left on device");
+const BROKEN: (&str, &str) = ("EIO", "Input/output error");
+const READ_ONLY: (&str, &str) = ("EROFS", "Read-only file system");
+
+/// The errors that a call may meet with.
+fn errors(name: &str) -> &'static [(&'static str, &'static str)] {
+    const TAKE_SPACE: [&str; 9] = [
+        "write",
+        "pwrite",
+        "fsync",
+        "fdata",
+        "rename",
+        "link",
+        "symlink",
+        "mkdir",
+        "fallocate",
+    ];
+    if name.starts_with("open") || name == "creat" {
+        &[NO_SPACE, BROKEN, READ_ONLY]
+    } else if TAKE_SPACE.iter().any(|begin| name.starts_with(begin)) {
+        &[NO_SPACE, BROKEN]
+    } else {
+        &[BROKEN]
+    }
+}
+
+/// A dataset, a directory that it is published to, and a way to look on.
+struct Scene {
+    tracer: Tracer,
+    editions: Editions,
+    published: Published,
+    known: Arc<Known>,
+    _dir: TempDir,
+}
+
+impl Scene {
+    fn new() -> Option<Scene> {
+        let tracer = Tracer::new()?;
+        let dir = TempDir::new();
+        let mut scene = Scene {
+            tracer,
+            editions: Editions::begin(&dir.join("dataset")),
+            published: Published::at(&dir.join("published")),
+            known: Arc::default(),
+            _dir: dir,
+        };
+        // Twice, so that the next has something to sweep.
+        scene.publish_in_full(Change::All);
+        scene.publish_in_full(Change::All);
+        Some(scene)
+    }
+
+    fn turn(&mut self, change: Change) -> Edition {
+        let edition = self.editions.turn(change);
+        self.known.add(&edition);
+        edition
+    }
+
+    /// A publish that is let be: afterwards nothing is left of those that were not.
+    #[track_caller]
+    fn publish_in_full(&mut self, change: Change) {
+        let before = self.published.manifest();
+        let edition = self.turn(change);
+        succeeds(self.editions.publish(&edition, self.published.path()));
+        self.published.is_sound();
+        self.published.is_swept(before.as_ref());
+    }
+
+    /// A publish under strace.
+    fn traced(&self, edition: &Edition, inject: Option<&str>) -> (Output, Vec<Call>) {
+        let command = self.editions.publish(edition, self.published.path());
+        self.tracer.run(&command, inject)
+    }
+
+    /// The calls that a publish makes about the directory that it publishes to, or about the
+    /// dataset too, each named by its number. A sample of them the short way, of every name.
+    fn calls(&mut self, change: Change, of_the_dataset: bool) -> Vec<(String, u32)> {
+        let edition = self.turn(change);
+        let (output, calls) = self.traced(&edition, None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let about = calls.iter().filter(|call| {
+            call.is_about(self.published.path())
+                || of_the_dataset && call.is_about(self.editions.dataset())
+        });
+        let all: BTreeSet<(String, u32)> =
+            about.map(|call| (call.name.clone(), call.number)).collect();
+        assert!(all.len() > 20, "{all:?}");
+        let mut rng = Rng(u64::from(edition.number));
+        let mut names = BTreeSet::new();
+        let share = (all.len() / SAMPLE).max(1) as u64;
+        all.into_iter()
+            .filter(|(name, _)| names.insert(name.clone()) || is_slow() || rng.one_in(share))
+            .collect()
+    }
+}
+
+/// A publish one of whose calls fails, and one that is let be; whether the call was made at all.
+#[track_caller]
+fn fail(scene: &mut Scene, change: Change, inject: &str, wording: &str) -> bool {
+    let before = scene.published.manifest();
+    let edition = scene.turn(change);
+    let (output, calls) = scene.traced(&edition, Some(inject));
+    let Some(failed) = calls.iter().find(|call| call.was_injected()) else {
+        return false;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    // The standard library gives up where a directory cannot be closed, which Linux never reports.
+    let is_impossible = failed.name == "close" && said.contains("during closedir");
+    assert!(
+        matches!(code, Some(0 | 74)) || is_impossible,
+        "{inject}: {failed:?}: {}: {said}",
+        output.status
+    );
+    if code == Some(74) {
+        let published = scene.published.path();
+        let root = if failed.is_about(published) {
+            published
+        } else {
+            scene.editions.dataset()
+        };
+        // Where nobody can tell what stands at a path, that something does is all there is to say.
+        let reason = said.contains(wording) || failed.name.contains("stat");
+        let named = said.contains(root.to_str().unwrap()) && reason;
+        assert!(named, "{inject}: {failed:?}: {said}");
+    }
+    scene.published.is_sound();
+    scene
+        .published
+        .shows_one_of(before.as_ref(), &edition, code == Some(0));
+    scene.publish_in_full(change);
+    true
+}
+
+#[test]
+fn a_publish_whose_calls_fail_ends_well_or_says_so_and_harms_nothing() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let (published, known) = (scene.published.path().to_owned(), Arc::clone(&scene.known));
+    let failures = while_served(&published, &known, || {
+        let mut failures = 0;
+        for change in [Change::All, Change::Live] {
+            for (name, number) in scene.calls(change, true) {
+                failures += errors(&name)
+                    .iter()
+                    .filter(|(error, wording)| {
+                        let inject = format!("{name}:error={error}:when={number}");
+                        fail(&mut scene, change, &inject, wording)
+                    })
+                    .count();
+            }
+        }
+        failures
+    });
+    assert!(failures > 40, "{failures} failures are no test");
+}
+
+#[test]
+fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    for change in [Change::All, Change::Live] {
+        for (at, (name, number)) in scene.calls(change, false).into_iter().enumerate() {
+            let before = scene.published.manifest();
+            let edition = scene.turn(change);
+            let inject = format!("{name}:signal=KILL:when={number}");
+            let (output, _) = scene.traced(&edition, Some(&inject));
+            assert_eq!(output.status.signal(), Some(9), "{inject}");
+            scene.published.is_sound();
+            scene
+                .published
+                .shows_one_of(before.as_ref(), &edition, false);
+            // What several leave behind is swept like what one does.
+            if at % 3 == 0 {
+                scene.publish_in_full(change);
+            }
+        }
+        scene.publish_in_full(change);
+    }
+}
+
+/// The call by which a publish opens the manifest, and the one by which it replaces it.
+fn calls_of_the_manifest(scene: &mut Scene) -> [(String, u32); 2] {
+    let manifest = scene.published.path().join("manifest.json\"");
+    let edition = scene.turn(Change::All);
+    let (_, calls) = scene.traced(&edition, None);
+    ["open", "rename"].map(|name| {
+        let is_it = |call: &&Call| call.name.starts_with(name) && call.is_about(&manifest);
+        let call = calls.iter().find(is_it).unwrap();
+        (call.name.clone(), call.number)
+    })
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_is_not_taken_for_none() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let [(open, number), _] = calls_of_the_manifest(&mut scene);
+    let before = scene.published.manifest();
+    let kept = scene.published.entries();
+    let mut older = scene.turn(Change::All);
+    older.generated_at = "2026-11-01T00:00:00Z".to_owned();
+    let inject = format!("{open}:error=EIO:when={number}");
+    let (output, calls) = scene.traced(&older, Some(&inject));
+    assert!(calls.iter().any(Call::was_injected));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(74), "{said}");
+    assert!(said.contains("manifest.json"), "{said}");
+    assert_eq!(
+        scene.published.manifest(),
+        before,
+        "an older one came through"
+    );
+    assert_eq!(scene.published.entries(), kept);
+}
+
+#[test]
+fn publishes_that_fail_again_and_again_take_the_room_of_one() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let [_, (rename, number)] = calls_of_the_manifest(&mut scene);
+    scene.publish_in_full(Change::All);
+    let before = scene.published.manifest();
+    for how in ["error=ENOSPC", "signal=KILL"] {
+        let inject = format!("{rename}:{how}:when={number}");
+        let counts: Vec<usize> = (0..4)
+            .map(|_| {
+                let edition = scene.turn(Change::All);
+                let (output, _) = scene.traced(&edition, Some(&inject));
+                assert!(!output.status.success());
+                scene.published.entries().len()
+            })
+            .collect();
+        assert_eq!(
+            counts[0],
+            counts[3],
+            "{how}: {:?}",
+            scene.published.entries()
+        );
+    }
+    assert_eq!(scene.published.manifest(), before);
+    scene.publish_in_full(Change::All);
+}

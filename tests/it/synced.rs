@@ -1,0 +1,270 @@
+//! What a manifest names is on the disk before the manifest is, whenever the power goes.
+//!
+//! Two ways to find out. A model of a disk that keeps only what was synced hears the system calls of
+//! a publish; and a real file system is shut down in the middle of publishes, its caches lost.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::disks::Disk;
+use crate::editions::{Change, Editions};
+use crate::published::Published;
+use crate::support::{TempDir, is_slow};
+use crate::torn::succeeds;
+use crate::traced::{Call, Tracer};
+use crate::world::Rng;
+
+/// What a disk that keeps only what was synced would lack.
+#[derive(Default)]
+struct Unsynced {
+    /// Files whose bytes were written and not synced.
+    bytes: BTreeSet<PathBuf>,
+    /// Names that were made, whose directory was not synced since.
+    names: BTreeSet<PathBuf>,
+}
+
+impl Unsynced {
+    fn hear(&mut self, call: &Call) {
+        if call.text.contains(" = -1 ") {
+            return;
+        }
+        let of_descriptor = || PathBuf::from(between(&call.text, '<', '>'));
+        match call.name.as_str() {
+            "write" | "pwrite64" | "writev" | "ftruncate" | "fallocate" => {
+                self.bytes.insert(of_descriptor());
+            }
+            // Both name what is written to second or later; to sync what is read costs nothing here.
+            "copy_file_range" | "sendfile" => {
+                let paths = call.text.split('<').skip(1);
+                let paths = paths.filter_map(|rest| rest.split('>').next());
+                self.bytes.extend(paths.map(PathBuf::from));
+            }
+            "fsync" | "fdatasync" => {
+                let synced = of_descriptor();
+                self.bytes.remove(&synced);
+                self.names
+                    .retain(|name| name.parent() != Some(synced.as_path()));
+            }
+            "syncfs" => *self = Unsynced::default(),
+            "open" | "openat" | "creat" if call.text.contains("O_CREAT") => {
+                self.names.insert(quoted(&call.text, 0));
+            }
+            "link" | "linkat" | "symlink" | "symlinkat" => {
+                self.names.insert(quoted(&call.text, 1));
+            }
+            "mkdir" | "mkdirat" => {
+                self.names.insert(quoted(&call.text, 0));
+            }
+            "rename" | "renameat" | "renameat2" => {
+                let (from, to) = (quoted(&call.text, 0), quoted(&call.text, 1));
+                for paths in [&mut self.bytes, &mut self.names] {
+                    *paths = paths.iter().map(|path| moved(path, &from, &to)).collect();
+                }
+                self.names.insert(to);
+            }
+            _ => {}
+        }
+    }
+
+    /// What of this path, and all below it, a power cut would take away.
+    fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+        let all = self.bytes.iter().chain(&self.names);
+        all.filter(move |unsynced| unsynced.starts_with(path))
+    }
+}
+
+/// Where a path is once `from` has become `to`.
+fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
+    match path.strip_prefix(from) {
+        Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
+        Ok(rest) => to.join(rest),
+        Err(_) => path.to_owned(),
+    }
+}
+
+fn between(text: &str, open: char, close: char) -> &str {
+    let rest = text.split_once(open).map_or("", |(_, rest)| rest);
+    rest.split_once(close).map_or("", |(inside, _)| inside)
+}
+
+/// The path in quotes, the first or the second, with the directory that it starts from.
+fn quoted(text: &str, at: usize) -> PathBuf {
+    let mut pieces = text.split('"');
+    let (before, path) = (pieces.nth(2 * at).unwrap(), pieces.next().unwrap());
+    let start = before.rsplit_once('<').map_or("", |(_, rest)| rest);
+    Path::new(start.split('>').next().unwrap()).join(path)
+}
+
+#[test]
+fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
+    let Some(tracer) = Tracer::new() else {
+        return;
+    };
+    let dir = TempDir::new();
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let published = Published::at(&dir.join("published"));
+    for change in [Change::All].into_iter().chain(Change::ALL) {
+        let before = published.manifest();
+        let edition = editions.turn(change);
+        let command = editions.publish(&edition, published.path());
+        let (output, calls) = tracer.run(&command, None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let manifest = published.path().join("manifest.json");
+        let named: Vec<PathBuf> = published
+            .named()
+            .into_iter()
+            .map(|name| published.path().join(name))
+            .collect();
+        let is_put =
+            |call: &Call| call.name.starts_with("rename") && *quoted(&call.text, 1) == *manifest;
+        let put = calls.iter().position(is_put).unwrap();
+        let mut unsynced = Unsynced::default();
+        calls[..=put].iter().for_each(|call| unsynced.hear(call));
+        for path in &named {
+            let lost: Vec<_> = unsynced.below(path).collect();
+            assert!(lost.is_empty(), "{change:?}: {lost:?} may be lost");
+        }
+        assert!(!unsynced.bytes.contains(&manifest), "{change:?}");
+        for call in &calls[put + 1..] {
+            // Nothing of the publish before goes while it may still be the one that is found.
+            let removes = call.name.starts_with("unlink") || call.name == "rmdir";
+            let settled = !unsynced.names.contains(&manifest);
+            assert!(
+                settled || !removes,
+                "{change:?}: {call:?} before the manifest is on disk"
+            );
+            unsynced.hear(call);
+        }
+        assert!(
+            !unsynced.names.contains(&manifest) && !unsynced.names.contains(published.path()),
+            "{change:?}: {:?} may be lost",
+            unsynced.names
+        );
+        published.is_sound();
+        published.is_swept(before.as_ref());
+    }
+}
+
+#[test]
+fn the_model_of_a_disk_forgets_what_was_not_synced() {
+    let call = |name: &str, text: &str| Call {
+        name: name.to_owned(),
+        number: 1,
+        text: text.to_owned(),
+    };
+    let mut unsynced = Unsynced::default();
+    let mut lost = |name: &str, text: &str| {
+        unsynced.hear(&call(name, text));
+        let lost = |path: &str| unsynced.below(Path::new(path)).count();
+        (lost("/p/new"), lost("/p/new.tmp"))
+    };
+    let steps = [
+        ("mkdir", "\"/p/new.tmp\", 0777) = 0", (0, 1)),
+        (
+            "openat",
+            "AT_FDCWD</>, \"/p/new.tmp/a\", O_CREAT) = 3</p/new.tmp/a>",
+            (0, 2),
+        ),
+        ("write", "3</p/new.tmp/a>, \"\"..., 9) = 9", (0, 3)),
+        ("fsync", "3</p/new.tmp/a>) = -1 EIO (…)", (0, 3)),
+        ("rename", "\"/p/new.tmp\", \"/p/new\") = 0", (3, 0)),
+        ("fsync", "3</p/new/a>) = 0", (2, 0)),
+        ("fsync", "4</p/new>) = 0", (1, 0)),
+        ("fsync", "5</p>) = 0", (0, 0)),
+    ];
+    for (name, text, want) in steps {
+        assert_eq!(lost(name, text), want, "{name}({text}");
+    }
+}
+
+/// Shuts a file system down at a word, as if the power went: what is not on the disk is lost.
+struct Switch(Child);
+
+impl Switch {
+    /// `EXT4_IOC_SHUTDOWN`, without writing the log first.
+    const PROGRAM: &str = "import fcntl, os, struct, sys\n\
+        disk = os.open(sys.argv[1], os.O_RDONLY)\n\
+        print(flush=True)\n\
+        sys.stdin.readline()\n\
+        fcntl.ioctl(disk, 0x8004587D, struct.pack('I', 2))\n";
+
+    fn of(disk: &Disk) -> Switch {
+        let mut program = Command::new("python3");
+        program.args(["-c", Switch::PROGRAM]).arg(disk.path());
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = program.spawn().unwrap();
+        let mut ready = [0];
+        std::io::Read::read_exact(&mut program.stdout.take().unwrap(), &mut ready).unwrap();
+        Switch(program)
+    }
+
+    fn press(mut self) {
+        self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+/// How often the power goes.
+fn cuts() -> u32 {
+    if is_slow() { 200 } else { 8 }
+}
+
+#[test]
+fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
+    let dir = TempDir::new();
+    let Some(mut disk) = Disk::ext4(&dir) else {
+        return;
+    };
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let published = Published::at(&disk.path().join("published"));
+    let mut rng = Rng(14);
+    let mut usual = Duration::ZERO;
+    for _ in 0..3 {
+        let edition = editions.turn(Change::All);
+        let command = editions.publish(&edition, published.path());
+        let begun = Instant::now();
+        succeeds(command);
+        usual = begun.elapsed();
+    }
+    let (mut cut, mut whole) = (0, 0);
+    for _ in 0..cuts() {
+        let before = published.manifest();
+        let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
+        let edition = editions.turn(change);
+        let mut command = editions.publish(&edition, published.path());
+        let switch = Switch::of(&disk);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        if rng.one_in(3) {
+            assert!(child.wait().unwrap().success());
+        } else {
+            let end = u64::try_from(usual.as_micros()).unwrap() * 5 / 4;
+            thread::sleep(Duration::from_micros(rng.below(end)));
+        }
+        switch.press();
+        // Before the cut or after it: a publish that says that it is done is on the disk.
+        let ended_well = child.wait().unwrap().success();
+        disk.mount_again();
+        published.is_sound();
+        if published.shows_one_of(before.as_ref(), &edition, ended_well) {
+            whole += 1;
+        } else {
+            cut += 1;
+        }
+        if rng.one_in(2) {
+            let before = published.manifest();
+            let edition = editions.turn(change);
+            succeeds(editions.publish(&edition, published.path()));
+            published.is_sound();
+            published.is_swept(before.as_ref());
+        }
+    }
+    assert!(
+        cut > 0 && whole > 0,
+        "{cut} cut short, {whole} not: the power goes too late or too early"
+    );
+}
