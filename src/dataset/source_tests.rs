@@ -36,14 +36,9 @@ struct Whole {
 }
 
 fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
-    let leaked = files.iter().map(|(name, content)| {
-        let (name, content): (&'static str, &'static [u8]) = (
-            Box::leak(Box::from(*name)),
-            Box::leak(content.clone().into()),
-        );
-        (name, content)
-    });
-    let files = Files::Embedded(Box::leak(leaked.collect()));
+    let named = files.iter().map(|(name, content)| (*name, &content[..]));
+    let named: Vec<(&str, &[u8])> = named.collect();
+    let files = Files::Embedded(&named);
     let source = Source::open(&files)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
