@@ -14,7 +14,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::Dataset;
 use crate::durable::{self, Replacement, UNFINISHED};
 use crate::snapshot::{
-    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
+    DumpDirectory, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
 };
 
 /// Ends the names of payload files.
@@ -164,6 +164,7 @@ fn sweep(directory: &Path, keep: &[&Manifest]) -> io::Result<()> {
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
 /// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
+/// Damaged dumps are the snapshot's to tell: what else is published is served without them.
 pub fn open_published(
     directory: &Path,
     memory_bytes: usize,
@@ -200,7 +201,10 @@ pub fn open_published(
             source,
         });
     }
-    Ok(snapshot)
+    Ok(match &manifest.dumps {
+        Some(named) => snapshot.with_dumps(DumpDirectory::open(directory, named)),
+        None => snapshot,
+    })
 }
 
 /// Opens a published directory and reads every body in it.
@@ -210,6 +214,11 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let absent = || io::Error::new(io::ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "", None)?;
+    if let Some(named) = &manifest.dumps {
+        let path = directory.to_owned();
+        DumpDirectory::open(directory, named)
+            .map_err(|source| PublishError::Snapshot { path, source })?;
+    }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
             .history

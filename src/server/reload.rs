@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::once::Once;
 use crate::publish::open_published;
-use crate::snapshot::{History, Manifest, Snapshot, work_in_background};
+use crate::snapshot::{DumpDirectory, History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
 
 /// How often the manifest is looked at; a publish has to show within a second.
@@ -20,6 +20,8 @@ pub(crate) struct Reloader {
     served: Option<Manifest>,
     /// The history served, in case that the next publish is of a live payload only.
     history: Option<Arc<History>>,
+    /// Whether what is served lacks the dumps of its manifest.
+    lacks_dumps: bool,
     complaint: Once,
 }
 
@@ -31,6 +33,7 @@ impl Reloader {
             base_url: base_url.to_owned(),
             served: None,
             history: None,
+            lacks_dumps: false,
             complaint: Once::default(),
         }
     }
@@ -53,7 +56,7 @@ impl Reloader {
                 return None;
             }
         };
-        if self.served.as_ref() == Some(&manifest) {
+        if self.served.as_ref() == Some(&manifest) && !self.finds_dumps(&manifest) {
             return None;
         }
         let held = self.history.as_ref();
@@ -63,6 +66,11 @@ impl Reloader {
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
+                let fault = snapshot.dumps_fault();
+                if let Some(fault) = fault {
+                    say(&format!("{fault}; everything but /dumps is served"));
+                }
+                self.lacks_dumps = fault.is_some();
                 self.complaint = Once::default();
                 self.served = Some(manifest);
                 Some(snapshot)
@@ -73,6 +81,12 @@ impl Reloader {
                 None
             }
         }
+    }
+
+    /// Whether dumps that were missing are there now, as when a copy of the directory is complete.
+    fn finds_dumps(&self, manifest: &Manifest) -> bool {
+        let named = manifest.dumps.as_ref().filter(|_| self.lacks_dumps);
+        named.is_some_and(|named| DumpDirectory::open(&self.directory, named).is_ok())
     }
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.

@@ -1,7 +1,7 @@
 //! The published form: one immutable state of everything the API can answer.
 //!
-//! In: the two payload files that `publish` wrote, or the same bytes in memory. Out: whole bodies,
-//! list pages and their entity tags. Nothing here names a member of an answer: the pieces of text
+//! In: the two payload files that `publish` wrote, or the same bytes in memory, and the index of the
+//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Nothing here names a member of an answer: the pieces of text
 //! around the rows come out of the file. Knows no sockets, clients or quotas.
 
 mod body;
@@ -24,7 +24,7 @@ mod views;
 mod write;
 
 pub use body::{Body, Encoded, EntityTag, Packed};
-pub use dumps::{DumpFile, DumpIndex};
+pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
 pub use file::{Section, Storage};
 pub use history::{FixedHistory, History, Stamp};

@@ -17,6 +17,8 @@
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
 //! - `midnight`: the day's end, and clocks that jump
+//! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
+//! - `dump_files`: dumps written by hand, and downloads that take their time
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
@@ -32,6 +34,8 @@ mod callers_model;
 mod canary;
 mod crash;
 mod crowds;
+mod dump_files;
+mod dumps;
 mod http;
 mod issuing;
 mod key_texts;
