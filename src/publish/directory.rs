@@ -18,7 +18,9 @@ use std::sync::Arc;
 use super::error::{PublishError, at};
 use super::render;
 use crate::durable::{self, UNFINISHED};
-use crate::snapshot::{History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, both};
+use crate::snapshot::{
+    DumpDirectory, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, both,
+};
 
 /// Ends the names of payload files.
 pub(super) const PAYLOAD: &str = ".snap";
@@ -44,6 +46,7 @@ pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishE
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
 /// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
+/// Damaged dumps are the snapshot's to tell: what else is published is served without them.
 pub fn open_published(
     directory: &Path,
     memory_bytes: usize,
@@ -79,7 +82,10 @@ pub fn open_published(
             source,
         });
     }
-    Ok(snapshot)
+    Ok(match &manifest.dumps {
+        Some(named) => snapshot.with_dumps(DumpDirectory::open(directory, named)),
+        None => snapshot,
+    })
 }
 
 /// Opens a published directory and reads every body in it.
@@ -89,6 +95,11 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let absent = || io::Error::new(io::ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "", None)?;
+    if let Some(named) = &manifest.dumps {
+        let path = directory.to_owned();
+        DumpDirectory::open(directory, named)
+            .map_err(|source| PublishError::Snapshot { path, source })?;
+    }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
             .history

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::once::Once;
 use crate::publish::open_published;
-use crate::snapshot::{History, Manifest, Snapshot, work_in_background};
+use crate::snapshot::{DumpDirectory, History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
 
 /// How often the manifest is looked at; a publish has to show within a second.
@@ -21,6 +21,8 @@ pub(crate) struct Reloader {
     /// The history served, in case that the next publish is of a live payload only. Before it those
     /// that requests may still be answered from.
     histories: Vec<Answering>,
+    /// Whether what is served lacks the dumps of its manifest.
+    lacks_dumps: bool,
     complaint: Once,
 }
 
@@ -62,6 +64,7 @@ impl Reloader {
             base_url: base_url.to_owned(),
             served: None,
             histories: Vec::new(),
+            lacks_dumps: false,
             complaint: Once::default(),
         }
     }
@@ -87,7 +90,8 @@ impl Reloader {
         };
         let served = self.histories.last();
         let may_be_cured = served.is_some_and(Answering::may_be_cured);
-        if self.served.as_ref() == Some(&manifest) && !may_be_cured {
+        if self.served.as_ref() == Some(&manifest) && !may_be_cured && !self.finds_dumps(&manifest)
+        {
             return None;
         }
         let held = served
@@ -99,6 +103,11 @@ impl Reloader {
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
+                let fault = snapshot.dumps_fault();
+                if let Some(fault) = fault {
+                    say(&format!("{fault}; everything but /dumps is served"));
+                }
+                self.lacks_dumps = fault.is_some();
                 self.complaint = Once::default();
                 self.served = Some(manifest);
                 Some(snapshot)
@@ -133,6 +142,12 @@ impl Reloader {
         }
         self.histories
             .retain(|answering| Arc::strong_count(&answering.history) > 1);
+    }
+
+    /// Whether dumps that were missing are there now, as when a copy of the directory is complete.
+    fn finds_dumps(&self, manifest: &Manifest) -> bool {
+        let named = manifest.dumps.as_ref().filter(|_| self.lacks_dumps);
+        named.is_some_and(|named| DumpDirectory::open(&self.directory, named).is_ok())
     }
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.

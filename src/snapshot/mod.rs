@@ -1,8 +1,9 @@
 //! The published form: one immutable state of everything the API can answer.
 //!
-//! In: the two payload files that `publish` wrote, or the same bytes in memory. Out: whole bodies,
-//! list pages and their entity tags. Nothing here names a member of an answer: the pieces of text
-//! around the rows come out of the file. Knows no sockets, clients or quotas.
+//! In: the two payload files that `publish` wrote, or the same bytes in memory, and the index of the
+//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Nothing here names a
+//! member of an answer: the pieces of text around the rows come out of the file. Knows no sockets,
+//! clients or quotas.
 
 mod bodies;
 mod body;
@@ -31,7 +32,7 @@ mod write;
 
 pub use body::{Body, Encoded, EntityTag, Packed, Packer};
 pub use damage::Damage;
-pub use dumps::{DumpFile, DumpIndex};
+pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
 pub use file::Section;
 pub use history::{FixedHistory, History, Stamp};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bodies::{Family, plain, read_stored};
 use super::body::{Body, Encoded, Packed};
+use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::history::{FixedHistory, History, Stamp};
@@ -102,6 +103,7 @@ pub struct Snapshot {
     base_url: String,
     index: Option<Body>,
     health: Body,
+    dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
 impl Snapshot {
@@ -134,7 +136,26 @@ impl Snapshot {
             base_url: base_url.to_owned(),
             index,
             health,
+            dumps: None,
         }
+    }
+
+    /// The same with dumps, or with what is wrong with them: they are outside the API, which answers
+    /// without them too.
+    #[must_use]
+    pub fn with_dumps(mut self, dumps: Result<DumpDirectory, SnapshotError>) -> Snapshot {
+        self.dumps = Some(dumps.map(Arc::new));
+        self
+    }
+
+    /// The dumps, if there are any and they are sound.
+    pub fn dumps(&self) -> Option<&Arc<DumpDirectory>> {
+        self.dumps.as_ref()?.as_ref().ok()
+    }
+
+    /// What is wrong with the dumps that were published.
+    pub fn dumps_fault(&self) -> Option<&SnapshotError> {
+        self.dumps.as_ref()?.as_ref().err()
     }
 
     fn readiness_of(history: Option<&History>, live: Option<&Live>) -> Readiness {

@@ -27,6 +27,8 @@
 //! - `disks`: small disks to fill up and to take away
 //! - `editions`: a dataset that changes, each state of it marked
 //! - `published`: what a published directory must be at any moment
+//! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
+//! - `dump_files`: dumps written by hand, and downloads that take their time
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
@@ -44,6 +46,8 @@ mod crash;
 mod crowds;
 mod damage;
 mod disks;
+mod dump_files;
+mod dumps;
 mod editions;
 mod full;
 mod http;

@@ -274,6 +274,14 @@ impl Server {
         kib.parse().unwrap()
     }
 
+    /// What its descriptors are open on, on Linux.
+    pub(crate) fn open_files(&self) -> Vec<PathBuf> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One may be closed meanwhile.
+        open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .collect()
+    }
+
     /// Waits past midnight if it is nearer than this, for tests that count within a day.
     pub(crate) fn wait_for_a_day_with(&self, seconds_left: u32) {
         let mut client = self.connect();
