@@ -19,6 +19,8 @@
 //! - `state`: the state directory and the settings: damage, and exit codes
 //! - `midnight`: the day's end, and clocks that jump
 //! - `openapi`: the document is served, printed, and shows real answers
+//! - `larger_than_memory`: a history that does not fit is served all the same
+//! - `memory_group`: the cgroup that it must not fit in
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
@@ -37,7 +39,9 @@ mod damage;
 mod http;
 mod issuing;
 mod key_texts;
+mod larger_than_memory;
 mod lists;
+mod memory_group;
 mod midnight;
 mod naive;
 mod naive_days;
