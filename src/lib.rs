@@ -36,7 +36,7 @@
 //!
 //! - Answers are stored, not made: a body costs a lookup and a write, and what a publish made can
 //!   be checked byte for byte. Serializing at request time was rejected. Of both forms gzip is stored,
-//!   and the other inflated when first asked for: microseconds, for a fifth of the file.
+//!   and the other inflated when first asked for: microseconds, for a fifth of the bytes.
 //! - Rows are numbered by code, and for each sort field, direction and filter value the row numbers
 //!   are kept in final order, so that a page costs O(limit) at any size. A database was rejected.
 //! - Payload files are read whole where they are needed at once and with `read_at` elsewhere. `mmap`

@@ -11,8 +11,8 @@
 //! All integers are little-endian. Bodies are checked when they are read, by the checksums in
 //! their [`BodyRef`](super::BodyRef); everything else is checked at open.
 //!
-//! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was 80 to
-//! 85 % of a file, and of the memory that the system needs to keep the file from being read again.
+//! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was four
+//! fifths of all bodies, and of the memory in which the system keeps what is read of them.
 
 use std::fmt::Display;
 use std::ops::Range;

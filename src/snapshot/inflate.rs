@@ -2,11 +2,15 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
+use super::pace::give_way;
+
 /// What one byte of deflate can become at most: two bits may stand for a match of 258 bytes.
 pub(crate) const GROWTH_MAX: u64 = 258 * 4;
 /// A gzip header (RFC 1952) that says deflate, and that none of the optional parts follow it.
 const HEADER_START: [u8; 4] = [0x1f, 0x8b, 8, 0];
 const HEADER_BYTES: usize = 10;
+/// What is written at a stretch: half of a hundred microseconds' work.
+const STEP_BYTES: usize = 64 * 1024;
 /// Checksum and length of the identity form, which the payload's own records hold too.
 const TRAILER_BYTES: usize = 8;
 
@@ -22,11 +26,26 @@ pub(crate) fn deflated(gzip: &[u8]) -> Option<&[u8]> {
 /// A third cheaper than `GzDecoder`: a whole form goes straight to its place, and its checksum is
 /// the caller's.
 pub(crate) fn inflate(gzip: &[u8], plain_bytes: usize) -> Option<Vec<u8>> {
-    let mut plain = Vec::with_capacity(plain_bytes);
+    let deflated = deflated(gzip)?;
+    let mut plain = vec![0; plain_bytes];
     let mut inflater = Decompress::new(false);
-    let status = inflater.decompress_vec(deflated(gzip)?, &mut plain, FlushDecompress::Finish);
-    let whole = status.ok()? == Status::StreamEnd && plain.len() == plain_bytes;
-    whole.then_some(plain)
+    let (mut read, mut written) = (0, 0);
+    loop {
+        give_way(0);
+        let end = plain_bytes.min(written + STEP_BYTES);
+        let room = &mut plain[written..end];
+        let step = inflater.decompress(&deflated[read..], room, FlushDecompress::None);
+        let status = step.ok()?;
+        let before = (read, written);
+        read = usize::try_from(inflater.total_in()).ok()?;
+        written = usize::try_from(inflater.total_out()).ok()?;
+        if status == Status::StreamEnd {
+            return (written == plain_bytes).then_some(plain);
+        }
+        if (read, written) == before {
+            return None;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -38,7 +57,7 @@ mod tests {
     fn a_form_inflates_to_what_it_was_made_of_and_to_no_other_length() {
         arbtest::arbtest(|u| {
             let unit: Vec<u8> = u.arbitrary()?;
-            let plain = unit.repeat(u.int_in_range(0..=5000)?);
+            let plain = unit.repeat(u.int_in_range(0..=20_000)?);
             let gzip = Packed::new(plain.clone()).gzip;
             if gzip.is_empty() {
                 return Ok(());
@@ -49,6 +68,21 @@ mod tests {
             assert_eq!(inflate(&gzip, plain.len()), Some(plain));
             Ok(())
         });
+    }
+
+    #[test]
+    fn a_form_of_many_steps_is_whole() {
+        let mut text = String::new();
+        for number in 0..3 * STEP_BYTES / 4 {
+            text.push_str(&(number * 7919 % 10_007).to_string());
+        }
+        for length in [STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, text.len()] {
+            let plain = &text.as_bytes()[..length];
+            let gzip = Packed::new(plain.to_vec()).gzip;
+            assert!(inflate(&gzip, length).as_deref() == Some(plain), "{length}");
+            assert!(inflate(&gzip, length - 1).is_none(), "{length}");
+            assert!(inflate(&gzip, length + 1).is_none(), "{length}");
+        }
     }
 
     #[test]

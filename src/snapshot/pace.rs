@@ -48,9 +48,14 @@ pub(crate) fn give_way(step: usize) {
     }
 }
 
+/// Whether this thread opens payloads in the background.
+pub(crate) fn in_background() -> bool {
+    WORKING.get().is_some()
+}
+
 /// How much to read or check at a stretch.
 pub(crate) fn piece_bytes() -> usize {
-    if WORKING.get().is_some() {
+    if in_background() {
         PIECE_BYTES
     } else {
         LARGE_PIECE_BYTES
@@ -59,7 +64,7 @@ pub(crate) fn piece_bytes() -> usize {
 
 /// How many threads are to do what several can, this one among them.
 pub(crate) fn hands() -> usize {
-    if WORKING.get().is_some() {
+    if in_background() {
         1
     } else {
         thread::available_parallelism().map_or(1, |cores| cores.get().min(HANDS_MAX))

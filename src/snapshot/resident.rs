@@ -16,7 +16,7 @@ use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
-use super::pace::{checksum, give_way, hands, piece_bytes};
+use super::pace::{checksum, give_way, hands, in_background, piece_bytes};
 use super::storage::Storage;
 
 /// A huge page. Who touches one first waits until it is zeroed: two threads in one would both.
@@ -42,22 +42,24 @@ pub(crate) fn read_resident(
             Ok((bytes, checksums))
         }
         Storage::File(file) => {
-            // A small region is neither worth a huge page nor a second thread.
-            let hands = if length < BLOCK_BYTES { 1 } else { hands() };
+            // Less is neither worth a huge page nor a second thread.
+            let is_large = length >= BLOCK_BYTES;
             let mut hashers = vec![Hasher::new(); lengths.len()];
             let mut memory = MmapMut::map_anon(room(length))?;
             // Only a wish: a system without huge pages leaves its usual ones. Rows are read all
             // over, and a walk through the tables of small pages would cost each read as much again.
-            let huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
-            if hands > 1 {
-                huge(&memory);
+            let ask_for_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
+            if is_large && !in_background() {
+                ask_for_huge(&memory);
             }
             let mut tasks = tasks(&mut memory, offset, lengths);
-            share(file, &mut tasks, hands)?;
+            share(file, &mut tasks, if is_large { hands() } else { 1 })?;
             for task in tasks {
                 hashers[task.part].combine(&task.hasher);
             }
-            huge(&memory);
+            if is_large {
+                ask_for_huge(&memory);
+            }
             let checksums = hashers.into_iter().map(Hasher::finalize).collect();
             let bytes = Bytes::from_owner(memory.make_read_only()?);
             Ok((bytes.slice(..length), checksums))

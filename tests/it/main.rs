@@ -30,6 +30,8 @@
 //! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
 //! - `dump_files`: dumps written by hand, and downloads that take their time
 //! - `openapi`: the document is served, printed, and shows real answers
+//! - `larger_than_memory`: a history that does not fit is served all the same
+//! - `memory_group`: the cgroup that it must not fit in
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
@@ -53,7 +55,9 @@ mod full;
 mod http;
 mod issuing;
 mod key_texts;
+mod larger_than_memory;
 mod lists;
+mod memory_group;
 mod midnight;
 mod naive;
 mod naive_days;
