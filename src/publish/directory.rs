@@ -15,6 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::dumps;
 use super::error::{PublishError, at};
 use super::render;
 use crate::durable::{self, UNFINISHED};
@@ -88,7 +89,7 @@ pub fn open_published(
     })
 }
 
-/// Opens a published directory and reads every body in it.
+/// Opens a published directory and reads every body and every dump in it.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest_path = directory.join(Manifest::FILE);
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
@@ -99,6 +100,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
         let path = directory.to_owned();
         DumpDirectory::open(directory, named)
             .map_err(|source| PublishError::Snapshot { path, source })?;
+        dumps::verify(&directory.join(&named.directory))?;
     }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest

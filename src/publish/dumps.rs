@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
@@ -18,13 +18,15 @@ use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{CsvFile, FileKind, RowFile};
 use crate::durable::{self, UNFINISHED};
-use crate::snapshot::{DumpFile, DumpIndex, Dumps};
-use crate::sync::Mutex;
+use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
+use crate::sync::{Mutex, cores, in_order};
 
 /// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
 const CSV_LEVEL: u32 = 2;
 /// How hard JSON is, whose names of members take no effort to be found again.
 const JSON_LEVEL: u32 = 1;
+/// Bytes read at once.
+const PIECE_BYTES: usize = 1 << 17;
 /// Each dump comes in four files.
 const ENDS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
 /// What the data is, and whose it is not (SPEC section 1).
@@ -173,6 +175,49 @@ impl DumpsWriter {
     }
 }
 
+/// Reads every file of a directory of dumps and compares it with the index.
+pub(crate) fn verify(directory: &Path) -> Result<(), PublishError> {
+    let path = directory.join(DumpIndex::FILE);
+    let files = DumpIndex::read(directory).map_err(at(&path))?.files;
+    let sum = |(): &mut (), number: usize| -> io::Result<String> {
+        let mut sha256 = hmac_sha256::Hash::new();
+        let mut file = File::open(directory.join(&files[number].file))?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(hexadecimal(&sha256.finalize())),
+                count => sha256.update(&piece[..count]),
+            }
+        }
+    };
+    in_order(
+        (cores(), files.len()),
+        || (),
+        sum,
+        |number, found| {
+            let file = &files[number];
+            let path = directory.join(&file.file);
+            let found = found.map_err(at(&path))?;
+            if found == file.sha256 {
+                return Ok(());
+            }
+            let problem = format!("its SHA-256 is {found}, and {} in the index", file.sha256);
+            let source = SnapshotError::malformed("the file", problem);
+            Err(PublishError::Snapshot { path, source })
+        },
+    )
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let digit = |value: u8| char::from_digit(value.into(), 16).expect("below sixteen");
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
+}
+
 /// Dumps that are given up leave nothing behind.
 impl Drop for DumpsWriter {
     fn drop(&mut self) {
@@ -242,12 +287,7 @@ impl Sealed {
     /// Makes the file durable; tells its length and its SHA-256.
     fn finish(self) -> io::Result<(u64, String)> {
         self.out.sync_all()?;
-        let digits = self
-            .sha256
-            .finalize()
-            .iter()
-            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        Ok((self.bytes, digits))
+        Ok((self.bytes, hexadecimal(&self.sha256.finalize())))
     }
 }
 

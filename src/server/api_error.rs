@@ -85,7 +85,7 @@ impl ApiError {
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
             ApiError::Damaged => {
-                "the published answer is damaged; it clears at the next refresh".to_owned()
+                "the published answer is damaged; it clears when it is published anew".to_owned()
             }
             ApiError::PreconditionFailed => {
                 "the file is not the one that If-Match or If-Unmodified-Since names".to_owned()

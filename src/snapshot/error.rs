@@ -78,7 +78,7 @@ impl fmt::Display for SnapshotError {
             } => {
                 write!(
                     f,
-                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again"
+                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again with --full"
                 )
             }
             SnapshotError::Malformed { part, problem } => {

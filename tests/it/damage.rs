@@ -273,23 +273,19 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
 }
 
 #[test]
-fn the_same_publish_made_again_heals_though_its_manifest_is_the_same() {
+fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
     let published = Published::new();
     let bodies = published.bodies();
     let (target, (offset, _)) = bodies.iter().next_back().unwrap();
     let server = Server::of(&published.directory, &[]);
     let mut client = server.connect();
-    let manifest = published.directory.join("manifest.json");
-    let before = fs::read(&manifest).unwrap();
+    let copy = published.directory.join("copy");
+    fs::copy(&published.history, &copy).unwrap();
     flip(&published.history, *offset);
     is_refused(&client.get(target), target);
     server.await_line("1 answer could not be sent: ");
-    publish(
-        &published.dir.join("dataset"),
-        &published.directory,
-        GENERATED_AT,
-    );
-    assert!(fs::read(&manifest).unwrap() == before, "another manifest");
+    // As a copy from elsewhere does that puts each file in place by a rename.
+    fs::rename(copy, &published.history).unwrap();
     published.heals_within_a_second(&mut client, target);
     // What heals is the file, not the server: one more flip is one more failure.
     flip(&published.history, *offset);
