@@ -153,11 +153,19 @@ fn sums(
     changes: &Changes,
     totals: &BTreeMap<String, u128>,
 ) -> Vec<(FileSum, Option<u128>)> {
-    let mut sums: BTreeMap<String, FileSum> = BTreeMap::new();
     let same = changes.all_unchanged().map(|same| same.sum.clone());
-    for sum in same.chain(source.sums()) {
-        sums.insert(sum.name.clone(), sum);
-    }
+    let read = source.sums().into_iter();
+    // A file may be written to while this goes on. A history that is kept is made of what was compared,
+    // and one that was rendered of what was read.
+    let sums: Vec<FileSum> = if changes.kept_history.is_some() {
+        read.chain(same).collect()
+    } else {
+        same.chain(read).collect()
+    };
+    let sums: BTreeMap<String, FileSum> = sums
+        .into_iter()
+        .map(|sum| (sum.name.clone(), sum))
+        .collect();
     let sums = sums.into_values();
     sums.map(|sum| {
         let total = totals.get(&sum.name).copied();

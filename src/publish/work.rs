@@ -33,19 +33,19 @@ pub(super) struct Work<'a> {
     pub(super) totals: BTreeMap<String, u128>,
 }
 
-/// Which tables are the same as before, their dumps kept.
+/// Which tables are the same as before, their dumps kept; `None` for one that the dataset lacks.
 struct Kept {
     islands: bool,
-    creators: bool,
-    platform: bool,
+    creators: Option<bool>,
+    platform: Option<bool>,
     days: Vec<bool>,
     steps: Vec<bool>,
 }
 
 impl Kept {
     fn counts(&self) -> (usize, usize) {
-        let single = [self.islands, self.creators, self.platform];
-        let all = || single.iter().chain(&self.days).chain(&self.steps);
+        let single = [Some(self.islands), self.creators, self.platform];
+        let all = || single.iter().flatten().chain(&self.days).chain(&self.steps);
         (all().filter(|kept| **kept).count(), all().count())
     }
 }
@@ -76,11 +76,11 @@ impl<'a> Work<'a> {
     /// Makes what has changed: the history payload, the live payload, the dumps' files. Tells the
     /// payloads and how many islands there are.
     pub(super) fn publish(&mut self) -> Result<(Payload, Payload, usize), PublishError> {
-        let kept = self.keep();
+        let kept = self.keep()?;
         let (count, all) = kept.counts();
         (self.tell)(Event::Decided(&self.changes.line(count, all)));
         let kept_history = self.changes.kept_history.clone();
-        let catalogue = if kept_history.is_some() && kept.creators {
+        let catalogue = if kept_history.is_some() && kept.creators != Some(false) {
             self.source.islands_alone()?
         } else {
             self.source.catalogue()?
@@ -101,17 +101,20 @@ impl<'a> Work<'a> {
     }
 
     /// Keeps the dumps of tables that are the same as before.
-    fn keep(&self) -> Kept {
+    fn keep(&self) -> Result<Kept, PublishError> {
         let same = |name: &str| self.changes.unchanged(name).is_some();
         let keep = |name: &str| same(name) && self.dumps.keep(&[stem(name)]);
         let day = |files: &DayFiles| {
             let stems: Vec<String> = files.names().map(stem).collect();
             self.changes.is_same_day(files) && self.dumps.keep(&stems)
         };
-        Kept {
+        let optional = |name: &str| -> Result<Option<bool>, PublishError> {
+            Ok(self.source.stamp(name)?.map(|_| keep(name)))
+        };
+        Ok(Kept {
             islands: keep(Source::ISLANDS),
-            creators: keep(Source::CREATORS),
-            platform: keep(Source::PLATFORM),
+            creators: optional(Source::CREATORS)?,
+            platform: optional(Source::PLATFORM)?,
             days: self.source.days().iter().map(day).collect(),
             steps: self
                 .source
@@ -119,7 +122,7 @@ impl<'a> Work<'a> {
                 .iter()
                 .map(|step| keep(&step.name))
                 .collect(),
-        }
+        })
     }
 
     fn dump_catalogue(&self, catalogue: &Catalogue, kept: &Kept) -> Result<(), PublishError> {
@@ -131,7 +134,7 @@ impl<'a> Work<'a> {
                     .try_for_each(|island| file.island(island))
             })?;
         }
-        if !kept.creators && self.source.stamp(Source::CREATORS)?.is_some() {
+        if kept.creators == Some(false) {
             self.dumps.write("creators", FileKind::Creators, |file| {
                 catalogue
                     .profiles
@@ -211,7 +214,7 @@ impl<'a> Work<'a> {
             self.totals.insert(file.name.clone(), total);
         }
         let platform = source.platform()?;
-        if let Some(points) = platform.as_ref().filter(|_| !kept.platform) {
+        if let Some(points) = platform.as_ref().filter(|_| kept.platform == Some(false)) {
             self.dumps.write("platform", FileKind::Platform, |file| {
                 points
                     .iter()
