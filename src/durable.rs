@@ -1,7 +1,7 @@
 //! Replacing a file so that a crash leaves the old one or the new one, and locking a directory.
 
 use std::borrow::Cow;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl Replacement {
         fs::rename(&self.unfinished, to)?;
         self.out = None;
         // The rename itself is durable only once the directory is.
-        File::open(to.parent().unwrap_or(Path::new(".")))?.sync_all()
+        sync_directory(place(to).0)
     }
 }
 
@@ -76,6 +76,38 @@ impl Drop for Replacement {
     }
 }
 
+/// Makes what was made, renamed and removed in a directory durable.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Makes `to` a symbolic link to `target`, in place of the one that is there.
+pub fn replace_link(to: &Path, target: &str) -> io::Result<()> {
+    let (directory, name) = place(to);
+    let unfinished = directory.join(format!("{name}{UNFINISHED}"));
+    remove(&unfinished)?;
+    std::os::unix::fs::symlink(target, &unfinished)?;
+    if let Err(error) = fs::rename(&unfinished, to) {
+        // Best effort: what stays is swept by the next run.
+        let _ = fs::remove_file(&unfinished);
+        return Err(error);
+    }
+    sync_directory(directory)
+}
+
+/// Removes a file or a link, or a directory and all that is in it; not to be there is as good.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 /// Replaces `to` by `bytes`.
 pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
     let (directory, name) = place(to);
@@ -93,7 +125,9 @@ pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn place(to: &Path) -> (&Path, Cow<'_, str>) {
-    let directory = to.parent().unwrap_or(Path::new("."));
+    // The parent of a bare name is an empty path, which names nothing.
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
     (
         directory,
         to.file_name().unwrap_or_default().to_string_lossy(),
@@ -105,10 +139,7 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    let above = match directory.parent() {
-        Some(above) if !above.as_os_str().is_empty() => above,
-        _ => Path::new("."),
-    };
+    let (above, _) = place(directory);
     create_directory(above)?;
     match fs::create_dir(directory) {
         // Another may have been faster, with a directory or with something else.
@@ -117,7 +148,7 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
         }
         _ => {}
     }
-    File::open(above)?.sync_all()
+    sync_directory(above)
 }
 
 /// Makes a directory for files of [`create_private`], and those above it, if they are not there.
@@ -158,6 +189,11 @@ fn create_new_private(path: &Path) -> io::Result<File> {
 /// Waits for, and holds, the lock of a directory until dropped. Only the directory's owner can take
 /// it: nobody else can make the owner wait.
 pub fn lock(directory: &Path) -> io::Result<File> {
+    lock_telling(directory, || ())
+}
+
+/// The same; tells if it has to wait.
+pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
     let path = directory.join(".lock");
     let lock = match create_new_private(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -166,7 +202,14 @@ pub fn lock(directory: &Path) -> io::Result<File> {
         }
         other => other?,
     };
-    lock.lock()?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            waits();
+            lock.lock()?;
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
     Ok(lock)
 }
 

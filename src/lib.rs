@@ -5,12 +5,12 @@
 //! ```text
 //! dataset/ ──► publish/ ──► published directory ──► snapshot/ ──► server/
 //! CSV files    renders      history-*.snap          lookup,       client, quota, route,
-//! checked      every answer live-*.snap             list pages    headers, sockets
-//!                           manifest.json
+//! checked      what has     live-*.snap             list pages    headers, sockets
+//!              changed      dumps/, manifest.json
 //! ```
 //!
 //! Start reading at `server/pipeline.rs`, the whole service as one function; for how answers
-//! are made, at `publish/history.rs`; for the proof that no client gets more than its quota, at
+//! are made, at `publish/run.rs` and `publish/history.rs`; for the proof that no client gets more than its quota, at
 //! [`quota`].
 //!
 //! # Rooms
@@ -21,8 +21,8 @@
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
 //! | [`server`] | sockets and the pipeline; alone names hyper and tokio | the members of answers |
-//! | [`publish`] | dataset to payload files; `render` alone names the members of answers | requests, clients |
-//! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap | members, sockets, clients |
+//! | [`publish`] | dataset to payload files and dumps; `render` alone names the members of answers | requests, clients |
+//! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap, dumps by name | members, sockets, clients |
 //! | [`request`] | what was asked, as typed values | data, sockets |
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
 //! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
@@ -30,12 +30,13 @@
 //! | [`site`] | text handed out beside the API | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
 //! | [`calendar`], [`durable`] | time and the clock; replacing files | islands |
-//! | [`sync`] | atomics; a value that is replaced while it is read | everything else |
+//! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
 //!
 //! # Three decisions
 //!
 //! - Answers are stored, not made: a body costs a lookup and a write, and what a publish made can
-//!   be checked byte for byte. Serializing at request time was rejected.
+//!   be checked byte for byte. Serializing at request time was rejected. Of both forms gzip is stored,
+//!   and the other inflated when first asked for: microseconds, for a fifth of the bytes.
 //! - Rows are numbered by code, and for each sort field, direction and filter value the row numbers
 //!   are kept in final order, so that a page costs O(limit) at any size. A database was rejected.
 //! - Payload files are read whole where they are needed at once and with `read_at` elsewhere. `mmap`

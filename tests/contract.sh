@@ -26,7 +26,9 @@ python3 -m venv "$work/venv"
     schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1
 export PATH="$work/venv/bin:$PATH"
 
-"$bin" serve --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
+# The sample, published: without a publish there are no dumps.
+"$bin" publish --dataset data/sample --to "$work/published" --generated-at 2026-11-21T12:05:00Z
+"$bin" serve --published "$work/published" --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
 server=$!
 base=
 for _ in $(seq 100); do

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
-use island_metrics::dataset::{Dataset, Files, Synthetic, synthesize};
+use island_metrics::dataset::{Catalogue, Files, Source, Synthetic, synthesize};
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
-use island_metrics::publish::publish;
+use island_metrics::publish::{Options, publish};
 use island_metrics::snapshot::{History, Packed, Snapshot, Storage};
 
 /// 2026-11-20, and noon of the day after.
@@ -56,10 +56,18 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(islands: u32) -> World {
         let directory = Temporary::new(islands);
-        let dataset = made_up(islands, &directory.0.join("dataset"));
-        let published = directory.0.join("published");
-        let manifest = publish(&dataset, &published, PUBLISHED, false, &mut |_, _| {}).unwrap();
-        let file = published.join(manifest.history.unwrap().file);
+        let files = made_up(islands, &directory.0.join("dataset"));
+        let catalogue = catalogue(&files);
+        let options = Options {
+            directory: &directory.0.join("published"),
+            published: PUBLISHED,
+            force: false,
+            full: false,
+            credit: "",
+        };
+        let published = publish(&files, &options, &mut |_| {}).unwrap();
+        let history = published.manifest.history.unwrap();
+        let file = options.directory.join(history.file);
         let open = || History::open(Storage::File(File::open(&file).unwrap()), 0).unwrap();
         // Once before, so that what is measured does not wait for the disk to take the file.
         drop(open());
@@ -71,11 +79,11 @@ impl World {
         let held = Some(Arc::clone(&history));
         let snapshot = Snapshot::new(held, None, base_url, |_| empty(), |_, _| empty());
         let (mut text, mut ends) = (String::new(), vec![0]);
-        for island in &dataset.islands {
+        for island in &catalogue.islands {
             text.push_str(&fold(&island.title));
             ends.push(text.len());
         }
-        let islands_of = dataset.islands.iter();
+        let islands_of = catalogue.islands.iter();
         let tags = islands_of.clone().flat_map(|island| island.tags.iter());
         let creators = islands_of.filter_map(|island| island.creator.as_ref());
         World {
@@ -109,7 +117,11 @@ impl World {
 /// The tool of most islands.
 pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
 
-fn made_up(islands: u32, directory: &Path) -> Dataset {
+fn catalogue(files: &Files<'_>) -> Catalogue {
+    Source::open(files).unwrap().catalogue().unwrap()
+}
+
+fn made_up(islands: u32, directory: &Path) -> Files<'static> {
     let spec = Synthetic {
         islands,
         creators: islands / 5,
@@ -125,7 +137,7 @@ fn made_up(islands: u32, directory: &Path) -> Dataset {
         durable::replace(&path, bytes)
     });
     written.unwrap();
-    Dataset::load(&Files::Directory(directory.to_owned()), &mut |_, _| {}).unwrap()
+    Files::Directory(directory.to_owned())
 }
 
 /// Distinct texts, those that stand there most often first.

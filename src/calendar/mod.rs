@@ -7,7 +7,7 @@ mod clock;
 mod judge;
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use clock::{Clock, ManualTime};
 pub use judge::Now;
@@ -37,8 +37,8 @@ impl UnixSeconds {
         reason = "this is the clock that the rest must use"
     )]
     pub fn now() -> UnixSeconds {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
         let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         UnixSeconds(seconds.min(LAST_SECOND))
@@ -54,6 +54,26 @@ impl UnixSeconds {
     pub fn parse(text: &str) -> Option<UnixSeconds> {
         let stamp: jiff::Timestamp = text.parse().ok()?;
         Some(UnixSeconds(stamp.as_second())).filter(|moment| moment.has_text())
+    }
+
+    /// Parses a date of HTTP in any of its three forms (RFC 9110 section 5.6.7).
+    pub fn parse_http(text: &str) -> Option<UnixSeconds> {
+        let moment = httpdate::parse_http_date(text).ok()?;
+        let since = moment.duration_since(UNIX_EPOCH).ok()?;
+        Some(UnixSeconds(i64::try_from(since.as_secs()).ok()?))
+    }
+
+    /// As a date of HTTP, `Fri, 20 Nov 2026 12:05:00 GMT`; the nearest moment that has one.
+    pub fn to_http(self) -> String {
+        let since = Duration::from_secs(self.0.clamp(0, LAST_SECOND).unsigned_abs());
+        httpdate::fmt_http_date(UNIX_EPOCH + since)
+    }
+}
+
+impl UnixSeconds {
+    /// `20261120T120500Z`, for names of files.
+    pub fn compact(self) -> String {
+        self.to_string().replace(['-', ':'], "")
     }
 }
 
@@ -162,5 +182,57 @@ mod tests {
     fn a_moment_reads_back_as_written() {
         let text = "2026-11-20T12:05:09Z";
         assert_eq!(UnixSeconds::parse(text).unwrap().to_string(), text);
+    }
+
+    /// The oracle is another library.
+    #[test]
+    fn dates_of_http_are_written_and_read_back_to_the_second() {
+        let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+        arbtest::arbtest(|u| {
+            let moment = UnixSeconds(u.int_in_range(0..=LAST_SECOND)?);
+            let stamp = jiff::Timestamp::from_second(moment.0).unwrap();
+            let text = moment.to_http();
+            assert_eq!(text, printer.timestamp_to_rfc9110_string(&stamp).unwrap());
+            assert_eq!(UnixSeconds::parse_http(&text), Some(moment));
+            Ok(())
+        });
+        assert_eq!(
+            UnixSeconds(i64::MIN).to_http(),
+            "Thu, 01 Jan 1970 00:00:00 GMT"
+        );
+    }
+
+    #[test]
+    fn obsolete_dates_of_http_are_read_and_no_text_is_too_odd() {
+        const PIECES: [&str; 12] = [
+            "Sun", "Sunday", ", ", "06", "-", " Nov ", "Nov", " ", "0000", "99", "99:99:99", " GMT",
+        ];
+        let moment = UnixSeconds::parse("1994-11-06T08:49:37Z");
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(UnixSeconds::parse_http(text), moment, "{text}");
+        }
+        for text in [
+            "",
+            "1994-11-06T08:49:37Z",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 31 Feb 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(UnixSeconds::parse_http(text), None, "{text}");
+        }
+        arbtest::arbtest(|u| {
+            let mut text = String::new();
+            for _ in 0..u.int_in_range(0..=14)? {
+                text.push_str(u.choose::<&str>(&PIECES)?);
+            }
+            let read = UnixSeconds::parse_http(&text);
+            assert!(read.is_none_or(UnixSeconds::has_text), "{text}");
+            Ok(())
+        });
     }
 }

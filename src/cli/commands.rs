@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
@@ -12,14 +12,17 @@ use super::progress::Progress;
 use super::serve;
 use super::{print, say};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Dataset, Files, Synthetic, synthesize};
+use crate::dataset::{self, Files, Synthetic, synthesize};
 use crate::durable;
-use crate::publish;
+use crate::publish::{self, Event, Options};
 use crate::site;
 
 /// The last day of synthetic datasets, 2026-11-20: fixed, so that the same arguments give the same
 /// bytes on any day.
 const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
+
+/// The line that users of the dumps show, unless the publisher has one.
+const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
 
 /// Runs the command that the words name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
@@ -43,14 +46,6 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
     }
 }
 
-fn load(directory: &Path, what: &'static str) -> Result<Dataset, Failure> {
-    let mut progress = Progress::new(what);
-    let files = Files::Directory(directory.to_owned());
-    Ok(Dataset::load(&files, &mut |done, all| {
-        progress.show(done, all);
-    })?)
-}
-
 fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
     let from: PathBuf = arguments.required("dataset", "a directory")?;
     let to: PathBuf = arguments.required("to", "a directory")?;
@@ -60,14 +55,31 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         Some(text) => UnixSeconds::parse(&text)
             .ok_or_else(|| Failure::usage(format!("--generated-at is {text:?}; want {want}")))?,
     };
-    let dataset = load(&from, "reading files")?;
-    let mut progress = Progress::new("rendering bodies");
-    let force = arguments.has("force");
-    let manifest = publish::publish(&dataset, &to, published, force, &mut |done, all| {
-        progress.show(done, all);
-    })?;
+    let credit: Option<String> = arguments.one("credit", "a line of text")?;
+    let options = Options {
+        directory: &to,
+        published,
+        force: arguments.has("force"),
+        full: arguments.has("full"),
+        credit: credit.as_deref().unwrap_or(DEFAULT_CREDIT),
+    };
+    let mut progress = Progress::new();
+    let outcome = publish::publish(
+        &Files::Directory(from),
+        &options,
+        &mut |event| match event {
+            Event::Waiting => say("waiting for another publish to this directory"),
+            Event::Decided(line) => say(line),
+            Event::Progress { what, done, all } => progress.show(what, done, all),
+            Event::LeftBehind(error) => say(&format!("an old file is left behind: {error}")),
+        },
+    );
     drop(progress);
-    for payload in [manifest.history, manifest.live].into_iter().flatten() {
+    let done = outcome?;
+    for payload in [done.manifest.history, done.manifest.live]
+        .into_iter()
+        .flatten()
+    {
         say(&format!(
             "{} {} bytes",
             to.join(&payload.file).display(),
@@ -76,31 +88,32 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
     }
     say(&format!(
         "published {} islands and {} days at {published}",
-        dataset.islands.len(),
-        dataset.days.len()
+        done.islands, done.days
     ));
     Ok(())
 }
 
 fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let dataset: Option<PathBuf> = arguments.one("dataset", "a directory")?;
+    let from: Option<PathBuf> = arguments.one("dataset", "a directory")?;
     let published: Option<PathBuf> = arguments.one("published", "a directory")?;
-    if dataset.is_none() && published.is_none() {
+    if from.is_none() && published.is_none() {
         return Err(Failure::usage("check wants --dataset or --published"));
     }
-    if let Some(directory) = dataset {
-        let dataset = load(&directory, "reading files")?;
-        let rows: usize = dataset
-            .days
-            .values()
-            .map(|day| day.daily.len() + day.ccu.len())
-            .sum();
+    if let Some(directory) = from {
+        let mut progress = Progress::new();
+        let files = Files::Directory(directory.clone());
+        let sizes = dataset::check(&files, &mut |done, all| {
+            progress.show("reading files", done, all);
+        });
+        drop(progress);
+        let sizes = sizes?;
         say(&format!(
-            "{}: sound; {} islands, {} days with {rows} rows, {} live steps",
+            "{}: sound; {} islands, {} days with {} rows, {} live steps",
             directory.display(),
-            dataset.islands.len(),
-            dataset.days.len(),
-            dataset.live.len()
+            sizes.islands,
+            sizes.days,
+            sizes.rows,
+            sizes.steps
         ));
     }
     if let Some(directory) = published {

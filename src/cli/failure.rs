@@ -76,7 +76,8 @@ impl From<LoadError> for Failure {
 
 impl From<PublishError> for Failure {
     fn from(error: PublishError) -> Failure {
-        let code = match &error {
+        let code = match error {
+            PublishError::Dataset(error) => return error.into(),
             PublishError::Io { .. } => 74,
             PublishError::Snapshot { .. } | PublishError::Older { .. } => 65,
         };

@@ -123,7 +123,16 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "TIME",
                 "the publish timestamp, as 2026-11-20T12:05:00Z (now)",
             ),
-            switch("force", "replaces what is published even if it is newer"),
+            flag(
+                "credit",
+                "LINE",
+                "what users of the dumps are to show (Data: island-metrics, CC BY 4.0)",
+            ),
+            switch(
+                "force",
+                "replaces what is published even if it is newer; renders everything",
+            ),
+            switch("full", "renders everything, whatever has changed"),
         ],
     },
     Command {

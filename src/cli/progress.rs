@@ -10,31 +10,27 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// One line, rewritten in place; nothing where stderr is no terminal.
 pub(crate) struct Progress {
-    what: &'static str,
     begun: Instant,
     drawn: Option<Instant>,
     terminal: bool,
 }
 
 impl Progress {
-    pub(crate) fn new(what: &'static str) -> Progress {
+    pub(crate) fn new() -> Progress {
         Progress {
-            what,
             begun: Instant::now(),
             drawn: None,
             terminal: io::stderr().is_terminal(),
         }
     }
 
-    pub(crate) fn show(&mut self, done: usize, all: usize) {
+    /// Shows how many pieces of a part of the work are done.
+    pub(crate) fn show(&mut self, what: &str, done: usize, all: usize) {
         let now = Instant::now();
         let due = self.drawn.is_none_or(|drawn| now - drawn > INTERVAL) && now - self.begun > QUIET;
         if self.terminal && due {
             let percent = done * 100 / all.max(1);
-            draw(&format!(
-                "\r{} {done} of {all} ({percent} %)\x1b[K",
-                self.what
-            ));
+            draw(&format!("\r{what} {done} of {all} ({percent} %)\x1b[K"));
             self.drawn = Some(now);
         }
     }

@@ -118,6 +118,13 @@ impl FaultLog {
         });
     }
 
+    /// Notes all that another log has.
+    pub(super) fn absorb(&mut self, other: FaultLog) {
+        self.total += other.total;
+        self.kept.extend(other.kept);
+        self.cut();
+    }
+
     /// Whether nothing was noted.
     pub(super) fn is_empty(&self) -> bool {
         self.total == 0

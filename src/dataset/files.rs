@@ -2,18 +2,59 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// A set of named files, read one at a time.
 #[derive(Clone, Debug)]
-pub enum Files {
+pub enum Files<'a> {
     /// Files below this directory.
     Directory(PathBuf),
-    /// Files compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
-    Embedded(&'static [(&'static str, &'static [u8])]),
+    /// Files in memory, such as those compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
+    Embedded(&'a [(&'a str, &'a [u8])]),
 }
 
-impl Files {
+/// What the system says of a file without its content being read. A file that is written to gets
+/// another one, but for writes within the grain of the system's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Its length.
+    pub bytes: u64,
+    /// When its content was written, in Unix nanoseconds; whoever writes can set it.
+    pub modified: i64,
+    /// When anything about it changed, in Unix nanoseconds; nobody can set it.
+    pub changed: i64,
+    /// Which file of its disk it is.
+    pub inode: u64,
+}
+
+impl FileStamp {
+    fn of(found: &fs::Metadata) -> FileStamp {
+        let moment = |seconds: i64, nanoseconds| {
+            seconds
+                .saturating_mul(1_000_000_000)
+                .saturating_add(nanoseconds)
+        };
+        FileStamp {
+            bytes: found.len(),
+            modified: moment(found.mtime(), found.mtime_nsec()),
+            changed: moment(found.ctime(), found.ctime_nsec()),
+            inode: found.ino(),
+        }
+    }
+
+    fn embedded(content: &[u8]) -> FileStamp {
+        FileStamp {
+            bytes: content.len() as u64,
+            ..FileStamp::default()
+        }
+    }
+}
+
+/// A file opened: its bytes, not buffered, and its stamp from before any was read.
+pub(super) type Opened<'a> = (Box<dyn Read + 'a>, FileStamp);
+
+impl<'a> Files<'a> {
     /// The path to tell a person for the file or folder of that name; the empty name is the root.
     pub fn path(&self, name: &str) -> PathBuf {
         match self {
@@ -49,7 +90,7 @@ impl Files {
                 }
             }
             Files::Embedded(files) => {
-                let below = |name: &'static str| name.strip_prefix(folder)?.strip_prefix('/');
+                let below = |name: &'a str| name.strip_prefix(folder)?.strip_prefix('/');
                 stems.extend(files.iter().filter_map(|(name, _)| stem(below(name)?)));
             }
         }
@@ -57,17 +98,38 @@ impl Files {
         Ok(stems)
     }
 
-    /// Opens a file; `None` if there is no file of that name. The reader is not buffered.
-    pub fn open(&self, name: &str) -> io::Result<Option<Box<dyn Read>>> {
+    /// Opens a file; `None` if there is no file of that name.
+    pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
         match self {
             Files::Directory(root) => match File::open(root.join(name)) {
-                Ok(file) => Ok(Some(Box::new(file))),
+                Ok(file) => {
+                    let stamp = FileStamp::of(&file.metadata()?);
+                    Ok(Some((Box::new(file), stamp)))
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error),
             },
             Files::Embedded(files) => {
                 let found = files.iter().find(|(held, _)| *held == name);
-                Ok(found.map(|(_, content)| Box::new(*content) as Box<dyn Read>))
+                Ok(found.map(|(_, content)| {
+                    let read: Box<dyn Read + 'a> = Box::new(*content);
+                    (read, FileStamp::embedded(content))
+                }))
+            }
+        }
+    }
+
+    /// A file's stamp; `None` if there is no file of that name.
+    pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
+        match self {
+            Files::Directory(root) => match fs::metadata(root.join(name)) {
+                Ok(found) => Ok(Some(FileStamp::of(&found))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            },
+            Files::Embedded(files) => {
+                let found = files.iter().find(|(held, _)| *held == name);
+                Ok(found.map(|(_, content)| FileStamp::embedded(content)))
             }
         }
     }

@@ -3,26 +3,36 @@
 use super::table::Table;
 use crate::model::IslandCode;
 
-/// Finds islands by code, and knows which ones the present file had.
-#[derive(Default)]
-pub(super) struct Index {
-    /// Ascending.
+/// The codes of all islands, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Codes {
     codes: Vec<IslandCode>,
-    /// The line of the present file that each island was on; 0 for none yet.
-    lines: Vec<u64>,
     /// Whether islands.csv could not be read, so that no code can be judged.
     unread: bool,
+}
+
+impl Codes {
+    /// Of islands by code ascending; `unread` where islands.csv gave none for a fault of its own.
+    pub(super) fn new(codes: Vec<IslandCode>, unread: bool) -> Codes {
+        Codes { codes, unread }
+    }
+}
+
+/// Finds islands by code, and knows which ones the present file had.
+#[derive(Debug)]
+pub(super) struct Index<'a> {
+    codes: &'a Codes,
+    /// The line of the present file that each island was on; 0 for none yet.
+    lines: Vec<u64>,
     /// One past the island found last: files are mostly sorted, so the next one is near.
     next: usize,
 }
 
-impl Index {
-    /// Of islands by code ascending; `unread` where islands.csv gave none for a fault of its own.
-    pub(super) fn new(codes: Vec<IslandCode>, unread: bool) -> Index {
+impl<'a> Index<'a> {
+    pub(super) fn new(codes: &'a Codes) -> Index<'a> {
         Index {
-            lines: vec![0; codes.len()],
             codes,
-            unread,
+            lines: vec![0; codes.codes.len()],
             next: 0,
         }
     }
@@ -37,7 +47,7 @@ impl Index {
     pub(super) fn resolve(&mut self, table: &mut Table<'_>) -> Option<u32> {
         let code = table.code(0)?;
         // The fault of islands.csv says it all: not one more for each row.
-        if self.unread {
+        if self.codes.unread {
             return None;
         }
         let Some(at) = self.find(code) else {
@@ -58,21 +68,19 @@ impl Index {
 
     /// Gallops ahead from the island found last, or searches all that is before it.
     fn find(&self, code: IslandCode) -> Option<usize> {
-        let ahead = self.next < self.codes.len() && self.codes[self.next] <= code;
+        let codes = &self.codes.codes;
+        let ahead = self.next < codes.len() && codes[self.next] <= code;
         let (from, to) = if ahead {
             let mut span = 1;
-            while self
-                .codes
-                .get(self.next + span)
-                .is_some_and(|held| *held <= code)
-            {
+            let reaches = |at: usize| codes.get(at).is_some_and(|held| *held <= code);
+            while reaches(self.next + span) {
                 span *= 2;
             }
-            (self.next + span / 2, self.codes.len().min(self.next + span))
+            (self.next + span / 2, codes.len().min(self.next + span))
         } else {
             (0, self.next)
         };
-        self.codes[from..to]
+        codes[from..to]
             .binary_search(&code)
             .ok()
             .map(|at| from + at)
@@ -86,7 +94,8 @@ mod tests {
     #[test]
     fn every_code_is_found_from_every_position() {
         let code = |number| IslandCode::from_number(number).unwrap();
-        let mut index = Index::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
+        let codes = Codes::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
+        let mut index = Index::new(&codes);
         for next in 0..=40 {
             index.next = next;
             for number in 0..82 {

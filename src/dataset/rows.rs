@@ -1,24 +1,7 @@
 //! What the files hold once every field has been parsed and every code resolved.
 
-use std::collections::BTreeMap;
-
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
-
-/// A whole dataset. Islands are named everywhere by their position in `islands`.
-#[derive(Debug, Default)]
-pub struct Dataset {
-    /// islands.csv, by code ascending.
-    pub islands: Vec<Island>,
-    /// creators.csv, by slug ascending; empty where there is no such file.
-    pub profiles: Vec<Profile>,
-    /// Every day for which daily/ or ccu/ holds a file.
-    pub days: BTreeMap<UtcDay, Day>,
-    /// live/, by time ascending.
-    pub live: Vec<LiveStep>,
-    /// platform.csv by time ascending, nulls left out; `None` where there is no such file.
-    pub platform: Option<Vec<(UnixSeconds, u64)>>,
-}
 
 /// A row of islands.csv.
 #[derive(Debug)]
@@ -62,7 +45,7 @@ pub struct Day {
 /// A row of a daily file.
 #[derive(Clone, Copy, Debug)]
 pub struct DailyRow {
-    /// Position in [`Dataset::islands`].
+    /// Position in [`super::Catalogue::islands`].
     pub island: u32,
     /// The nine metrics.
     pub metrics: Metrics,
@@ -71,7 +54,7 @@ pub struct DailyRow {
 /// A row of a ccu file.
 #[derive(Clone, Copy, Debug)]
 pub struct CcuRow {
-    /// Position in [`Dataset::islands`].
+    /// Position in [`super::Catalogue::islands`].
     pub island: u32,
     /// Its peak that day.
     pub peak_ccu: Option<u64>,
@@ -135,4 +118,12 @@ pub struct LiveStep {
     pub time: UnixSeconds,
     /// Island position and players, nulls left out, by island ascending.
     pub players: Vec<(u32, u64)>,
+}
+
+impl LiveStep {
+    /// All players of the step. A sum of counts may pass 2^64.
+    pub fn total(&self) -> u128 {
+        let players = self.players.iter().map(|(_, players)| u128::from(*players));
+        players.sum()
+    }
 }

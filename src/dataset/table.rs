@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::PathBuf;
 
 use csv::StringRecord;
 
 use super::fault::{Fault, FaultLog, LoadError, quoted};
 use super::files::Files;
+use super::marked::Marked;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
 /// Bytes asked of a file at once.
@@ -31,50 +32,11 @@ pub(super) struct Columns {
     pub(super) required: usize,
 }
 
-/// A file with newlines added at its end.
-type Terminated = io::Chain<Box<dyn Read>, &'static [u8]>;
-
-/// A reader that remembers where lines end, and whether the input has.
-struct LineMarks<R> {
-    input: R,
-    read_bytes: u64,
-    newlines: Vec<u64>,
-    ended: bool,
-}
-
-impl<R> LineMarks<R> {
-    fn new(input: R) -> LineMarks<R> {
-        LineMarks {
-            input,
-            read_bytes: 0,
-            newlines: Vec::new(),
-            ended: false,
-        }
-    }
-
-    fn newlines_before(&self, byte: u64) -> usize {
-        self.newlines.partition_point(|newline| *newline < byte)
-    }
-}
-
-impl<R: Read> Read for LineMarks<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        self.ended = count == 0;
-        let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
-        let newlines = memchr::memchr_iter(b'\n', &buffer[..count]);
-        self.newlines
-            .extend(newlines.map(|place| self.read_bytes + at(place)));
-        self.read_bytes += at(count);
-        Ok(count)
-    }
-}
-
 /// An open file, standing on one row.
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<LineMarks<Terminated>>,
+    reader: csv::Reader<Marked<'a>>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
@@ -87,20 +49,17 @@ pub(super) struct Table<'a> {
 impl<'a> Table<'a> {
     /// Reads the header; `None` if it has faults that leave the rows without meaning.
     pub(super) fn new(
-        files: &Files,
+        files: &Files<'_>,
         file: &'a str,
-        content: Box<dyn Read>,
+        content: Box<dyn Read + 'a>,
         columns: &'static Columns,
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        // The first newline added at the end makes every row a terminated one, so that its line can be
-        // counted back from its terminator. The second is a blank line then, and so is the first where
-        // the file ends with one already; a row that takes in both has a quote that nothing closes.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER)
-            .from_reader(LineMarks::new(content.chain(&b"\n\n"[..])));
+            .from_reader(Marked::new(content));
         let mut table = Table {
             file,
             path: files.path(file),
@@ -113,6 +72,11 @@ impl<'a> Table<'a> {
             faults,
         };
         Ok(table.read_header()?.then_some(table))
+    }
+
+    /// The CRC-32 of the whole file, once its last row has been read.
+    pub(super) fn checksum(&self) -> u32 {
+        self.reader.get_ref().checksum()
     }
 
     fn read_header(&mut self) -> Result<bool, LoadError> {
@@ -176,10 +140,10 @@ impl<'a> Table<'a> {
         // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
         // it. Where it ended is sure: right behind the first byte of its terminator.
         let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
-        let (behind, marks) = (self.reader.position().byte(), self.reader.get_ref());
-        let is_open = marks.ended && behind == marks.read_bytes;
+        let behind = self.reader.position().byte();
+        let is_open = self.reader.get_ref().is_past_all(behind);
         let end = behind - u64::from(!is_open);
-        let before = marks.newlines_before(end);
+        let before = self.reader.get_mut().newlines_before(end);
         self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
 
         if is_open {

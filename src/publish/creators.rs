@@ -1,4 +1,4 @@
-//! The creators of a dataset: their sums, their order, and the sections of their list.
+//! The creators of a catalogue: their sums, their order, and the sections of their list.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::groups::{Orders, row_number, write_texts};
 use super::render;
 use super::text_index::{IndexSections, write_index};
-use crate::dataset::{Dataset, Metrics, Profile};
+use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
 use crate::snapshot::{Section, SnapshotWriter};
 
@@ -22,7 +22,7 @@ pub(crate) struct Creator<'a> {
 }
 
 /// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
-pub(crate) fn all<'a>(dataset: &'a Dataset, latest: &[Metrics]) -> Vec<Creator<'a>> {
+pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creator<'a>> {
     let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
     let new = |slug: &str| Creator {
         profile: None,
@@ -33,11 +33,11 @@ pub(crate) fn all<'a>(dataset: &'a Dataset, latest: &[Metrics]) -> Vec<Creator<'
         },
         islands: Vec::new(),
     };
-    for profile in &dataset.profiles {
+    for profile in &catalogue.profiles {
         let slug = profile.slug.as_str();
         by_slug.entry(slug).or_insert_with(|| new(slug)).profile = Some(profile);
     }
-    for (row, island) in dataset.islands.iter().enumerate() {
+    for (row, island) in catalogue.islands.iter().enumerate() {
         let Some(slug) = island.creator.as_ref().map(CreatorSlug::as_str) else {
             continue;
         };

@@ -1,189 +1,53 @@
-//! The published directory: writing it so that a reader never sees half of it, and opening it.
+//! The published directory: what is in it, and the opening of it.
 //!
-//! Payload files are written beside, synced and renamed; the manifest, renamed last, names them.
-//! What the manifest before named stays until the next publish, for readers between the two.
+//! ```text
+//! manifest.json                   names the payload files and the dumps; renamed last
+//! history-TIME-CHECKSUM.snap      islands, creators, rankings, new islands
+//! live-TIME-CHECKSUM.snap         players now, and the day's curve
+//! dumps -> dumps-TIME-CHECKSUM/   the dataset as files for everybody
+//! sources.json                    what all this was made from, for the next publish
+//! ```
+//! Everything is written beside, synced and renamed. What the manifest before named stays until the
+//! next publish, for readers between the two.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use super::{history, live, render};
-use crate::calendar::UnixSeconds;
-use crate::dataset::Dataset;
-use crate::durable::{self, Replacement, UNFINISHED};
+use super::dumps;
+use super::error::{PublishError, at};
+use super::render;
+use crate::durable::{self, UNFINISHED};
 use crate::snapshot::{
-    History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, Written,
+    DumpDirectory, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, both,
 };
 
 /// Ends the names of payload files.
-const PAYLOAD: &str = ".snap";
+pub(super) const PAYLOAD: &str = ".snap";
+/// Begins the names of directories of dumps.
+pub(super) const DUMPS: &str = "dumps-";
 
-/// Why a directory could not be published to or opened.
-#[derive(Debug)]
-pub enum PublishError {
-    /// The system refused.
-    Io {
-        /// What was being read or written.
-        path: PathBuf,
-        /// Its reason.
-        source: io::Error,
-    },
-    /// A published file is unusable.
-    Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: SnapshotError,
-    },
-    /// What is published already is newer.
-    Older {
-        /// The timestamp there.
-        published: String,
-        /// The timestamp of this publish.
-        offered: String,
-    },
-}
-
-impl fmt::Display for PublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PublishError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            PublishError::Snapshot { path, source } => write!(f, "{}: {source}", path.display()),
-            PublishError::Older { published, offered } => write!(
-                f,
-                "what is published is of {published}, newer than {offered}; give a later --generated-at, or --force"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PublishError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            PublishError::Io { source, .. } => Some(source),
-            PublishError::Snapshot { source, .. } => Some(source),
-            PublishError::Older { .. } => None,
-        }
-    }
-}
-
-fn at(path: &Path) -> impl FnOnce(io::Error) -> PublishError + '_ {
-    move |source| PublishError::Io {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-/// Publishes a dataset to a directory, which is made if need be. Two at once wait for each other.
-pub fn publish(
-    dataset: &Dataset,
-    directory: &Path,
-    published: UnixSeconds,
-    force: bool,
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<Manifest, PublishError> {
-    durable::create_directory(directory).map_err(at(directory))?;
-    let _lock = durable::lock(directory).map_err(at(directory))?;
-    let manifest_path = directory.join(Manifest::FILE);
-    let before = before(directory).map_err(at(&manifest_path))?;
-    let newest = [&before.history, &before.live]
-        .into_iter()
-        .flatten()
-        .map(|payload| &payload.generated_at)
-        .max();
-    if let Some(newest) = newest.filter(|newest| !force && **newest > published.to_string()) {
-        return Err(PublishError::Older {
-            published: newest.clone(),
-            offered: published.to_string(),
-        });
-    }
-    let settled = fs::metadata(&manifest_path).and_then(|found| found.modified());
-    let since = settled.unwrap_or(SystemTime::UNIX_EPOCH);
-    // However many publishes fail before one succeeds, they take the room of one.
-    sweep(directory, &[&before], Some(since)).map_err(at(directory))?;
-    let history = payload(directory, "history", published, |out| {
-        history::write(dataset, published, out, progress)
-    })?;
-    let live = payload(directory, "live", published, |out| {
-        live::write(dataset, published, out)
-    })?;
-    let manifest = Manifest {
-        history: Some(history),
-        live: Some(live),
-        dumps: None,
-    };
-    let mut text =
-        serde_json::to_vec_pretty(&manifest).expect("a manifest is plain text and numbers");
-    text.push(b'\n');
-    durable::replace(&manifest_path, &text).map_err(at(&manifest_path))?;
-    sweep(directory, &[&before, &manifest], None).map_err(at(directory))?;
-    Ok(manifest)
-}
-
-fn payload(
-    directory: &Path,
-    kind: &str,
-    published: UnixSeconds,
-    write: impl FnOnce(Replacement) -> io::Result<(Replacement, Written)>,
-) -> Result<Payload, PublishError> {
-    let begun = Replacement::begin(directory, kind).map_err(at(directory))?;
-    let (written_file, written) = write(begun).map_err(at(directory))?;
-    let compact: String = published
-        .to_string()
-        .chars()
-        .filter(|letter| !matches!(letter, '-' | ':'))
-        .collect();
-    let file = format!("{kind}-{compact}-{:08x}{PAYLOAD}", written.checksum);
-    let path = directory.join(&file);
-    written_file.finish(&path).map_err(at(&path))?;
-    Ok(Payload {
-        file,
-        bytes: written.bytes,
-        checksum: format!("{:08x}", written.checksum),
-        generated_at: published.to_string(),
-    })
-}
-
-/// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
-/// again is its cure. One that cannot be read now may be newer than what is offered.
-fn before(directory: &Path) -> io::Result<Manifest> {
-    match Manifest::read(directory) {
-        Ok(manifest) => Ok(manifest.unwrap_or_default()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Manifest::default()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Manifest::default()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Removes payload files that no manifest to keep names, and what a crash left unfinished; of the
-/// payload files only those written `since` then, if that is given.
-fn sweep(directory: &Path, keep: &[&Manifest], since: Option<SystemTime>) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
+/// Removes payload files and dumps that no manifest of these names, and what was left unfinished.
+pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishError> {
+    let mut first = Ok(());
+    for entry in fs::read_dir(directory).map_err(at(directory))? {
+        let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let payloads = keep
-            .iter()
-            .flat_map(|manifest| [&manifest.history, &manifest.live]);
-        let named = payloads.flatten().any(|payload| payload.file == name);
-        let goes = match since {
-            _ if name.ends_with(UNFINISHED) => true,
-            _ if !name.ends_with(PAYLOAD) || named => false,
-            Some(since) => entry.metadata()?.modified()? > since,
-            None => true,
-        };
-        if goes {
-            fs::remove_file(entry.path())?;
+        let ours =
+            [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end)) || name.starts_with(DUMPS);
+        if ours && !keep.iter().any(|manifest| manifest.names(name)) {
+            let path = directory.join(name);
+            // One that cannot be removed keeps no other.
+            first = first.and(durable::remove(&path).map_err(at(&path)));
         }
     }
-    Ok(())
+    first
 }
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
 /// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
+/// Damaged dumps are the snapshot's to tell: what else is published is served without them.
 pub fn open_published(
     directory: &Path,
     memory_bytes: usize,
@@ -193,26 +57,25 @@ pub fn open_published(
     let manifest = Manifest::read(directory)
         .map_err(at(&directory.join(Manifest::FILE)))?
         .unwrap_or_default();
-    let history = match &manifest.history {
-        Some(payload) => match held.filter(|held| payload.is(held)) {
-            Some(held) => Some(Arc::clone(held)),
-            None => Some(Arc::new(open_payload(directory, payload, |storage| {
-                History::open(storage, memory_bytes)
-            })?)),
-        },
-        None => None,
+    let history = |payload: &Payload| match held.filter(|held| payload.names(held.identity())) {
+        Some(held) => Ok(Arc::clone(held)),
+        None => open_payload(directory, payload, |storage| {
+            History::open(storage, memory_bytes)
+        })
+        .map(Arc::new),
     };
-    let live = match &manifest.live {
-        Some(payload) => Some(open_payload(directory, payload, Live::open)?),
-        None => None,
-    };
-    let snapshot = together(history, live, base_url);
-    let named = [&manifest.history, &manifest.live]
-        .map(|payload| payload.as_ref().map(|payload| &payload.checksum));
-    let found = snapshot
-        .checksums()
-        .map(|checksum| checksum.map(|checksum| format!("{checksum:08x}")));
-    if named != [found[0].as_ref(), found[1].as_ref()] {
+    let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+    let (live, history) = both(
+        || manifest.live.as_ref().map(live).transpose(),
+        || manifest.history.as_ref().map(history).transpose(),
+    );
+    let snapshot = together(history?, live?, base_url);
+    let named = [&manifest.history, &manifest.live].into_iter().flatten();
+    let opened = snapshot.identities().into_iter().flatten();
+    if !named
+        .zip(opened)
+        .all(|(payload, opened)| payload.names(opened))
+    {
         let problem = "the payload files are not the ones it names; publish again";
         let source = io::Error::new(io::ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {
@@ -220,16 +83,25 @@ pub fn open_published(
             source,
         });
     }
-    Ok(snapshot)
+    Ok(match &manifest.dumps {
+        Some(named) => snapshot.with_dumps(DumpDirectory::open(directory, named)),
+        None => snapshot,
+    })
 }
 
-/// Opens a published directory and reads every body in it.
+/// Opens a published directory and reads every body and every dump in it.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest_path = directory.join(Manifest::FILE);
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(io::ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "", None)?;
+    if let Some(named) = &manifest.dumps {
+        let path = directory.to_owned();
+        DumpDirectory::open(directory, named)
+            .map_err(|source| PublishError::Snapshot { path, source })?;
+        dumps::verify(&directory.join(&named.directory))?;
+    }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
             .history

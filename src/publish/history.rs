@@ -1,367 +1,233 @@
 //! The history payload: bodies of islands, creators, rankings and new days, then the lists' sections.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::creators::{self, Creator};
-use super::groups::{Orders, row_number, write_texts};
-use super::parallel::in_parallel;
+use super::groups::{Orders, row_number};
+use super::held::Held;
+use super::islands::Renderer;
+use super::lists;
+use super::packed::RANGE;
 use super::render;
-use super::text_index::{IndexSections, write_index};
-use super::timeline::Timeline;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Dataset, Metrics};
-use crate::model::{CreatedIn, SortField};
-use crate::snapshot::{BodyRef, Section, SnapshotWriter, Stamp, Written};
+use crate::dataset::Metrics;
+use crate::model::SortField;
+use crate::snapshot::{BodyRef, Packed, Packer, Section, SnapshotWriter, Stamp, Written};
+use crate::sync::{cores, in_order};
 
-/// Places in a ranking.
-const RANKING_LENGTH: usize = 10;
-/// Islands rendered between two writes: enough to keep the cores busy, little enough to hold.
-const BATCH: usize = 2048;
-/// `RowTools` holds this where an island has none.
-const NO_TOOL: u8 = u8::MAX;
-
-/// Renders the history of a dataset to `out`. `progress` is told islands done and islands in all.
+/// Renders the history of a dataset to `out`. `progress` is told bodies done and bodies in all.
 pub(crate) fn write<W: Write>(
-    dataset: &Dataset,
+    held: &Held<'_>,
     published: UnixSeconds,
     out: W,
     progress: &mut dyn FnMut(usize, usize),
 ) -> io::Result<(W, Written)> {
-    let work = Work::new(dataset, published);
-    let mut out = SnapshotWriter::new(out)?;
-    let bodies = work.write_bodies(&mut out, progress)?;
-    work.write_rows(&mut out)?;
+    let latest = held.latest();
+    let mut work = Work {
+        held,
+        published,
+        creators: creators::all(held.catalogue, &latest),
+        orders: Orders::new(&latest),
+        latest: &latest,
+        rows: Vec::with_capacity(held.catalogue.islands.len()),
+        seen: Vec::with_capacity(held.catalogue.islands.len()),
+        histories: 0,
+        out: SnapshotWriter::new(out)?,
+        done: 0,
+        progress,
+    };
+    let bodies = work.write_bodies()?;
+    let mut out = work.out;
+    lists::write_rows(held, &work.rows, &work.orders, &mut out)?;
     creators::write(&work.creators, &work.orders, work.rows.len(), &mut out)?;
-    work.write_tags(&mut out)?;
+    lists::write_tags(held.catalogue, &work.orders, &mut out)?;
     for (section, refs) in bodies {
         out.bodies(section, &refs)?;
     }
-    out.section(Section::Stamp, &work.stamp().to_bytes())?;
-    let frames = render::frames(published, &work.unplayed_end());
+    let days = held.days.len() as u64;
+    let islands = held.catalogue.islands.len() as u64;
+    let creators = work.creators.len() as u64;
+    let stamp = Stamp {
+        published,
+        counts: [islands, creators, work.histories, days, days],
+    };
+    out.section(Section::Stamp, &stamp.to_bytes())?;
+    let frames = render::frames(published, &render::unplayed_end(held.newest()));
     out.section(Section::Frames, &frames)?;
-    let days: Vec<u8> = work
-        .timeline
-        .days
-        .iter()
-        .flat_map(|day| day.0.to_le_bytes())
-        .collect();
-    out.section(Section::Days, &days)?;
+    let day_words = held.days.iter().flat_map(|day| day.0.to_le_bytes());
+    out.section(Section::Days, &day_words.collect::<Vec<u8>>())?;
     out.finish()
 }
 
-/// All that the payload is rendered from.
-struct Work<'a> {
-    dataset: &'a Dataset,
-    timeline: Timeline<'a>,
+/// A history being rendered.
+struct Work<'a, W> {
+    held: &'a Held<'a>,
     published: UnixSeconds,
-    /// Each island's metrics of the newest day.
-    latest: Vec<Metrics>,
-    /// Each island's row in lists.
-    rows: Vec<Vec<u8>>,
-    orders: Orders,
     creators: Vec<Creator<'a>>,
+    orders: Orders,
+    /// Each island's metrics of the newest day.
+    latest: &'a [Metrics],
+    /// Each island's row in lists, once its range is rendered.
+    rows: Vec<Vec<u8>>,
+    /// Each island's first and last day.
+    seen: Vec<Option<(u32, u32)>>,
     histories: u64,
+    out: SnapshotWriter<W>,
+    done: usize,
+    progress: &'a mut dyn FnMut(usize, usize),
 }
 
-impl<'a> Work<'a> {
-    fn new(dataset: &'a Dataset, published: UnixSeconds) -> Work<'a> {
-        let timeline = Timeline::new(dataset);
-        let islands = 0..dataset.islands.len();
-        let latest: Vec<Metrics> = islands
-            .clone()
-            .map(|island| timeline.latest(island))
-            .collect();
-        let newest = timeline.day_texts.last().map(String::as_str);
-        let row = |island: usize| {
-            let mut out = Vec::new();
-            render::summary(&mut out, &seen(&timeline, island), newest, &latest[island]);
-            out
-        };
-        let rows = islands.clone().map(row).collect();
-        let has_history = |island: &usize| {
-            timeline
-                .of(*island)
-                .iter()
-                .any(|entry| timeline.peak(*entry).is_some())
-        };
-        let histories = islands.filter(has_history).count() as u64;
-        let creators = creators::all(dataset, &latest);
-        let orders = Orders::new(&latest);
-        Work {
-            dataset,
-            timeline,
-            published,
-            latest,
-            rows,
-            orders,
-            creators,
-            histories,
-        }
-    }
-
-    fn stamp(&self) -> Stamp {
-        let days = self.timeline.days.len() as u64;
-        let islands = self.dataset.islands.len() as u64;
-        let creators = self.creators.len() as u64;
-        Stamp {
-            published: self.published,
-            counts: [islands, creators, self.histories, days, days],
-        }
-    }
-
-    fn write_bodies<W: Write>(
-        &self,
-        out: &mut SnapshotWriter<W>,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> io::Result<Vec<(Section, Vec<BodyRef>)>> {
-        let islands = self.dataset.islands.len();
-        let all = islands * 2 + self.creators.len() + self.timeline.days.len() * 2;
-        let mut done = 0;
-        let mut write_all = |count: usize,
-                             render: &(dyn Fn(usize) -> Vec<u8> + Sync)|
-         -> io::Result<Vec<BodyRef>> {
-            let mut refs = Vec::with_capacity(count);
-            for start in (0..count).step_by(BATCH) {
-                let end = (start + BATCH).min(count);
-                for packed in in_parallel(start..end, render) {
-                    refs.push(out.body(&packed)?);
-                }
-                done += end - start;
-                progress(done, all);
-            }
-            Ok(refs)
-        };
-        let previous = self.previous_ranks();
-        let new = self.new_by_day();
-        let days = self.timeline.days.len();
-        let fixed = |_: usize| render::days(&self.timeline.day_texts, self.published);
+impl<W: Write> Work<'_, W> {
+    fn write_bodies(&mut self) -> io::Result<Vec<(Section, Vec<BodyRef>)>> {
+        let [islands, ccu] = self.write_islands()?;
+        let creators = self.write_creators()?;
+        let [rankings, new] = self.write_days()?;
+        let mut packer = Packer::new();
+        let days = packer.pack(&render::days(&self.held.day_texts, self.published));
+        let fixed = vec![self.out.body(&days)?, self.out.body(&days)?];
         Ok(vec![
-            (
-                Section::IslandBodies,
-                write_all(islands, &|island| self.island(island))?,
-            ),
-            (
-                Section::CcuBodies,
-                write_all(islands, &|island| self.ccu(island))?,
-            ),
-            (
-                Section::CreatorBodies,
-                write_all(self.creators.len(), &|creator| self.creator(creator))?,
-            ),
-            (
-                Section::RankingBodies,
-                write_all(days, &|day| self.ranking(day, &previous[day]))?,
-            ),
-            (
-                Section::NewBodies,
-                write_all(days, &|day| self.new_islands(day, &new[day]))?,
-            ),
-            (Section::FixedBodies, write_all(2, &fixed)?),
+            (Section::IslandBodies, islands),
+            (Section::CcuBodies, ccu),
+            (Section::CreatorBodies, creators),
+            (Section::RankingBodies, rankings),
+            (Section::NewBodies, new),
+            (Section::FixedBodies, fixed),
         ])
     }
 
-    fn island(&self, island: usize) -> Vec<u8> {
-        let timeline = &self.timeline;
-        let daily = timeline.of(island).iter().filter(|entry| !entry.from_ccu);
-        let series = daily.map(|entry| {
-            (
-                timeline.day_texts[entry.day as usize].as_str(),
-                timeline.metrics(*entry),
-            )
-        });
-        render::island(&self.rows[island], series, self.published)
-    }
-
-    fn ccu(&self, island: usize) -> Vec<u8> {
-        let timeline = &self.timeline;
-        let peaks = timeline.of(island).iter().filter_map(|entry| {
-            Some((
-                timeline.day_texts[entry.day as usize].as_str(),
-                timeline.peak(*entry)?,
-            ))
-        });
-        render::ccu(
-            &self.dataset.islands[island].code.to_string(),
-            peaks,
-            self.published,
-        )
-    }
-
-    fn creator(&self, at: usize) -> Vec<u8> {
-        let creator = &self.creators[at];
-        let mut islands = creator.islands.clone();
-        let peak = |row: &u32| self.latest[*row as usize].count(SortField::PeakCcu);
-        islands.sort_by_key(|row| std::cmp::Reverse(peak(row)));
-        let rows = islands
-            .iter()
-            .map(|row| self.rows[*row as usize].as_slice());
-        let head = render::creator_row(&creator.aggregate);
-        render::creator(&head, creator.profile, rows, self.published)
-    }
-
-    /// For each day, the first places and what each island's place was on the day before.
-    fn previous_ranks(&self) -> Vec<Vec<(u64, usize, Option<u32>)>> {
-        let mut before: Vec<u32> = vec![0; self.dataset.islands.len()];
-        let mut tops = Vec::new();
-        for day in 0..self.timeline.days.len() {
-            let ranked = self.timeline.ranked(day);
-            let first = ranked.iter().take(RANKING_LENGTH);
-            let top = first.map(|(peak, island)| {
-                (
-                    *peak,
-                    *island,
-                    Some(before[*island]).filter(|rank| *rank > 0),
-                )
-            });
-            tops.push(top.collect());
-            before.fill(0);
-            for (at, (_, island)) in ranked.iter().enumerate() {
-                before[*island] = row_number(at + 1);
-            }
-        }
-        tops
-    }
-
-    fn ranking(&self, day: usize, top: &[(u64, usize, Option<u32>)]) -> Vec<u8> {
-        let places = top
-            .iter()
-            .zip(1..)
-            .map(|((peak_ccu, island, previous_rank), rank)| render::Place {
-                rank,
-                previous_rank: *previous_rank,
-                island: &self.dataset.islands[*island],
-                peak_ccu: *peak_ccu,
-            });
-        let texts = &self.timeline.day_texts;
-        let previous = day.checked_sub(1).map(|day| texts[day].as_str());
-        render::ranking(&texts[day], previous, places, self.published)
-    }
-
-    /// For each day, the islands first seen on it.
-    fn new_by_day(&self) -> Vec<Vec<usize>> {
-        let mut new = vec![Vec::new(); self.timeline.days.len()];
-        for island in 0..self.dataset.islands.len() {
-            if let Some(first) = self.timeline.of(island).first() {
-                new[first.day as usize].push(island);
-            }
-        }
-        new
-    }
-
-    fn new_islands(&self, day: usize, islands: &[usize]) -> Vec<u8> {
-        let date = self.timeline.day_texts[day].as_str();
-        let mut islands: Vec<(usize, Metrics)> = islands
-            .iter()
-            .map(|island| (*island, self.timeline.metrics_on(*island, day)))
-            .collect();
-        islands.sort_by_key(|(_, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
-        let rows: Vec<Vec<u8>> = islands
-            .iter()
-            .map(|(island, metrics)| {
-                let mut out = Vec::new();
-                render::summary(
-                    &mut out,
-                    &seen(&self.timeline, *island),
-                    Some(date),
-                    metrics,
-                );
-                out
-            })
-            .collect();
-        render::new_islands(date, rows.iter().map(Vec::as_slice), self.published)
-    }
-
-    /// What the rows of islands without metrics of the newest day have in common. It is stored once,
-    /// and stands as a NUL at the end of each.
-    fn unplayed_end(&self) -> Vec<u8> {
-        render::unplayed_end(self.timeline.day_texts.last().map(String::as_str))
-    }
-
-    fn write_rows<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
-        let end = self.unplayed_end();
-        let texts = self
-            .rows
-            .iter()
-            .map(|row| match row.strip_suffix(&end[..]) {
-                Some(start) => Cow::Owned([start, b"\0"].concat()),
-                None => Cow::Borrowed(&row[..]),
-            });
-        write_texts(out, (Section::RowText, Section::RowEnds), texts)?;
-        let codes: Vec<u64> = self
-            .dataset
-            .islands
-            .iter()
-            .map(|island| island.code.number())
-            .collect();
-        out.longs(Section::Codes, &codes)?;
-        self.orders.write(out)?;
-        let mut tools = CreatedIn::ALL.map(|_| Vec::new());
-        let mut row_tools = vec![NO_TOOL; self.rows.len()];
-        for (row, island) in self.dataset.islands.iter().enumerate() {
-            if let Some(tool) = island.created_in {
-                tools[tool as usize].push(row_number(row));
-                row_tools[row] = tool as u8;
-            }
-        }
-        out.section(Section::RowTools, &row_tools)?;
-        self.orders
-            .write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
-        let sections = IndexSections {
-            texts: (Section::TitleText, Section::TitleEnds),
-            suffix_rows: Section::TitleSuffixRows,
-            samples: Section::TitleSamples,
-            common: Section::TitleCommon,
-            common_rows: Section::TitleCommonRows,
-        };
-        write_index(
-            out,
-            &sections,
-            self.dataset.islands.iter().map(|island| &*island.title),
-        )
-    }
-
-    fn write_tags<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
-        let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-        for (row, island) in self.dataset.islands.iter().enumerate() {
-            for tag in &island.tags {
-                let rows = members.entry(tag).or_default();
-                // A tag named twice by one island is still one filter match.
-                if rows.last() != Some(&row_number(row)) {
-                    rows.push(row_number(row));
+    fn write_islands(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
+        let (held, latest, published) = (self.held, self.latest, self.published);
+        let ranges = held.catalogue.islands.len().div_ceil(RANGE);
+        let mut refs = [Vec::new(), Vec::new()];
+        in_order(
+            (cores(), ranges),
+            || Renderer::new(held, latest, published),
+            Renderer::render,
+            |_, rendered| {
+                for bodies in &rendered.bodies {
+                    for (refs, body) in refs.iter_mut().zip(bodies) {
+                        refs.push(self.out.body(body)?);
+                    }
                 }
-            }
-        }
-        write_texts(
-            out,
-            (Section::TagNames, Section::TagNameEnds),
-            members.keys(),
+                self.tell(rendered.bodies.len() * 2);
+                self.rows.extend(rendered.rows);
+                self.seen.extend(rendered.seen);
+                self.histories += rendered.histories;
+                Ok::<(), io::Error>(())
+            },
         )?;
-        let mut row_tags = vec![Vec::new(); self.rows.len()];
-        for (tag, rows) in members.values().enumerate() {
-            for row in rows {
-                row_tags[*row as usize].push(row_number(tag));
+        Ok(refs)
+    }
+
+    fn write_creators(&mut self) -> io::Result<Vec<BodyRef>> {
+        let creators = std::mem::take(&mut self.creators);
+        let rows = std::mem::take(&mut self.rows);
+        let (latest, published) = (self.latest, self.published);
+        let render = |packer: &mut Packer, at: usize| {
+            packer.pack(&creator(&creators[at], &rows, latest, published))
+        };
+        let refs = self.write_all(creators.len(), render)?;
+        self.creators = creators;
+        self.rows = rows;
+        Ok(refs)
+    }
+
+    fn write_days(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
+        let (held, published) = (self.held, self.published);
+        let rankings = self.write_all(held.days.len(), |packer, day| {
+            packer.pack(&ranking(held, day, published))
+        })?;
+        let mut new = vec![Vec::new(); held.days.len()];
+        for (island, seen) in self.seen.iter().enumerate() {
+            if let Some((first, last)) = seen {
+                new[*first as usize].push((row_number(island), *last));
             }
         }
-        let groups: Vec<Vec<u32>> = members.into_values().collect();
-        self.orders
-            .write_groups(out, (Section::TagStarts, Section::TagOrders), &groups)?;
-        let mut starts = vec![0];
-        for tags in &row_tags {
-            starts.push(starts[starts.len() - 1] + row_number(tags.len()));
-        }
-        out.ints(Section::RowTagStarts, &starts)?;
-        out.ints(Section::RowTags, &row_tags.concat())
+        let new = self.write_all(held.days.len(), |packer, day| {
+            packer.pack(&new_islands(held, day, &new[day], published))
+        })?;
+        Ok([rankings, new])
+    }
+
+    fn write_all(
+        &mut self,
+        count: usize,
+        render: impl Fn(&mut Packer, usize) -> Packed + Sync,
+    ) -> io::Result<Vec<BodyRef>> {
+        let mut refs = Vec::with_capacity(count);
+        in_order((cores(), count), Packer::new, render, |_, packed| {
+            refs.push(self.out.body(&packed)?);
+            self.tell(1);
+            Ok::<(), io::Error>(())
+        })?;
+        Ok(refs)
+    }
+
+    fn tell(&mut self, more: usize) {
+        self.done += more;
+        let held = self.held;
+        let creators = self.creators.len();
+        let all = held.catalogue.islands.len() * 2 + creators + held.days.len() * 2;
+        (self.progress)(self.done, all);
     }
 }
 
-fn seen<'t>(timeline: &'t Timeline<'_>, island: usize) -> render::Seen<'t> {
-    let entries = timeline.of(island);
-    let text = |entry: &super::timeline::Entry| timeline.day_texts[entry.day as usize].as_str();
-    render::Seen {
-        island: &timeline.dataset.islands[island],
-        first: entries.first().map(text),
-        last: entries.last().map(text),
-    }
+/// `/v1/creators/{slug}`
+fn creator(
+    creator: &Creator<'_>,
+    rows: &[Vec<u8>],
+    latest: &[Metrics],
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let mut islands = creator.islands.clone();
+    let peak = |row: &u32| latest[*row as usize].count(SortField::PeakCcu);
+    islands.sort_by_key(|row| std::cmp::Reverse(peak(row)));
+    let rows = islands.iter().map(|row| rows[*row as usize].as_slice());
+    let head = render::creator_row(&creator.aggregate);
+    render::creator(&head, creator.profile, rows, published)
+}
+
+/// `/v1/rankings/{date}`
+fn ranking(held: &Held<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
+    let top = held.ranking(day);
+    let places = top.iter().zip(1..).map(|(ranked, rank)| render::Place {
+        rank,
+        previous_rank: ranked.previous_rank,
+        island: &held.catalogue.islands[ranked.island as usize],
+        peak_ccu: ranked.peak,
+    });
+    let texts = &held.day_texts;
+    let previous = day.checked_sub(1).map(|day| texts[day].as_str());
+    render::ranking(&texts[day], previous, places, published)
+}
+
+/// `/v1/new/{date}`, of the islands first seen that day, each with the last day that it was.
+fn new_islands(
+    held: &Held<'_>,
+    day: usize,
+    islands: &[(u32, u32)],
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let date = held.day_texts[day].as_str();
+    let metrics = |island: u32| {
+        let row = held.rows[day].row(island as usize);
+        row.map_or(Metrics::NULL, |row| row.metrics())
+    };
+    let mut islands: Vec<(u32, u32, Metrics)> = islands
+        .iter()
+        .map(|(island, last)| (*island, *last, metrics(*island)))
+        .collect();
+    islands.sort_by_key(|(_, _, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
+    let rows = islands.iter().map(|(island, last, metrics)| {
+        let seen = render::Seen {
+            island: &held.catalogue.islands[*island as usize],
+            first: Some(date),
+            last: Some(held.day_texts[*last as usize].as_str()),
+        };
+        let mut row = Vec::new();
+        render::summary(&mut row, &seen, Some(date), metrics);
+        row
+    });
+    let rows: Vec<Vec<u8>> = rows.collect();
+    render::new_islands(date, rows.iter().map(Vec::as_slice), published)
 }

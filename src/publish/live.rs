@@ -4,70 +4,77 @@ use std::io::{self, Write};
 
 use super::render;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
-use crate::dataset::{Dataset, Island};
-use crate::snapshot::{BodyRef, Packed, Section, SnapshotWriter, Stamp, Written};
+use crate::dataset::{Island, LiveStep};
+use crate::snapshot::{BodyRef, Packer, Section, SnapshotWriter, Stamp, Written};
 
-/// Renders the live payload of a dataset to `out`.
+/// What the live payload is rendered from.
+#[derive(Debug, Default)]
+pub(crate) struct Now {
+    /// The newest live step.
+    pub(crate) newest: Option<LiveStep>,
+    /// All players at each step, by time ascending: the platform's own totals, or the sums of the live
+    /// files; `None` where there are neither.
+    pub(crate) totals: Option<Vec<(UnixSeconds, u128)>>,
+}
+
+impl Now {
+    /// From the newest step, the platform's own totals where there are any, and each step's sum.
+    pub(crate) fn new(
+        newest: Option<LiveStep>,
+        platform: Option<Vec<(UnixSeconds, u64)>>,
+        sums: Vec<(UnixSeconds, u128)>,
+    ) -> Now {
+        let wide = |(time, players): (UnixSeconds, u64)| (time, u128::from(players));
+        let totals = match platform {
+            Some(points) => Some(points.into_iter().map(wide).collect()),
+            None => (!sums.is_empty()).then_some(sums),
+        };
+        Now { newest, totals }
+    }
+}
+
+/// Renders the live payload to `out`.
 pub(crate) fn write<W: Write>(
-    dataset: &Dataset,
+    islands: &[Island],
+    now: &Now,
     published: UnixSeconds,
     out: W,
 ) -> io::Result<(W, Written)> {
     let mut out = SnapshotWriter::new(out)?;
-    let bodies = [live(dataset, published), intraday(dataset, published)];
+    let newest = now.newest.as_ref();
+    let bodies = [
+        newest.map(|step| live(islands, step, published)),
+        now.totals
+            .as_ref()
+            .map(|totals| intraday(totals, published)),
+    ];
+    let mut packer = Packer::new();
     let mut refs = Vec::new();
     for body in bodies {
         refs.push(match body {
-            Some(plain) => out.body(&Packed::new(plain))?,
+            Some(plain) => out.body(&packer.pack(&plain))?,
             None => BodyRef::default(),
         });
     }
     out.bodies(Section::FixedBodies, &refs)?;
-    out.section(
-        Section::Stamp,
-        &Stamp {
-            published,
-            counts: [0; 5],
-        }
-        .to_bytes(),
-    )?;
+    let counts = [0; 5];
+    out.section(Section::Stamp, &Stamp { published, counts }.to_bytes())?;
     out.finish()
 }
 
-fn live(dataset: &Dataset, published: UnixSeconds) -> Option<Vec<u8>> {
-    let step = dataset.live.last()?;
-    let mut rows: Vec<(&Island, u64)> = step
-        .players
-        .iter()
-        .map(|(island, players)| (&dataset.islands[*island as usize], *players))
+/// `/v1/live`
+fn live(islands: &[Island], step: &LiveStep, published: UnixSeconds) -> Vec<u8> {
+    let rows = step.players.iter();
+    let mut rows: Vec<(&Island, u64)> = rows
+        .map(|(island, players)| (&islands[*island as usize], *players))
         .collect();
     rows.sort_by_key(|(island, players)| (std::cmp::Reverse(*players), island.code));
-    let players = rows.iter().map(|(_, players)| u128::from(*players)).sum();
-    Some(render::live(step.time, players, &rows, published))
+    render::live(step.time, step.total(), &rows, published)
 }
 
-fn intraday(dataset: &Dataset, published: UnixSeconds) -> Option<Vec<u8>> {
-    let points: Vec<(i64, u128)> = match &dataset.platform {
-        Some(points) => points
-            .iter()
-            .map(|(time, players)| (time.0, u128::from(*players)))
-            .collect(),
-        None if dataset.live.is_empty() => return None,
-        None => {
-            let total = |players: &[(u32, u64)]| {
-                players
-                    .iter()
-                    .map(|(_, players)| u128::from(*players))
-                    .sum()
-            };
-            dataset
-                .live
-                .iter()
-                .map(|step| (step.time.0, total(&step.players)))
-                .collect()
-        }
-    };
-    let newest = points.last().map_or(0, |(time, _)| *time);
-    let day = points.partition_point(|(time, _)| *time <= newest - DAY_SECONDS);
-    Some(render::intraday(&points[day..], published))
+/// `/v1/live/intraday`: the day that ends with the newest step.
+fn intraday(totals: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
+    let newest = totals.last().map_or(0, |(time, _)| time.0);
+    let day = totals.partition_point(|(time, _)| time.0 <= newest - DAY_SECONDS);
+    render::intraday(&totals[day..], published)
 }

@@ -1,22 +1,35 @@
 //! From a dataset to the published form, and the opening of it.
 //!
-//! In: a [`crate::dataset::Dataset`] and the publish timestamp. Out: the history and the live
-//! payload, as files in a directory or in memory, every answer already rendered. Knows nothing of
-//! requests, clients or sockets. Start with `history`, then `render`.
+//! In: a [`crate::dataset::Source`] and the publish timestamp. Out: the history and the live
+//! payload, every answer already rendered, and the dumps; in a directory or in memory. What has not
+//! changed since the publish before is kept. Knows nothing of requests, clients or sockets. Start with
+//! `run`, then `work`, `history` and `render`.
 
+mod changes;
 mod creators;
+#[cfg(test)]
+mod damage_tests;
 mod directory;
+mod dumps;
+mod error;
 mod groups;
+mod held;
 mod history;
+mod islands;
+mod lists;
 mod live;
-mod parallel;
+mod packed;
 mod render;
+mod run;
 mod sample;
 #[cfg(test)]
 mod selection_tests;
+mod sources;
 mod text_index;
-mod timeline;
+mod work;
 
-pub use directory::{PublishError, check_published, nothing_published, open_published, publish};
+pub use directory::{check_published, nothing_published, open_published};
+pub use error::PublishError;
 pub use render::ENDPOINTS;
+pub use run::{Event, Options, Published, publish};
 pub use sample::{SAMPLE_FILES, open_sample};

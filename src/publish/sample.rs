@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::directory::together;
+use super::held::Held;
+use super::live::Now;
+use super::packed::PackedDay;
 use super::{history, live};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Dataset, Files};
+use crate::dataset::{Files, LoadError, Source};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -76,13 +79,31 @@ const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 /// error says why.
 pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, String> {
     let files = Files::Embedded(SAMPLE_FILES);
-    let dataset = Dataset::load(&files, &mut |_, _| {}).map_err(|error| error.to_string())?;
+    let read = || -> Result<_, LoadError> {
+        let source = Source::open(&files)?;
+        let catalogue = source.catalogue()?;
+        let mut reader = source.reader(&catalogue);
+        let mut days = Vec::new();
+        for files in source.days() {
+            let day = reader.day(files)?;
+            days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
+        }
+        let newest = source.steps().last().map(|step| reader.step(step));
+        let points = source.platform()?;
+        drop(reader);
+        source.sound()?;
+        let now = Now::new(newest.transpose()?, points, Vec::new());
+        Ok((catalogue, days, now))
+    };
+    let (catalogue, days, now) = read().map_err(|error| error.to_string())?;
     let in_memory = |error: std::io::Error| error.to_string();
+    let held = Held::new(&catalogue, days);
     let (bytes, _) =
-        history::write(&dataset, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
+        history::write(&held, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
     let history = History::open(Storage::Memory(bytes.into()), memory_bytes)
         .map_err(|error| error.to_string())?;
-    let (bytes, _) = live::write(&dataset, PUBLISHED, Vec::new()).map_err(in_memory)?;
+    let written = live::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
+    let (bytes, _) = written.map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
     Ok(together(Some(Arc::new(history)), Some(live), base_url))
 }

@@ -4,9 +4,11 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
+use super::held::Held;
 use super::history;
-use crate::calendar::UnixSeconds;
-use crate::dataset::{DailyRow, Dataset, Day, Island, Metrics};
+use super::packed::PackedDay;
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::{Catalogue, DailyRow, Day, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
 use crate::request::{CreatorQuery, IslandQuery, Page};
 use crate::snapshot::{History, Selection, Storage};
@@ -58,7 +60,13 @@ fn island(row: u32) -> Island {
     }
 }
 
-fn dataset() -> Dataset {
+/// Islands, and the rows of their one day.
+struct World {
+    catalogue: Catalogue,
+    day: Day,
+}
+
+fn world() -> World {
     let count = |row, field| (!one_in(9, row, field)).then(|| u64::from(drawn(row, field) % 700));
     let daily = (0..ISLANDS).map(|row| DailyRow {
         island: row,
@@ -71,10 +79,9 @@ fn dataset() -> Dataset {
         daily: daily.collect(),
         ccu: Vec::new(),
     };
-    Dataset {
-        islands: (0..ISLANDS).map(island).collect(),
-        days: [(crate::calendar::UtcDay(20_777), day)].into(),
-        ..Dataset::default()
+    World {
+        catalogue: Catalogue::new((0..ISLANDS).map(island).collect(), Vec::new()),
+        day,
     }
 }
 
@@ -144,9 +151,9 @@ fn cut(rows: &[u32], page: Page) -> Selection {
     }
 }
 
-fn naive(dataset: &Dataset, query: &IslandQuery) -> Selection {
+fn naive(world: &World, query: &IslandQuery) -> Selection {
     let matches = |row: &u32| {
-        let island = &dataset.islands[*row as usize];
+        let island = &world.catalogue.islands[*row as usize];
         let slug = island.creator.as_ref().map(CreatorSlug::as_str);
         query
             .tag
@@ -165,8 +172,7 @@ fn naive(dataset: &Dataset, query: &IslandQuery) -> Selection {
                 .is_none_or(|needle| fold(&island.title).contains(needle))
     };
     let mut rows: Vec<u32> = (0..ISLANDS).filter(matches).collect();
-    let days: Vec<&Day> = dataset.days.values().collect();
-    let value = |row: &u32| days[0].daily[*row as usize].metrics.count(query.sort);
+    let value = |row: &u32| world.day.daily[*row as usize].metrics.count(query.sort);
     match query.order {
         SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
         SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),
@@ -174,20 +180,22 @@ fn naive(dataset: &Dataset, query: &IslandQuery) -> Selection {
     cut(&rows, query.page)
 }
 
-fn published(dataset: &Dataset) -> History {
-    let (bytes, _) = history::write(dataset, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+fn published(world: &World) -> History {
+    let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
+    let held = Held::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
+    let (bytes, _) = history::write(&held, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into()), 0).unwrap()
 }
 
 #[test]
 fn pages_of_islands_are_those_found_the_obvious_way() {
-    let dataset = dataset();
-    let history = published(&dataset);
+    let world = world();
+    let history = published(&world);
     arbtest::arbtest(|u| {
         let query = query(u)?;
         assert_eq!(
             history.select_islands(&query),
-            naive(&dataset, &query),
+            naive(&world, &query),
             "{query:?}"
         );
         Ok(())
@@ -197,12 +205,13 @@ fn pages_of_islands_are_those_found_the_obvious_way() {
 
 #[test]
 fn pages_of_creators_are_those_found_the_obvious_way() {
-    let dataset = dataset();
-    let history = published(&dataset);
-    let slugs: Vec<String> = super::creators::all(&dataset, &vec![Metrics::NULL; ISLANDS as usize])
-        .into_iter()
-        .map(|creator| creator.aggregate.slug)
-        .collect();
+    let world = world();
+    let history = published(&world);
+    let slugs: Vec<String> =
+        super::creators::all(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
+            .into_iter()
+            .map(|creator| creator.aggregate.slug)
+            .collect();
     // With no metrics, creators are in the order of slugs: compared are names, each found by itself.
     let numbers: Vec<(String, u32)> = slugs
         .iter()

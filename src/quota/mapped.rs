@@ -1,5 +1,6 @@
-//! Words that live in a file: what is counted is in the kernel's hands the moment it is counted,
-//! so that a killed process loses nothing. The one place in the program with `unsafe` code.
+//! Words in mapped memory, of a file or of the process alone. In a file, what is counted is in the
+//! kernel's hands the moment it is counted, so that a killed process loses nothing. The one place in
+//! the program with `unsafe` code.
 #![expect(
     unsafe_code,
     reason = "a slice of atomics over mapped memory cannot be had without it"
@@ -10,17 +11,18 @@ use std::io;
 use std::ops::Deref;
 use std::slice;
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use crate::sync::AtomicU64;
 
-/// The words of a file from an offset on, shared with every process that maps the same file.
+/// The words of a file from an offset on, shared with every process that maps the same file; or words
+/// of this process.
 #[derive(Debug)]
 pub(crate) struct MappedWords {
     map: MmapRaw,
     len: usize,
     /// Kept for its lock.
-    _file: File,
+    _file: Option<File>,
 }
 
 impl MappedWords {
@@ -43,7 +45,26 @@ impl MappedWords {
         Ok(MappedWords {
             map,
             len,
-            _file: file,
+            _file: Some(file),
+        })
+    }
+
+    /// Maps `len` words of zero that belong to no file. In huge pages where the system has them: they
+    /// are had sooner, and a request's word is anywhere, so that it would want a walk through the
+    /// tables of small ones.
+    pub(crate) fn anonymous(len: usize) -> io::Result<MappedWords> {
+        if cfg!(island_metrics_loom) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let map = MmapOptions::new()
+            .len(len * size_of::<AtomicU64>())
+            .map_anon()?;
+        // Only a wish.
+        let _ = map.advise(Advice::HugePage);
+        Ok(MappedWords {
+            map: map.into(),
+            len,
+            _file: None,
         })
     }
 }
@@ -61,8 +82,8 @@ impl Deref for MappedWords {
         // SAFETY: the map is readable and writable, is `len` words long, begins at a multiple of a word
         // in a page, so that the words are aligned, and lives as long as `self`. Every bit pattern is an
         // `AtomicU64`, and this process reaches the memory through atomics only; what other
-        // processes write there they write by this same code, atomically too. The file holds
-        // every byte of the map: `new` has looked, and files of this kind are never shortened
+        // processes write there they write by this same code, atomically too. A file, if there is one,
+        // holds every byte of the map: `new` has looked, and files of this kind are never shortened
         // by the program. Who shortens one by hand, against the state directory's mode 0700,
         // gets the process killed by SIGBUS, not undefined behaviour.
         unsafe { slice::from_raw_parts(start, self.len) }
@@ -101,6 +122,14 @@ mod tests {
         let again = MappedWords::new(file, 4096, 100).unwrap();
         assert_eq!(again[99].load(Ordering::Relaxed), 7);
         assert_eq!(again[98].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn words_of_no_file_are_zero_and_keep_what_is_stored() {
+        let words = MappedWords::anonymous(1000).unwrap();
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        words[999].store(7, Ordering::Relaxed);
+        assert_eq!(words[999].load(Ordering::Relaxed), 7);
     }
 
     #[test]

@@ -17,36 +17,24 @@ pub(crate) struct Words(Memory);
 
 #[derive(Debug)]
 enum Memory {
-    /// Words of the process, of which `len` from `start` are used.
-    Owned {
-        words: Box<[AtomicU64]>,
-        start: usize,
-        len: usize,
-    },
-    /// Words of a file, which outlive the process and may be shared with another one.
+    /// Words of a file, which outlive the process and may be shared with another one, or of the
+    /// process alone.
     Mapped(MappedWords),
+    /// Words of the process where none can be mapped, as in a model.
+    Owned(Box<[AtomicU64]>),
 }
 
 impl Words {
     /// Words of zero, all of them in memory at once: what comes later finds it no larger.
     pub(crate) fn zeroed(len: usize) -> Words {
-        // Allocated zeroed; a release build collects in place.
-        let words: Box<[AtomicU64]> = vec![0; len + LINE - 1]
-            .into_iter()
-            .map(AtomicU64::new)
-            .collect();
+        let words = Words(match MappedWords::anonymous(len) {
+            Ok(words) => Memory::Mapped(words),
+            Err(_) => Memory::Owned((0..len).map(|_| AtomicU64::new(0)).collect()),
+        });
         for word in words.iter().step_by(PAGE) {
             word.store(0, Ordering::Relaxed);
         }
-        let start = words.as_ptr().align_offset(LINE_BYTES);
-        // Unaligned is slower, not wrong, so a platform that cannot tell may have it.
-        // A model has to use the same words each time.
-        let start = if start < LINE && !cfg!(island_metrics_loom) {
-            start
-        } else {
-            0
-        };
-        Words(Memory::Owned { words, start, len })
+        words
     }
 }
 
@@ -75,8 +63,8 @@ impl Deref for Words {
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
         match &self.0 {
-            Memory::Owned { words, start, len } => &words[*start..*start + *len],
             Memory::Mapped(words) => words,
+            Memory::Owned(words) => words,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! **Must never know:** the data (whether an island, creator or day exists is judged later),
 //! sockets and the HTTP library. Nothing here looks at a clock or keeps state.
 
+mod dumps;
 mod forwarded;
 mod lists;
 mod percent;
@@ -14,6 +15,7 @@ mod query;
 mod route;
 mod shown;
 
+pub use dumps::no_dump;
 pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use percent::{BrokenEncoding, decode_form, decode_segment};

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::dumps::dump;
 use super::lists::{CreatorQuery, IslandQuery};
 use super::percent::{BrokenEncoding, decode_segment};
 use super::query::{self, BadRequest};
@@ -49,6 +50,8 @@ pub enum Route {
     OpenApi,
     /// `/docs`, the same for people.
     Docs,
+    /// `/dumps/{name}`, outside the API and unmetered: a name of segments with slashes between them.
+    Dump(String),
 }
 
 /// The day that a path asks for.
@@ -131,10 +134,13 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
             Shown(path)
         ))
     })?;
+    let segments = segments.each_ref().map(|segment| &**segment);
+    if segments[0] == "dumps" {
+        return dump(rest.split_once('/').map_or("", |(_, name)| name));
+    }
     if count > SEGMENTS_MAX || rest.ends_with('/') {
         return Err(unknown(path));
     }
-    let segments = segments.each_ref().map(|segment| &**segment);
     let route = match &segments[..count] {
         ["openapi.json"] => return Ok(Route::OpenApi),
         ["docs"] => return Ok(Route::Docs),

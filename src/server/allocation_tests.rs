@@ -3,10 +3,12 @@
 //! The real connection and a bare hyper that sends an empty answer are asked the same, each over a
 //! socket, and the allocations of this thread, which does all of it, are compared.
 
+use http_body_util::Full;
 use memchr::memmem;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use super::super::log::Log;
 use super::*;
 use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
 use crate::model::Tier;
@@ -45,6 +47,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         clock,
         roster: Arc::default(),
         buffers: Arc::default(),
+        complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
     })
 }
 

@@ -3,15 +3,19 @@
 //! Header lines are text from the start: most are the same for all answers of a kind, and hyper is
 //! not made to take them apart and put them together again. The guard puts them into the head.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::StatusCode;
 
 use super::api_error::ApiError;
-use crate::snapshot::Encoded;
+use super::body::Download;
+use super::conditions::{Part, Selection};
+use crate::snapshot::{Dump, DumpFormat, Encoded};
 
 /// On every answer.
 const COMMON: &str = "access-control-allow-origin: *\r\n\
-    access-control-expose-headers: ETag, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset\r\n\
+    access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset\r\n\
     x-content-type-options: nosniff\r\n";
 /// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
 /// program only.
@@ -20,16 +24,23 @@ const KEPT: &str = "cache-control: private, max-age=60\r\n\
 /// The same of what is true now only.
 const NOT_KEPT: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
+/// Of dumps, which are the same for everybody. Names keep, bytes change: caches ask again once a minute,
+/// as long as the index may be older than a file.
+const KEPT_BY_ALL: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
+const RANGES: &str = "accept-ranges: bytes\r\n";
 const JSON: &str = "content-type: application/json\r\n";
+const CSV: &str = "content-type: text/csv; charset=utf-8\r\n";
+const GZIP_FILE: &str = "content-type: application/gzip\r\n";
+const BYTES: &str = "content-type: application/octet-stream\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
 /// Pages hold their own style and nothing else.
 const PAGE_POLICY: &str = "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\r\n";
-/// A browser may send these two; `*` would not cover `Authorization`. It may remember that for a day,
-/// which is as long as browsers do.
+/// A browser may send these; `*` would not cover `Authorization`. It may remember that for a day, which is
+/// as long as browsers do.
 const PREFLIGHT: &str = "allow: GET, HEAD, OPTIONS\r\n\
     access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
-    access-control-allow-headers: Authorization, If-None-Match\r\n\
+    access-control-allow-headers: Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range\r\n\
     access-control-max-age: 86400\r\n";
 const FAILED: &str = "content-type: application/json\r\n\
     cache-control: no-store\r\n";
@@ -59,6 +70,11 @@ pub(crate) enum Answer {
     Momentary { body: Encoded, known: bool },
     /// A page for people: 200, or 304.
     Page { body: Encoded, known: bool },
+    /// A file outside the API: 200, 206 or 304.
+    Dump {
+        dump: Arc<Dump>,
+        selection: Selection,
+    },
     /// 204 to OPTIONS.
     Preflight,
     /// A failure.
@@ -78,6 +94,11 @@ impl Answer {
                     StatusCode::OK
                 }
             }
+            Answer::Dump { selection, .. } => match selection {
+                Selection::Whole => StatusCode::OK,
+                Selection::Part(_) => StatusCode::PARTIAL_CONTENT,
+                Selection::Known => StatusCode::NOT_MODIFIED,
+            },
             Answer::Preflight => StatusCode::NO_CONTENT,
             Answer::Failed(error) => error.status(),
         }
@@ -106,12 +127,23 @@ impl Answer {
                 lines.extend_from_slice(PAGE_POLICY.as_bytes());
                 content(lines, body, HTML, *known);
             }
+            Answer::Dump { dump, selection } => file(lines, dump, *selection),
             Answer::Preflight => lines.extend_from_slice(PREFLIGHT.as_bytes()),
             Answer::Failed(error) => failed(lines, error, limits),
         }
     }
 
-    /// The body; empty with 204 and 304.
+    /// What has to be read from a file before this can be sent.
+    pub(crate) fn download(&self) -> Option<Download> {
+        let Answer::Dump { dump, selection } = self else {
+            return None;
+        };
+        let part = selected(*selection, dump.bytes)?;
+        let dump = Arc::clone(dump);
+        dump.held().is_none().then_some(Download { dump, part })
+    }
+
+    /// The body; empty with 204 and 304, and where a download brings it.
     pub(crate) fn into_body(self) -> Bytes {
         match self {
             Answer::Found { body, known, .. }
@@ -122,6 +154,10 @@ impl Answer {
                 } else {
                     body.bytes
                 }
+            }
+            Answer::Dump { dump, selection } => {
+                let held = dump.held().zip(selected(selection, dump.bytes));
+                held.map_or_else(Bytes::new, |(bytes, part)| part.of(bytes))
             }
             Answer::Preflight => Bytes::new(),
             Answer::Failed(error) => error.body(),
@@ -156,6 +192,36 @@ fn content(lines: &mut Vec<u8>, body: &Encoded, kind: &str, known: bool) {
     }
 }
 
+/// The bytes that are sent of something, if there are any.
+fn selected(selection: Selection, bytes: u64) -> Option<Part> {
+    match selection {
+        Selection::Whole => Part::all(bytes),
+        Selection::Part(part) => Some(part),
+        Selection::Known => None,
+    }
+}
+
+fn file(lines: &mut Vec<u8>, dump: &Dump, selection: Selection) {
+    line(lines, "etag: ", dump.etag.as_bytes());
+    line(lines, "last-modified: ", dump.modified.to_http().as_bytes());
+    lines.extend_from_slice(KEPT_BY_ALL.as_bytes());
+    if selection == Selection::Known {
+        return;
+    }
+    lines.extend_from_slice(RANGES.as_bytes());
+    let format = match dump.format {
+        DumpFormat::Csv => CSV,
+        DumpFormat::Json => JSON,
+        DumpFormat::Gzip => GZIP_FILE,
+        DumpFormat::Other => BYTES,
+    };
+    lines.extend_from_slice(format.as_bytes());
+    if let Selection::Part(Part { first, last }) = selection {
+        let range = format!("bytes {first}-{last}/{}", dump.bytes);
+        line(lines, "content-range: ", range.as_bytes());
+    }
+}
+
 fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
     lines.extend_from_slice(FAILED.as_bytes());
     match error {
@@ -163,6 +229,13 @@ fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
         ApiError::NotReady | ApiError::Damaged => figure(lines, "retry-after: ", NOT_READY_SECONDS),
         ApiError::MethodNotAllowed => lines.extend_from_slice(ALLOW.as_bytes()),
         ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
+        ApiError::RangeNotSatisfiable { bytes } => {
+            line(
+                lines,
+                "content-range: ",
+                format!("bytes */{bytes}").as_bytes(),
+            );
+        }
         _ => {}
     }
 }
@@ -184,6 +257,11 @@ mod tests {
     /// One of each kind.
     fn answers() -> Vec<Answer> {
         let mut answers = vec![Answer::Preflight];
+        let part = Part { first: 1, last: 2 };
+        for selection in [Selection::Whole, Selection::Part(part), Selection::Known] {
+            let dump = Arc::new(Dump::in_memory("index.json", b"text"));
+            answers.push(Answer::Dump { dump, selection });
+        }
         for (gzip, known) in [(false, false), (false, true), (true, false), (true, true)] {
             let body = Encoded {
                 bytes: Bytes::from_static(b"body"),
@@ -211,6 +289,8 @@ mod tests {
                 ApiError::NotReady,
                 ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
                 ApiError::Damaged,
+                ApiError::PreconditionFailed,
+                ApiError::RangeNotSatisfiable { bytes: u64::MAX },
             ]
             .map(Answer::Failed),
         );
@@ -267,7 +347,10 @@ mod tests {
             assert_eq!(full, status != 304 && status != 204, "{what}");
             assert_eq!(has("content-type"), full, "{what}");
             assert_eq!(has("content-encoding"), full && gzip, "{what}");
-            assert_eq!(has("etag"), status == 200 || status == 304, "{what}");
+            let tagged = matches!(status.as_u16(), 200 | 206 | 304);
+            assert_eq!(has("etag"), tagged, "{what}");
+            let ranged = matches!(status.as_u16(), 206 | 416);
+            assert_eq!(has("content-range"), ranged, "{what}");
         }
     }
 }

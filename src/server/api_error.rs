@@ -1,4 +1,4 @@
-//! The failures of SPEC section 7, and 405.
+//! The failures of SPEC section 7, and 405, 412 and 416.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -20,6 +20,12 @@ pub(crate) enum ApiError {
     UnreadableHead(StatusCode),
     /// A published body is damaged.
     Damaged,
+    /// `If-Match` or `If-Unmodified-Since` does not hold.
+    PreconditionFailed,
+    /// The range lies behind the end of what has this many bytes.
+    RangeNotSatisfiable {
+        bytes: u64,
+    },
 }
 
 impl ApiError {
@@ -34,6 +40,8 @@ impl ApiError {
             ApiError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::UnreadableHead(status) => *status,
             ApiError::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
+            ApiError::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            ApiError::RangeNotSatisfiable { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
         }
     }
 
@@ -47,6 +55,8 @@ impl ApiError {
             ApiError::RateLimited { .. } => "rate_limited",
             ApiError::NotReady => "not_ready",
             ApiError::Damaged => "internal",
+            ApiError::PreconditionFailed => "precondition_failed",
+            ApiError::RangeNotSatisfiable { .. } => "range_not_satisfiable",
         }
     }
 
@@ -75,7 +85,13 @@ impl ApiError {
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
             ApiError::Damaged => {
-                "the published answer is damaged; it clears at the next refresh".to_owned()
+                "the published answer is damaged; it clears when it is published anew".to_owned()
+            }
+            ApiError::PreconditionFailed => {
+                "the file is not the one that If-Match or If-Unmodified-Since names".to_owned()
+            }
+            ApiError::RangeNotSatisfiable { bytes } => {
+                format!("the range lies outside the file, which has {bytes} bytes")
             }
         }
     }

@@ -12,6 +12,8 @@
 //!   connection drains the guard itself. Hyper's own `pipeline_flush` gathers too, but loses the last
 //!   answers where unread bytes are left behind them, as a body that nobody reads.
 //! - **No copy** of a long body: it goes to the socket in one write with what is gathered.
+//! - **Pieces.** Of a file hyper gives the head with the first piece, and the others when it has them. How
+//!   many bytes are to come is told beforehand: nothing else tells a piece from the next head.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,7 +25,7 @@ use memchr::memchr;
 
 use super::buffers::{Buffers, Prepared};
 use super::roster::Membership;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Answers gathered before they are written.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
@@ -40,6 +42,10 @@ pub(crate) struct Shared {
     /// Set before the connection's last answer: hyper may then end without offering all of it, as
     /// after CONNECT, or after `upgrade` and a body.
     pub(crate) ending: AtomicBool,
+    /// How many bytes of the answer's body come in pieces; told with the lines.
+    pub(crate) in_pieces: AtomicU64,
+    /// Whether an answer waits for a disk: those before it are not kept waiting with it.
+    pub(crate) waiting: AtomicBool,
     /// Where progress is noted.
     pub(crate) membership: Membership,
 }
@@ -54,10 +60,10 @@ pub(crate) struct Guard<S, F> {
     /// while there is nothing, so that an idle connection holds no buffer.
     gathered: Vec<u8>,
     taken: usize,
-    /// Bytes of a body whose beginning was taken and that hyper will offer again.
-    owed: usize,
-    /// Whether the socket takes no more for now.
-    blocked: bool,
+    /// Bytes of a body whose beginning was taken, or whose head was, and that hyper will offer yet.
+    owed: u64,
+    /// Whether an answer waits, for the client to take more of it or for a disk.
+    waits: bool,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
@@ -69,7 +75,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             gathered: Vec::new(),
             taken: 0,
             owed: 0,
-            blocked: false,
+            waits: false,
         }
     }
 
@@ -121,6 +127,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
         let socket = Pin::new(&mut self.socket);
         let gathered = &self.gathered[self.taken..];
+        let gathered_bytes = gathered.len();
         let written = if gathered.is_empty() {
             socket.poll_write(cx, body)
         } else if body.is_empty() {
@@ -128,16 +135,21 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         } else {
             socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
         };
-        if self.blocked != written.is_pending() {
-            self.blocked = written.is_pending();
-            self.shared.membership.wait(self.blocked);
-        }
+        self.wait(written.is_pending());
         let count = ready!(written)?;
         if count > 0 {
             self.shared.membership.progress();
         }
-        self.taken += count.min(gathered.len());
+        self.taken += count.min(gathered_bytes);
         Poll::Ready(Ok(count))
+    }
+
+    #[inline]
+    fn wait(&mut self, waits: bool) {
+        if self.waits != waits {
+            self.waits = waits;
+            self.shared.membership.wait(waits);
+        }
     }
 
     /// Writes a body, or the rest of one, of which `owed` bytes are left. Says how much of it was
@@ -146,8 +158,24 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         let before = self.gathered.len() - self.taken;
         let count = ready!(self.write(cx, body))?;
         let of_body = count.saturating_sub(before);
-        self.owed = self.owed.saturating_sub(of_body);
+        self.owed = self.owed.saturating_sub(of_body as u64);
         Poll::Ready(Ok(of_body))
+    }
+
+    /// Takes some of a body whose beginning was taken before: what was not taken of that, and the
+    /// piece behind it.
+    fn go_on(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let is_rest = offered as u64 >= self.owed;
+        if is_rest && self.shared.ending.load(Ordering::Relaxed) {
+            for piece in pieces {
+                self.gathered.extend_from_slice(piece);
+            }
+            self.owed = 0;
+            return Poll::Ready(Ok(offered));
+        }
+        ready!(self.drain(cx))?;
+        self.write_body(cx, pieces.first().map_or(&[], |piece| piece))
     }
 }
 
@@ -181,8 +209,8 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         true
     }
 
-    /// Hyper gives one head and its body whole, and nothing more until both are taken; a body that was
-    /// taken in part is offered again without its head.
+    /// Hyper gives one head and its body, or the first piece of that, whole; and no other head until all
+    /// is taken. A body that was taken in part is offered again without its head.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -192,8 +220,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             return Poll::Ready(Ok(0));
         };
         if self.owed > 0 {
-            ready!(self.drain(cx))?;
-            return self.write_body(cx, first);
+            return self.go_on(cx, parts);
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
         let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();
@@ -201,15 +228,16 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             ready!(self.drain(cx))?;
         }
         self.take_head(first);
-        debug_assert!(bodies.len() <= 1, "a body is one piece");
+        self.owed = self.shared.in_pieces.swap(0, Ordering::Relaxed);
         let Some(body) = bodies.first() else {
             return Poll::Ready(Ok(first.len()));
         };
+        self.owed = self.owed.max(body.len() as u64);
         if body.len() < STRAIGHT_BYTES_MIN || last {
             self.gathered.extend_from_slice(body);
+            self.owed -= body.len() as u64;
             return Poll::Ready(Ok(first.len() + body.len()));
         }
-        self.owed = body.len();
         match self.write_body(cx, body) {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(first.len() + count)),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -218,8 +246,14 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         }
     }
 
-    /// Writes nothing: hyper reads on or ends, and both write what is gathered.
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes nothing as a rule: hyper reads on or ends, and both write what is gathered. Only if it waits
+    /// for a disk it does neither.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.owed > 0 || self.shared.waiting.load(Ordering::Relaxed) {
+            ready!(self.drain(cx))?;
+            // It is not the client who is silent.
+            self.wait(true);
+        }
         Poll::Ready(Ok(()))
     }
 

@@ -7,8 +7,7 @@ use std::task::{Wake, Waker};
 
 use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -30,6 +29,8 @@ struct Ask {
     version: u8,
     status: u16,
     size: usize,
+    /// How long the pieces are that the body comes in; 0 of one that comes whole.
+    piece: usize,
     /// Header lines.
     more: &'static str,
     /// Whether the answer says that it is the last one.
@@ -39,11 +40,12 @@ struct Ask {
 impl Ask {
     fn head(&self) -> String {
         let (number, status, size) = (self.number, self.status, self.size);
+        let piece = self.piece;
         let target = if self.method == "CONNECT" {
-            format!("{number}.{status}.{size}:1")
+            format!("{number}.{status}.{size}.{piece}:1")
         } else {
             let close = if self.closed_by_server { "close" } else { "" };
-            format!("/{number}.{status}.{size}.{close}")
+            format!("/{number}.{status}.{size}.{piece}.{close}")
         };
         format!(
             "{} {target} HTTP/1.{}\r\n{}\r\n",
@@ -73,14 +75,70 @@ fn refusal(status: u16) -> Vec<u8> {
     format!("HTTP/1.1 {status} Refused\r\ncontent-length: 7\r\n\r\nrefused").into_bytes()
 }
 
+/// A body that comes whole, or in pieces of which none is there when it is asked for first.
+struct Pieces {
+    left: Bytes,
+    piece: usize,
+    is_there: bool,
+    /// How many bytes come before it fails.
+    sound: usize,
+    /// How many pieces have been read from a disk, if the test says.
+    read: Option<Rc<Cell<usize>>>,
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        if self.sound == 0 {
+            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+        }
+        if let Some(read) = &self.read {
+            match read.get().checked_sub(1) {
+                Some(less) => read.set(less),
+                None => return Poll::Pending,
+            }
+        } else if self.piece > 0 {
+            self.is_there = !self.is_there;
+            if self.is_there {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        let most = if self.piece == 0 {
+            usize::MAX
+        } else {
+            self.piece
+        };
+        let bytes = most.min(self.left.len()).min(self.sound);
+        self.sound -= bytes;
+        Poll::Ready(Some(Ok(Frame::data(self.left.split_to(bytes)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}
+
 /// Answers as a worker does, with what the target says.
-fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Pieces> {
     let target = request.uri().to_string();
     let mut words = target
         .trim_matches(|c: char| c == '/' || c == ':')
         .split(['.', ':']);
     let mut figure = || words.next().unwrap().parse::<usize>().unwrap();
-    let (number, status, size) = (figure(), figure(), figure());
+    let (number, status, size, piece) = (figure(), figure(), figure(), figure());
     let last = is_last(request);
     if last {
         shared.ending.store(true, Ordering::Relaxed);
@@ -89,7 +147,16 @@ fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>>
         .prepared
         .put(|text| text.extend_from_slice(lines(number).as_bytes()));
     let size = if status == 304 { 0 } else { size };
-    let mut response = Response::new(Full::new(body(number, size).into()));
+    if piece > 0 && request.method() != "HEAD" {
+        shared.in_pieces.store(size as u64, Ordering::Relaxed);
+    }
+    let mut response = Response::new(Pieces {
+        left: body(number, size).into(),
+        piece,
+        is_there: false,
+        sound: usize::MAX,
+        read: None,
+    });
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
     if last || words.next() == Some("close") {
         let close = HeaderValue::from_static("close");
@@ -113,6 +180,8 @@ const SIZES: [usize; 12] = [
     0, 1, 40, 700, 3_000, 7_999, 8_191, 8_192, 8_193, 20_000, 100_000, 17,
 ];
 
+const PIECES: [usize; 9] = [0, 0, 0, 0, 700, 8_191, 8_192, 20_000, 99_999];
+
 fn ask(u: &mut Unstructured<'_>, number: usize) -> Result<Ask> {
     Ok(Ask {
         number,
@@ -120,6 +189,7 @@ fn ask(u: &mut Unstructured<'_>, number: usize) -> Result<Ask> {
         version: 1,
         status: *u.choose(&[200, 200, 200, 404, 304])?,
         size: *u.choose(&SIZES)?,
+        piece: *u.choose(&PIECES)?,
         more: u.choose(&["", "", "", "content-length: 0\r\n", "upgrade: h2c\r\n"])?,
         closed_by_server: false,
     })
@@ -273,6 +343,8 @@ fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
         prepared: Prepared::default(),
         buffers: Arc::clone(&buffers),
         ending: AtomicBool::new(false),
+        in_pieces: AtomicU64::new(0),
+        waiting: AtomicBool::new(false),
         membership: roster.join(),
     });
     let guard = Guard::new(Socket(Rc::clone(&wire)), refusal, Arc::clone(&shared));
@@ -346,6 +418,7 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
         version: 1,
         status: 200,
         size: 700,
+        piece: 0,
         more: "",
         closed_by_server: false,
     };
@@ -364,7 +437,12 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
         ..ask
     };
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let in_pieces = Ask {
+        piece: 30_000,
+        ..body
+    };
     for (ask, behind, refusal) in [
+        (in_pieces, "", None),
         (ask, preface, None),
         (upgrade, preface, None),
         (upgrade, "\0", Some(400)),
@@ -373,7 +451,8 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
     ] {
         let wire = Wire {
             sent: (ask.head() + behind).into_bytes(),
-            writes: vec![100, 0, 100, 0, 100, 0, 100, 0],
+            // To the end it takes a little now and then.
+            writes: [5_000, 0].repeat(60),
             writes_left: usize::MAX,
             ..Wire::default()
         };
@@ -385,4 +464,144 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
         };
         play(wire, &plan, None);
     }
+}
+
+type Guarded = (
+    Rc<RefCell<Wire>>,
+    Guard<Socket, fn(u16) -> Vec<u8>>,
+    Arc<Shared>,
+);
+
+/// A guard over a socket, with what it shares.
+fn guarded(roster: &Arc<Roster>, wire: Wire) -> Guarded {
+    let wire = Rc::new(RefCell::new(wire));
+    let shared = Arc::new(Shared {
+        prepared: Prepared::default(),
+        buffers: Arc::default(),
+        ending: AtomicBool::new(false),
+        in_pieces: AtomicU64::new(0),
+        waiting: AtomicBool::new(false),
+        membership: roster.join(),
+    });
+    let refusal: fn(u16) -> Vec<u8> = refusal;
+    let guard = Guard::new(Socket(Rc::clone(&wire)), refusal, Arc::clone(&shared));
+    (wire, guard, shared)
+}
+
+#[test]
+fn a_body_that_fails_ends_the_connection_behind_what_came_of_it() {
+    for (piece, sound) in [
+        (20_000, 40_000),
+        (20_000, 10),
+        (0, 0),
+        (700, 699),
+        (8_192, 99_999),
+    ] {
+        let ask = Ask {
+            number: 1,
+            method: "GET",
+            version: 1,
+            status: 200,
+            size: 100_000,
+            piece,
+            more: "",
+            closed_by_server: false,
+        };
+        let wire = Wire {
+            sent: ask.head().repeat(3).into_bytes(),
+            writes: vec![3_000, 0, 9_000, 0, 100],
+            writes_left: usize::MAX,
+            ..Wire::default()
+        };
+        let (wire, guard, shared) = guarded(&Arc::default(), wire);
+        let service = service_fn(|request: Request<Incoming>| {
+            let mut response = answer(&request, &shared);
+            response.body_mut().sound = sound;
+            std::future::ready(Ok::<_, Infallible>(response))
+        });
+        let mut conversation = Box::pin(converse(guard, service, &shared.membership));
+        let mut cx = Context::from_waker(Waker::noop());
+        let ended = (0..100).any(|_| conversation.as_mut().poll(&mut cx).is_ready());
+        assert!(ended, "{ask:?}");
+        let received = &wire.borrow().received;
+        // Of the head and the body no more than there was, and nothing behind it.
+        if let Some(end) = memchr::memmem::find(received, b"\r\n\r\n") {
+            let came = &received[end + 4..];
+            assert!(body(1, 100_000)[..sound].starts_with(came), "{ask:?}");
+        } else {
+            assert_eq!(received.len(), 0, "{ask:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
+    let whole = Ask {
+        number: 0,
+        method: "GET",
+        version: 1,
+        status: 200,
+        size: 700,
+        piece: 0,
+        more: "",
+        closed_by_server: false,
+    };
+    let late = Ask {
+        number: 1,
+        piece: 500,
+        ..whole
+    };
+    let wire = Wire {
+        sent: (whole.head() + &late.head()).into_bytes(),
+        writes_left: usize::MAX,
+        ..Wire::default()
+    };
+    let roster = Arc::new(Roster::default());
+    let (wire, guard, shared) = guarded(&roster, wire);
+    let (is_open, read) = (&Cell::new(false), &Rc::new(Cell::new(0)));
+    let shared = &shared;
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        if request.uri().path().starts_with("/1") {
+            shared.waiting.store(true, Ordering::Relaxed);
+            std::future::poll_fn(|_| {
+                if is_open.get() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+            shared.waiting.store(false, Ordering::Relaxed);
+        }
+        let mut response = answer(&request, shared);
+        if response.body().piece > 0 {
+            response.body_mut().read = Some(Rc::clone(read));
+        }
+        Ok::<_, Infallible>(response)
+    });
+    let mut conversation = Box::pin(converse(guard, service, &shared.membership));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut minutes = 0;
+    // Longer than a client may be silent, which does not count while it is the disk.
+    let mut wait = || {
+        assert!(conversation.as_mut().poll(&mut cx).is_pending());
+        minutes += 1;
+        roster.tick(minutes * 600);
+        assert!(conversation.as_mut().poll(&mut cx).is_pending());
+    };
+    wait();
+    assert!(take_all(&mut &wire.borrow().received[..], &[whole]));
+    is_open.set(true);
+    wait();
+    // Nor does its head wait for the first piece, nor a piece for the next.
+    assert!(wire.borrow().received.ends_with(b"GMT\r\n\r\n"));
+    read.set(1);
+    wait();
+    assert!(wire.borrow().received.ends_with(&body(1, 500)));
+    read.set(1);
+    assert!(conversation.as_mut().poll(&mut cx).is_pending());
+    assert!(take_all(&mut &wire.borrow().received[..], &[whole, late]));
+    // And then it is the client again.
+    roster.tick(10 * 600);
+    assert!(conversation.as_mut().poll(&mut cx).is_ready());
 }

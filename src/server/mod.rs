@@ -6,8 +6,10 @@
 
 mod answer;
 mod api_error;
+mod body;
 mod buffers;
 mod caller;
+mod conditions;
 mod connection;
 mod gates;
 mod guard;
@@ -21,6 +23,7 @@ mod pipeline;
 mod reload;
 mod roster;
 mod run;
+mod seldom;
 mod settings;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};

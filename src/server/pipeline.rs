@@ -3,6 +3,8 @@
 //! Order of judgement (CONTRACT section 6): method, key, quota, route and parameters, readiness.
 //! Metering is decided here and nowhere else.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::header::HOST;
 use hyper::{HeaderMap, Method, Version};
@@ -10,6 +12,7 @@ use hyper::{HeaderMap, Method, Version};
 use super::answer::{Answer, Limits};
 use super::api_error::ApiError;
 use super::caller::{Caller, Gate, KeyFault, Visit};
+use super::conditions::{self, Validators};
 use super::near::{Found, Near};
 use super::negotiate::{accepts_gzip, is_known};
 use crate::calendar::{Now, UtcDay};
@@ -117,8 +120,31 @@ fn outside_api(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route,
             let known = is_known(head.headers, body.etag.as_bytes());
             Ok(Answer::Page { body, known })
         }
+        Ok(Route::Dump(name)) => Ok(dump(head, &name, state.snapshot)),
         Err(error) if !parsed.under_v1 => Ok(Answer::Failed(error.into())),
         route => Err(route),
+    }
+}
+
+/// A file of the dumps, or the part of it that is asked for.
+fn dump(head: Head<'_>, name: &str, snapshot: &Snapshot) -> Answer {
+    let Some(dumps) = snapshot.dumps() else {
+        return Answer::Failed(ApiError::NotReady);
+    };
+    let Some(dump) = dumps.find(name) else {
+        return Answer::Failed(request::no_dump(name).into());
+    };
+    let validators = Validators {
+        etag: &dump.etag,
+        modified: dump.modified,
+        bytes: dump.bytes,
+    };
+    match conditions::select(head.method, head.headers, validators) {
+        Ok(selection) => Answer::Dump {
+            dump: Arc::clone(dump),
+            selection,
+        },
+        Err(error) => Answer::Failed(error),
     }
 }
 
@@ -150,7 +176,7 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
         Route::Intraday => ready.intraday,
         Route::RankingDays | Route::Ranking(_) => ready.rankings,
         Route::NewDays | Route::New(_) => ready.new,
-        Route::Health | Route::OpenApi | Route::Docs => true,
+        Route::Health | Route::OpenApi | Route::Docs | Route::Dump(_) => true,
     }
 }
 
@@ -230,7 +256,9 @@ fn look_up(route: &Route, snapshot: &Snapshot, asker: Asker) -> Result<Found, Ap
             let found = held(day).and_then(|day| snapshot.new_islands(day, asker));
             found.ok_or_else(|| unheld(day, "/v1/new"))?
         }
-        Route::Health | Route::OpenApi | Route::Docs => return Err(ApiError::NotReady),
+        Route::Health | Route::OpenApi | Route::Docs | Route::Dump(_) => {
+            return Err(ApiError::NotReady);
+        }
     };
     let body = body.map_err(|_: SnapshotError| ApiError::Damaged)?;
     Ok(Found { body, links: None })

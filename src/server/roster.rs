@@ -18,9 +18,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks that a client has for a whole head, from its connection or its last answer on, which is
 /// also how long a connection may be idle: 30 seconds.
 const SILENT_TICKS_MAX: u64 = 300;
-/// Ticks within which a client has to take some of an answer that waits for it: ten minutes. A system
-/// asks for more only when a good part of what it holds for a client is gone, which with megabytes
-/// held and a slow client takes minutes.
+/// Ticks within which a client has to take some of an answer that waits for it, or a disk to give some of
+/// it: ten minutes. A system asks for more only when a good part of what it holds for a client is gone,
+/// which with megabytes held and a slow client takes minutes.
 const WAITING_TICKS_MAX: u64 = 6000;
 
 /// The connections of one worker.
@@ -42,7 +42,7 @@ struct Member {
     at: AtomicU64,
     /// The tick at which there was progress last.
     since: AtomicU64,
-    /// Whether an answer waits for the client to take it.
+    /// Whether an answer waits for the client to take it, or for a disk.
     waiting: AtomicBool,
     overdue: AtomicBool,
     waker: OnceLock<Waker>,
@@ -163,7 +163,7 @@ impl Membership {
         self.member.since.store(now, Ordering::Relaxed);
     }
 
-    /// Notes that an answer waits for the client to take it, or no longer does.
+    /// Notes that an answer waits for the client to take it or for a disk, or no longer does.
     #[inline]
     pub(crate) fn wait(&self, waits: bool) {
         self.member.waiting.store(waits, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use std::task::Poll;
@@ -18,15 +19,19 @@ use super::log::Log;
 use super::near::Near;
 use super::reload::Reloader;
 use super::roster::{Roster, TICK};
+use super::seldom::Seldom;
 use super::settings::{Served, Settings, StartError};
 use crate::calendar::UnixSeconds;
 use crate::publish::open_sample;
 use crate::site;
-use crate::snapshot::{Body, Packed, Snapshot};
+use crate::snapshot::{Body, Packed, Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
 /// How long requests under way may take to end after a signal.
 const DRAIN: Duration = Duration::from_secs(25);
+/// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
+/// no use for more requests at a time, and each holds a piece in memory.
+const READERS_MAX: usize = 4;
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound; `say` gets a line for each event.
@@ -52,11 +57,10 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let gates = Gates::open(settings, log)?;
-    let snapshot = Arc::new(Latest::new(open(settings, &base_url, log)?));
-    watch_published(settings, &base_url, &snapshot, log)?;
+    let (gates, snapshot) = open_all(settings, &base_url, log)?;
     let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
     let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
+    let complaints = Arc::new(Seldom::new(log.clone()));
     // Nothing is ever sent: a worker's end is the end of its sender.
     let (working, ended) = mpsc::channel::<()>();
     let (mut threads, mut rosters) = (Vec::new(), Vec::new());
@@ -70,20 +74,10 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
             clock: gates.clock(),
             roster: Arc::default(),
             buffers: Arc::default(),
+            complaints: Arc::clone(&complaints),
         });
         rosters.push(Arc::clone(&worker.roster));
-        // No timers: a runtime that has any reads the clock at each turn.
-        let runtime = Builder::new_current_thread().enable_io().build()?;
-        let working = working.clone();
-        let body = move || {
-            runtime.block_on(work(worker, sockets));
-            drop(working);
-        };
-        threads.push(
-            std::thread::Builder::new()
-                .name(format!("worker-{at}"))
-                .spawn(body)?,
-        );
+        threads.push(start(at, worker, sockets, working.clone())?);
     }
     drop(working);
     // Before anybody is told of the address: clients might leave no descriptor for it.
@@ -106,6 +100,23 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Opens the counters and what is published at once: both take their time to bring to memory.
+fn open_all(
+    settings: &Settings,
+    base_url: &str,
+    log: &Log,
+) -> Result<(Gates, Arc<Latest<Snapshot>>), StartError> {
+    let (gates, snapshot) = both(
+        || Gates::open(settings, log),
+        || -> Result<_, StartError> {
+            let snapshot = Arc::new(Latest::new(open(settings, base_url, log)?));
+            watch_published(settings, base_url, &snapshot, log)?;
+            Ok(snapshot)
+        },
+    );
+    Ok((gates?, snapshot?))
 }
 
 /// Takes in what is published now, and from now on.
@@ -153,6 +164,29 @@ fn default_base_url(address: SocketAddr) -> String {
     } else {
         format!("http://{address}")
     }
+}
+
+/// Starts a worker's thread. `working` is dropped when all its connections have ended.
+fn start(
+    at: usize,
+    worker: Arc<Worker>,
+    sockets: Vec<TcpListener>,
+    working: mpsc::Sender<()>,
+) -> io::Result<JoinHandle<()>> {
+    // No timers: a runtime that has any reads the clock at each turn.
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .thread_name(format!("disk-{at}"))
+        .max_blocking_threads(READERS_MAX)
+        .build()?;
+    let body = move || {
+        runtime.block_on(work(worker, sockets));
+        drop(working);
+        // Whoever waits for a disk that does not answer is not waited for.
+        runtime.shutdown_background();
+    };
+    let name = format!("worker-{at}");
+    std::thread::Builder::new().name(name).spawn(body)
 }
 
 async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>) {

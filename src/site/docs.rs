@@ -105,7 +105,12 @@ mod tests {
     #[test]
     fn every_endpoint_stands_on_the_page() {
         let page = page(&crate::site::openapi("http://x.test"));
-        for path in ["/v1", "/v1/islands/{code}/ccu", "/v1/new/{date}"] {
+        for path in [
+            "/v1",
+            "/v1/islands/{code}/ccu",
+            "/v1/new/{date}",
+            "/dumps/{file}",
+        ] {
             assert!(page.contains(&format!("<code>GET {path}</code>")), "{path}");
         }
         assert!(

@@ -7,10 +7,25 @@
 //! PUBLISHED/dumps-20261121T120500Z-…/   index.json and the files that it names
 //! ```
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use super::body::EntityTag;
+use super::error::SnapshotError;
+use super::manifest::Dumps;
+use crate::calendar::UnixSeconds;
+use crate::durable;
+
+/// A longer index is refused. One of ten thousand files has three megabytes.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 /// The index of the dumps, `index.json`: who may do what with which files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,3 +79,178 @@ impl DumpIndex {
         text
     }
 }
+
+/// The dumps that a manifest names, opened: what may be asked for, by name. Only what stands in the index
+/// is ever looked for on disk, and that not before it is asked for.
+#[derive(Debug)]
+pub struct DumpDirectory {
+    dumps: BTreeMap<String, Arc<Dump>>,
+}
+
+/// One file of the dumps, or the index.
+#[derive(Debug)]
+pub struct Dump {
+    /// Its length.
+    pub bytes: u64,
+    /// Its strong entity tag, quotes included.
+    pub etag: String,
+    /// When its bytes were last other ones.
+    pub modified: UnixSeconds,
+    /// What its name says that it is.
+    pub format: DumpFormat,
+    path: PathBuf,
+    held: Option<Bytes>,
+}
+
+/// What the bytes of a dump are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpFormat {
+    /// A table, as in the dataset.
+    Csv,
+    /// The same as JSON, or the index.
+    Json,
+    /// One of the two, compressed.
+    Gzip,
+    /// Something else.
+    Other,
+}
+
+impl DumpDirectory {
+    /// Opens the dumps that the manifest of a published directory names.
+    pub fn open(published: &Path, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
+        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
+        let malformed = |problem: &dyn fmt::Display| SnapshotError::malformed(&part, problem);
+        if !is_plain(&named.directory) || named.directory.contains('/') {
+            return Err(malformed(
+                &"the manifest does not name a directory in its own",
+            ));
+        }
+        let directory = published.join(&named.directory);
+        let path = directory.join(DumpIndex::FILE);
+        let text = read_index(&path).map_err(|error| malformed(&error))?;
+        let written = u32::from_str_radix(&named.checksum, 16)
+            .map_err(|_| malformed(&"the manifest has no checksum of it"))?;
+        let found = crc32fast::hash(&text);
+        if found != written {
+            return Err(SnapshotError::Checksum {
+                part,
+                written,
+                found,
+            });
+        }
+        let index: DumpIndex = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
+        let modified = UnixSeconds::parse(&index.generated_at)
+            .ok_or_else(|| malformed(&"generatedAt is no timestamp"))?;
+        let etag = EntityTag::new(modified, found, false);
+        let itself = Dump {
+            bytes: text.len() as u64,
+            etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
+            modified,
+            format: DumpFormat::Json,
+            path,
+            held: Some(text.into()),
+        };
+        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
+        for file in index.files {
+            let dump = Dump::of(&file, &directory)
+                .map_err(|problem| malformed(&format!("{:?}: {problem}", file.file)))?;
+            if let Some(_twice) = dumps.insert(file.file, Arc::new(dump)) {
+                return Err(malformed(&"it names a file twice"));
+            }
+        }
+        Ok(DumpDirectory { dumps })
+    }
+
+    /// The dump of a name, such as `daily/2026-11-20.csv`; under `index.json` the index.
+    pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
+        self.dumps.get(name)
+    }
+}
+
+impl Dump {
+    fn of(file: &DumpFile, directory: &Path) -> Result<Dump, &'static str> {
+        if !is_plain(&file.file) {
+            return Err("a name has to lead into the directory, by plain words between slashes");
+        }
+        let is_hex = file.sha256.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_hex || file.sha256.len() != 64 {
+            return Err("sha256 is not 64 hexadecimal digits");
+        }
+        let path = directory.join(&file.file);
+        Ok(Dump {
+            bytes: file.bytes,
+            // Half of the digest tells any two files apart, and halves what clients repeat.
+            etag: format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase()),
+            modified: UnixSeconds::parse(&file.modified).ok_or("modified is no timestamp")?,
+            format: match path.extension().and_then(OsStr::to_str) {
+                Some("csv") => DumpFormat::Csv,
+                Some("json") => DumpFormat::Json,
+                Some("gz") => DumpFormat::Gzip,
+                _ => DumpFormat::Other,
+            },
+            path,
+            held: None,
+        })
+    }
+
+    /// One in memory, as the index is.
+    #[cfg(test)]
+    pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
+        let sha256 = "0".repeat(64);
+        let file = DumpFile {
+            file: name.to_owned(),
+            bytes: text.len() as u64,
+            sha256,
+            modified: "2026-11-21T12:05:00Z".to_owned(),
+        };
+        let dump = Dump::of(&file, Path::new("")).unwrap();
+        Dump {
+            held: Some(Bytes::from_static(text)),
+            ..dump
+        }
+    }
+
+    /// Its bytes, if they are in memory: those of the index are, which was checked.
+    pub fn held(&self) -> Option<&Bytes> {
+        self.held.as_ref()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens its file, which must still be the one that the index speaks of, as far as its length tells.
+    /// May wait for a disk.
+    pub fn open(&self) -> io::Result<File> {
+        // Before opening: that would wait for the other end of a pipe. A link could lead anywhere.
+        if !self.path.symlink_metadata()?.is_file() {
+            return Err(io::Error::other("is no regular file"));
+        }
+        let file = File::open(&self.path)?;
+        let bytes = file.metadata()?.len();
+        if bytes != self.bytes {
+            let problem = format!("has {bytes} bytes; the index says {}", self.bytes);
+            return Err(io::Error::other(problem));
+        }
+        Ok(file)
+    }
+}
+
+/// Whether a name, joined to a directory's, names something below it.
+fn is_plain(name: &str) -> bool {
+    let is_word = |word: &str| !matches!(word, "" | "." | "..");
+    name.split('/').all(is_word) && !name.contains(char::is_control)
+}
+
+fn read_index(path: &Path) -> io::Result<Vec<u8>> {
+    match durable::regular(path)? {
+        None => Err(io::ErrorKind::NotFound.into()),
+        Some(found) if found.len() > INDEX_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
+        Some(_) => std::fs::read(path),
+    }
+}
+
+#[cfg(test)]
+#[path = "dumps_tests.rs"]
+mod tests;

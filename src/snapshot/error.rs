@@ -8,6 +8,13 @@ use std::io;
 pub enum SnapshotError {
     /// The file could not be read.
     Io(io::Error),
+    /// A part of it could not be.
+    Unreadable {
+        /// The part.
+        part: String,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// The file does not begin and end as this version of the format does.
     Foreign {
         /// What was expected at that place.
@@ -38,12 +45,26 @@ impl SnapshotError {
             problem: problem.to_string(),
         }
     }
+
+    /// The same, with the part that could not be read.
+    pub(crate) fn of(self, part: impl fmt::Display) -> SnapshotError {
+        match self {
+            SnapshotError::Io(source) => SnapshotError::Unreadable {
+                part: part.to_string(),
+                source,
+            },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SnapshotError::Io(error) => write!(f, "cannot read: {error}"),
+            SnapshotError::Unreadable { part, source } => {
+                write!(f, "{part} cannot be read: {source}")
+            }
             SnapshotError::Foreign { expected } => {
                 write!(
                     f,
@@ -57,7 +78,7 @@ impl fmt::Display for SnapshotError {
             } => {
                 write!(
                     f,
-                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again"
+                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again with --full"
                 )
             }
             SnapshotError::Malformed { part, problem } => {
@@ -70,7 +91,7 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            SnapshotError::Io(error) => Some(error),
+            SnapshotError::Io(source) | SnapshotError::Unreadable { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -2,27 +2,33 @@
 //!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian
-//! bodies           each identity form, its gzip form right behind it
+//! bodies           each as gzip, or plain where gzip would not be smaller
 //! sections         the resident part: read whole at open
 //! contents         24 bytes a section: id u32, crc32 u32, offset u64, length u64
 //! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
 //!                  the contents and the trailer before it, magic 8
 //! ```
-//! All integers are little-endian. Bodies are checked when they are read, by the checksum in
-//! their [`BodyRef`]; everything else is checked at open.
+//! All integers are little-endian. Bodies are checked when they are read, by the checksums in
+//! their [`BodyRef`](super::BodyRef); everything else is checked at open.
+//!
+//! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was four
+//! fifths of all bodies, and of the memory in which the system keeps what is read of them.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fmt::Display;
+use std::ops::Range;
 
 use bytes::Bytes;
-use memmap2::{Advice, MmapMut};
 
 use super::error::SnapshotError;
-use super::pace::{PIECE_BYTES, checksum, give_way, pieces};
-use super::views::{BodyRef, Ints, IntsView, Longs, u32_at, u64_at};
+use super::manifest::Identity;
+use super::pace::{give_way, pieces};
+use super::resident::read_resident;
+use super::storage::Storage;
+use super::views::{BodyRef, BodyRefs, Ints, IntsView, Longs, u32_at, u64_at};
+use crate::calendar::UnixSeconds;
 
 /// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x02";
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
 pub(crate) const ENTRY_BYTES: usize = 24;
 pub(crate) const TRAILER_BYTES: usize = 32;
 
@@ -79,71 +85,11 @@ pub enum Section {
     FixedBodies,
 }
 
-/// Where a payload's bytes are.
-#[derive(Debug)]
-pub enum Storage {
-    /// In memory, as the compiled-in sample is.
-    Memory(Bytes),
-    /// In a file, whose bodies are read when they are asked for.
-    File(File),
-}
-
-impl Storage {
-    fn len(&self) -> Result<u64, SnapshotError> {
-        Ok(match self {
-            Storage::Memory(bytes) => bytes.len() as u64,
-            Storage::File(file) => file.metadata()?.len(),
-        })
-    }
-
-    fn read(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
-        match self {
-            Storage::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let end = start.saturating_add(length);
-                if end > bytes.len() {
-                    return Err(SnapshotError::malformed(
-                        "the file",
-                        "a part lies beyond its end",
-                    ));
-                }
-                Ok(bytes.slice(start..end))
-            }
-            Storage::File(file) => {
-                let mut buffer = vec![0; length];
-                file.read_exact_at(&mut buffer, offset)?;
-                Ok(buffer.into())
-            }
-        }
-    }
-
-    /// Reads a part that stays in memory and is read all over, row by row: in huge pages where the
-    /// system has them, since each row would otherwise cost a walk through the page tables too. They
-    /// are asked for when all is read: to get one takes a millisecond or more at a stretch, which the
-    /// system then spends in the background.
-    fn read_resident(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
-        let Storage::File(file) = self else {
-            return self.read(offset, length);
-        };
-        // Nothing can be mapped with length 0.
-        let mut memory = MmapMut::map_anon(length.max(1))?;
-        for (piece, offset) in memory[..length]
-            .chunks_mut(PIECE_BYTES)
-            .zip((offset..).step_by(PIECE_BYTES))
-        {
-            give_way(0);
-            file.read_exact_at(piece, offset)?;
-        }
-        // Only a wish: a system without them leaves its usual pages.
-        let _ = memory.advise(Advice::HugePage);
-        Ok(Bytes::from_owner(memory.make_read_only()?).slice(..length))
-    }
-}
-
 /// An open payload file whose resident region has been checked.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
     storage: Storage,
+    bytes: u64,
     bodies_end: u64,
     sections: Vec<(u32, Bytes)>,
     checksum: u32,
@@ -177,53 +123,62 @@ impl SnapshotFile {
                 "its offsets do not fit the file's length",
             ));
         }
-        let region_bytes = usize::try_from(trailer_offset - start)
-            .map_err(|_| SnapshotError::malformed("the sections", "they do not fit in memory"))?;
-        let region = storage.read_resident(start, region_bytes)?;
-        let table = &region
-            [usize::try_from(contents - start).expect("contents lie in the region just read")..];
-        let checksum = contents_checksum(table, &trailer[..20]);
+        let table_bytes = usize::try_from(trailer_offset - contents)
+            .map_err(|_| SnapshotError::malformed("the table of contents", "it is too long"))?;
+        let table = storage.read(contents, table_bytes)?;
+        let checksum = contents_checksum(&table, &trailer[..20]);
         expect_checksum("the table of contents", u32_at(&trailer, 5), checksum)?;
-        let mut sections = Vec::new();
-        for entry in table.chunks_exact(ENTRY_BYTES) {
-            sections.push(Self::section_of(entry, start, contents, &region)?);
-        }
         Ok(SnapshotFile {
+            sections: Self::read_sections(&storage, &table, start..contents)?,
             storage,
+            bytes: length,
             bodies_end: start,
-            sections,
             checksum,
         })
     }
 
-    fn section_of(
-        entry: &[u8],
-        start: u64,
-        contents: u64,
-        region: &Bytes,
-    ) -> Result<(u32, Bytes), SnapshotError> {
-        let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
-        let part = format!("section {id}");
-        let within = offset >= start
-            && offset
-                .checked_add(length)
-                .is_some_and(|end| end <= contents);
-        if !within {
+    /// Reads the sections that a table of contents names: one right behind the other, they fill the
+    /// `region`.
+    fn read_sections(
+        storage: &Storage,
+        table: &[u8],
+        region: Range<u64>,
+    ) -> Result<Vec<(u32, Bytes)>, SnapshotError> {
+        let (mut end, mut lengths) = (region.start, Vec::new());
+        for entry in table.chunks_exact(ENTRY_BYTES) {
+            let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
+            let fits = offset == end && length <= region.end - end;
+            let length = usize::try_from(length).ok().filter(|_| fits);
+            lengths.push(length.ok_or_else(|| {
+                SnapshotError::malformed(format_args!("section {id}"), "it is not in its place")
+            })?);
+            end += u64_at(entry, 2);
+        }
+        if end != region.end {
             return Err(SnapshotError::malformed(
-                part,
-                "it lies outside the sections",
+                "the sections",
+                "they end before the table of contents",
             ));
         }
-        let at =
-            |offset: u64| usize::try_from(offset - start).expect("checked to lie in the region");
-        let bytes = region.slice(at(offset)..at(offset + length));
-        expect_checksum(&part, u32_at(entry, 1), checksum(&bytes))?;
-        Ok((id, bytes))
+        let (mut rest, checksums) = read_resident(storage, region.start, &lengths)?;
+        let entries = table.chunks_exact(ENTRY_BYTES).zip(lengths).zip(checksums);
+        let mut sections = Vec::new();
+        for ((entry, length), checksum) in entries {
+            let id = u32_at(entry, 0);
+            expect_checksum(format_args!("section {id}"), u32_at(entry, 1), checksum)?;
+            sections.push((id, rest.split_to(length)));
+        }
+        Ok(sections)
     }
 
-    /// Checksum of the table of contents, which holds the checksums of all sections.
-    pub(crate) fn checksum(&self) -> u32 {
-        self.checksum
+    /// What the payload is known by. Its checksum is that of the table of contents, which holds
+    /// the checksums of all sections.
+    pub(crate) fn identity(&self, published: UnixSeconds) -> Identity {
+        Identity {
+            bytes: self.bytes,
+            checksum: self.checksum,
+            published,
+        }
     }
 
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {
@@ -296,56 +251,31 @@ impl SnapshotFile {
         Ok(ints)
     }
 
-    /// A section of body records, `count` long when that is known; each must lie among the bodies.
-    pub(crate) fn bodies(
-        &self,
-        section: Section,
-        count: Option<usize>,
-    ) -> Result<Vec<BodyRef>, SnapshotError> {
+    /// A section of `count` body records, each of which must lie among the bodies.
+    pub(crate) fn bodies(&self, section: Section, count: usize) -> Result<BodyRefs, SnapshotError> {
         let bytes = self.section(section)?;
-        let want = count
-            .unwrap_or(bytes.len() / BodyRef::BYTES)
-            .checked_mul(BodyRef::BYTES);
-        expect_length(section, bytes.len(), want)?;
-        let mut refs = Vec::with_capacity(bytes.len() / BodyRef::BYTES);
-        for record in bytes.chunks_exact(BodyRef::BYTES) {
-            give_way(refs.len());
-            let body = BodyRef::from_bytes(record);
-            let length = u64::from(body.plain_bytes) + u64::from(body.gzip_bytes);
-            if body
-                .offset
-                .checked_add(length)
-                .is_none_or(|end| end > self.bodies_end)
-            {
+        expect_length(section, bytes.len(), count.checked_mul(BodyRef::BYTES))?;
+        let refs = BodyRefs(bytes);
+        for (at, body) in refs.iter().enumerate() {
+            give_way(at);
+            if !body.is_sound(self.bodies_end) {
                 return Err(SnapshotError::malformed(
                     format!("section {section:?}"),
-                    "a body lies outside the bodies",
+                    "a body lies outside the bodies, or has an impossible length",
                 ));
             }
-            refs.push(body);
         }
         Ok(refs)
     }
 
-    /// One form of a body, its checksum verified.
-    pub(crate) fn read_body(&self, body: BodyRef, gzip: bool) -> Result<Bytes, SnapshotError> {
-        let (offset, length, written) = if gzip {
-            (
-                body.offset + u64::from(body.plain_bytes),
-                body.gzip_bytes,
-                body.gzip_crc,
-            )
-        } else {
-            (body.offset, body.plain_bytes, body.plain_crc)
-        };
-        let bytes = self.storage.read(offset, length as usize)?;
-        expect_checksum("a body", written, crc32fast::hash(&bytes))?;
-        Ok(bytes)
+    /// What bodies are read from.
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
     }
 
-    /// Whether bodies are in memory already, so that a cache of them would only be a copy.
-    pub(crate) fn in_memory(&self) -> bool {
-        matches!(self.storage, Storage::Memory(_))
+    /// The same, with the sections let go of.
+    pub(crate) fn into_storage(self) -> Storage {
+        self.storage
     }
 }
 
@@ -357,12 +287,16 @@ pub(crate) fn contents_checksum(table: &[u8], trailer: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn expect_checksum(part: &str, written: u32, found: u32) -> Result<(), SnapshotError> {
+pub(crate) fn expect_checksum(
+    part: impl Display,
+    written: u32,
+    found: u32,
+) -> Result<(), SnapshotError> {
     if written == found {
         return Ok(());
     }
     Err(SnapshotError::Checksum {
-        part: part.to_owned(),
+        part: part.to_string(),
         written,
         found,
     })

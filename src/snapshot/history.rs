@@ -1,20 +1,24 @@
 //! The history payload, opened: islands, creators, rankings and new islands.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, EntityTag};
-use super::cache::{ByteCache, Keep};
+use super::bodies::Bodies;
+use super::cache::ByteCache;
+use super::damage::Damage;
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile, Storage};
+use super::file::{Section, SnapshotFile};
 use super::groups::{Groups, ORDERINGS};
 use super::list_page::{Frame, ListPage, PageTags};
-use super::read::Asker;
+use super::manifest::Identity;
+use super::pace::both;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
-use super::views::{BodyRef, Ints, IntsView, Longs};
+use super::storage::Storage;
+use super::views::{Ints, IntsView, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 use crate::request::{CreatorQuery, IslandQuery};
@@ -68,22 +72,11 @@ pub enum FixedHistory {
     NewDays,
 }
 
-/// Families of bodies in the history payload; the number is part of the cache key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Family {
-    Island,
-    Ccu,
-    Creator,
-    Ranking,
-    New,
-    Fixed,
-}
-
 /// The history payload.
 #[derive(Debug)]
 pub struct History {
     pub(crate) stamp: Stamp,
-    file: SnapshotFile,
+    identity: Identity,
     days: Vec<UtcDay>,
     codes: Longs,
     row_text: Bytes,
@@ -102,11 +95,10 @@ pub struct History {
     creator_slugs: (Bytes, Longs),
     creators_by_slug: Ints,
     pub(crate) slugs: TextIndex,
-    bodies: [Vec<BodyRef>; 6],
+    pub(crate) bodies: Bodies,
     pub(crate) island_frame: Frame,
     pub(crate) creator_frame: Frame,
     pub(crate) page_tags: PageTags,
-    body_cache: ByteCache<(u8, u32, bool), Encoded>,
     pub(crate) island_pages: ByteCache<IslandQuery, Arc<ListPage>>,
     pub(crate) creator_pages: ByteCache<CreatorQuery, Arc<ListPage>>,
 }
@@ -116,6 +108,7 @@ impl History {
     pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let stamp = Stamp::open(&file)?;
+        let identity = file.identity(stamp.published);
         let texts = |text, ends| -> Result<(Bytes, Longs), SnapshotError> {
             let text = file.section(text)?;
             let ends = file.bounds(ends, text.len())?;
@@ -125,21 +118,14 @@ impl History {
         let rows = row_ends.len() - 1;
         let creator_rows = texts(Section::CreatorRowText, Section::CreatorRowEnds)?;
         let creator_count = creator_rows.1.len() - 1;
-        let row_tags = file.positions(Section::RowTags, 1, usize::MAX)?;
-        let row_tag_starts = file.ints(Section::RowTagStarts, rows + 1)?;
-        let in_order = (1..=rows).all(|at| row_tag_starts.get(at - 1) <= row_tag_starts.get(at));
-        if !in_order || row_tag_starts.get(rows) as usize != row_tags.len() {
-            return Err(SnapshotError::malformed(
-                "section RowTagStarts",
-                "its offsets are not in order",
-            ));
-        }
         let day_words = Ints(file.section(Section::Days)?);
         let days: Vec<UtcDay> = day_words
             .view()
             .iter()
             .map(|day| UtcDay(day.cast_signed()))
             .collect();
+        let counts = [rows, rows, creator_count, days.len(), days.len(), 2];
+        let ([titles, slugs], [tags, creators, tools]) = indexes_and_groups(&file, rows)?;
         let frames = file.section(Section::Frames)?;
         let (island_frame, creator_frame) = Frame::pair(&frames)?;
         let history = History {
@@ -150,33 +136,25 @@ impl History {
             levels: file.ints(Section::Levels, rows * SortField::ALL.len())?,
             orders: file.positions(Section::Orders, 1, rows)?,
             tag_names: texts(Section::TagNames, Section::TagNameEnds)?,
-            tags: Groups::open(&file, Section::TagStarts, Section::TagOrders, rows)?,
-            row_tags: (row_tag_starts, row_tags),
+            tags,
+            row_tags: row_tags(&file, rows)?,
             row_creators: file.ints(Section::RowCreators, rows)?,
-            creators: Groups::open(&file, Section::CreatorStarts, Section::CreatorOrders, rows)?,
+            creators,
             row_tools: file.section(Section::RowTools)?,
-            tools: Groups::open(&file, Section::ToolStarts, Section::ToolOrders, rows)?,
-            titles: TextIndex::open(&file, &TITLES)?,
+            tools,
+            titles,
             creator_slugs: texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
             creators_by_slug: file.positions(Section::CreatorsBySlug, 1, creator_count)?,
-            slugs: TextIndex::open(&file, &SLUGS)?,
-            bodies: [
-                file.bodies(Section::IslandBodies, Some(rows))?,
-                file.bodies(Section::CcuBodies, Some(rows))?,
-                file.bodies(Section::CreatorBodies, Some(creator_count))?,
-                file.bodies(Section::RankingBodies, Some(days.len()))?,
-                file.bodies(Section::NewBodies, Some(days.len()))?,
-                file.bodies(Section::FixedBodies, Some(2))?,
-            ],
+            slugs,
             days,
             creator_rows,
             island_frame,
             creator_frame,
-            page_tags: PageTags::new(stamp.published, file.checksum()),
-            body_cache: ByteCache::new(memory_bytes / 4 * 3),
+            page_tags: PageTags::new(stamp.published, identity.checksum),
             island_pages: ByteCache::new(memory_bytes / 16 * 3),
             creator_pages: ByteCache::new(memory_bytes / 16),
-            file,
+            identity,
+            bodies: Bodies::open(file, counts, stamp.published, memory_bytes / 4 * 3)?,
         };
         history.check_lengths(rows, creator_count)?;
         Ok(history)
@@ -208,18 +186,19 @@ impl History {
         }
     }
 
-    /// Reads every body and checks it.
-    pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        for body in self.bodies.iter().flatten() {
-            self.file.read_body(*body, false)?;
-            self.file.read_body(*body, true)?;
-        }
-        Ok(())
+    /// What the payload is known by.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
-    /// Checksum that identifies the file.
-    pub(crate) fn checksum(&self) -> u32 {
-        self.file.checksum()
+    /// What was wrong with bodies that were asked for.
+    pub fn damage(&self) -> &Damage {
+        self.bodies.damage()
+    }
+
+    /// Whether another file than the one opened has that name now.
+    pub fn is_superseded(&self, path: &Path) -> bool {
+        self.bodies.storage().is_superseded(path)
     }
 
     /// Days held, ascending.
@@ -334,36 +313,42 @@ impl History {
         };
         u64::from(level) << 32 | u64::from(row)
     }
+}
 
-    /// A body of the payload, in the form the client takes.
-    pub(crate) fn body(
-        &self,
-        family: Family,
-        at: usize,
-        asker: Asker,
-    ) -> Result<Encoded, SnapshotError> {
-        let body = self.bodies[family as usize][at];
-        let gzip = asker.accepts_gzip && body.gzip_bytes > 0;
-        let load = || -> Result<Encoded, SnapshotError> {
-            let bytes = self.file.read_body(body, gzip)?;
-            Ok(Encoded {
-                bytes,
-                etag: EntityTag::new(self.stamp.published, body.plain_crc, gzip),
-                gzip,
-            })
-        };
-        if self.file.in_memory() {
-            return load();
-        }
-        let key = (
-            family as u8,
-            u32::try_from(at).expect("rows are numbered in u32"),
-            gzip,
-        );
-        let bytes = |body: &Encoded| body.bytes.len();
-        self.body_cache
-            .get_or_make(&key, asker.client, Keep::AtOnce, bytes, load)
+/// The indexes over titles and slugs, and the groups of tags, creators and tools: what takes longest to
+/// check, in two halves that take about as long.
+fn indexes_and_groups(
+    file: &SnapshotFile,
+    rows: usize,
+) -> Result<([TextIndex; 2], [Groups; 3]), SnapshotError> {
+    let groups = |starts, orders| Groups::open(file, starts, orders, rows);
+    let (indexes, groups) = both(
+        || -> Result<_, SnapshotError> {
+            let titles = TextIndex::open(file, &TITLES)?;
+            Ok([titles, TextIndex::open(file, &SLUGS)?])
+        },
+        || -> Result<_, SnapshotError> {
+            let tags = groups(Section::TagStarts, Section::TagOrders)?;
+            let creators = groups(Section::CreatorStarts, Section::CreatorOrders)?;
+            let tools = groups(Section::ToolStarts, Section::ToolOrders)?;
+            Ok([tags, creators, tools])
+        },
+    );
+    Ok((indexes?, groups?))
+}
+
+/// Where each row's tags begin among the tags of all rows, and those.
+fn row_tags(file: &SnapshotFile, rows: usize) -> Result<(Ints, Ints), SnapshotError> {
+    let tags = file.positions(Section::RowTags, 1, usize::MAX)?;
+    let starts = file.ints(Section::RowTagStarts, rows + 1)?;
+    let in_order = (1..=rows).all(|at| starts.get(at - 1) <= starts.get(at));
+    if in_order && starts.get(rows) as usize == tags.len() {
+        return Ok((starts, tags));
     }
+    Err(SnapshotError::malformed(
+        "section RowTagStarts",
+        "its offsets are not in order",
+    ))
 }
 
 fn search(count: usize, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<usize> {

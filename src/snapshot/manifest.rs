@@ -1,15 +1,18 @@
 //! `manifest.json`: which files are the published ones. Written last, read first.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::history::History;
+use super::verify::sound_checksum;
+use crate::calendar::UnixSeconds;
 
-/// The published directory's table of contents.
+/// The published directory's table of contents. A name in it that is none of these is damage: read past,
+/// it would make what is published something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
     /// Islands, creators, rankings and new islands.
     pub history: Option<Payload>,
@@ -21,7 +24,7 @@ pub struct Manifest {
 
 /// The directory of the dumps (see [`super::DumpIndex`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dumps {
     /// Its name in the published directory.
     pub directory: String,
@@ -33,7 +36,7 @@ pub struct Dumps {
 
 /// One payload file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Payload {
     /// Its name in the published directory.
     pub file: String,
@@ -45,17 +48,50 @@ pub struct Payload {
     pub generated_at: String,
 }
 
+/// What a payload file is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of its table of contents.
+    pub checksum: u32,
+    /// Its publish timestamp.
+    pub published: UnixSeconds,
+}
+
 impl Payload {
-    /// Whether that is the payload opened.
-    pub fn is(&self, history: &History) -> bool {
-        self.checksum == format!("{:08x}", history.checksum())
-            && self.generated_at == history.stamp.published.to_string()
+    /// Whether the file is there, whole, and sound in all but its bodies, which are not looked at.
+    pub fn is_sound(&self, directory: &Path) -> bool {
+        let sound = || -> io::Result<bool> {
+            let file = File::open(directory.join(&self.file))?;
+            if file.metadata()?.len() != self.bytes {
+                return Ok(false);
+            }
+            let checksum = sound_checksum(&file)?;
+            Ok(checksum.is_some_and(|found| self.checksum == format!("{found:08x}")))
+        };
+        sound().unwrap_or(false)
+    }
+
+    /// Whether it is the payload named here.
+    pub fn names(&self, payload: Identity) -> bool {
+        self.bytes == payload.bytes
+            && self.checksum == format!("{:08x}", payload.checksum)
+            && self.generated_at == payload.published.to_string()
     }
 }
 
 impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
+
+    /// Whether it names a file or directory.
+    pub fn names(&self, name: &str) -> bool {
+        let payloads = [&self.history, &self.live].into_iter().flatten();
+        let mut payloads = payloads.map(|payload| &payload.file);
+        let dumps = self.dumps.as_ref();
+        payloads.any(|file| file == name) || dumps.is_some_and(|dumps| dumps.directory == name)
+    }
 
     /// Reads a directory's manifest; `None` where nothing has been published.
     pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {

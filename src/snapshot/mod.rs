@@ -1,38 +1,47 @@
 //! The published form: one immutable state of everything the API can answer.
 //!
-//! In: the two payload files that `publish` wrote, or the same bytes in memory. Out: whole bodies,
-//! list pages and their entity tags. Nothing here names a member of an answer: the pieces of text
-//! around the rows come out of the file. Knows no sockets, clients or quotas.
+//! In: the two payload files that `publish` wrote, or the same bytes in memory, and the index of the
+//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Nothing here names a
+//! member of an answer: the pieces of text around the rows come out of the file. Knows no sockets,
+//! clients or quotas.
 
+mod bodies;
 mod body;
 mod cache;
+mod damage;
 mod dumps;
 mod error;
 mod file;
 mod groups;
 mod history;
+mod inflate;
 mod links;
 mod list_page;
 mod manifest;
 mod pace;
 mod page;
 mod read;
+mod resident;
 mod row_set;
 mod search;
 mod select;
+mod storage;
+mod verify;
 mod views;
 mod write;
 
-pub use body::{Body, Encoded, EntityTag, Packed};
-pub use dumps::{DumpFile, DumpIndex};
+pub use body::{Body, Encoded, EntityTag, Packed, Packer};
+pub use damage::Damage;
+pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
-pub use file::{Section, Storage};
+pub use file::Section;
 pub use history::{FixedHistory, History, Stamp};
-pub use manifest::{Dumps, Manifest, Payload};
-pub use pace::work_in_background;
+pub use manifest::{Dumps, Identity, Manifest, Payload};
+pub use pace::{both, work_in_background};
 pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
+pub use storage::Storage;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};
 #[cfg(test)] // the index is tested where it is written

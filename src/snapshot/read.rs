@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use super::bodies::{Family, plain, read_stored};
 use super::body::{Body, Encoded, Packed};
+use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile, Storage};
-use super::history::{Family, FixedHistory, History, Stamp};
+use super::file::{Section, SnapshotFile};
+use super::history::{FixedHistory, History, Stamp};
+use super::manifest::Identity;
+use super::storage::Storage;
 use super::views::BodyRef;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
@@ -34,8 +38,7 @@ pub enum FixedLive {
 /// The live payload. Its few bodies are held in memory.
 #[derive(Debug)]
 pub struct Live {
-    published: UnixSeconds,
-    checksum: u32,
+    identity: Identity,
     bodies: [Option<Body>; 2],
 }
 
@@ -44,24 +47,28 @@ impl Live {
     pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let published = Stamp::open(&file)?.published;
-        let refs = file.bodies(Section::FixedBodies, Some(2))?;
+        let refs = file.bodies(Section::FixedBodies, 2)?;
         let load = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let plain = file.read_body(body, false)?.to_vec();
-            let gzip = if body.gzip_bytes == 0 {
-                Vec::new()
+            let stored = read_stored(file.storage(), body)?;
+            let plain = plain(body, stored.clone())?.into();
+            let gzip = if body.has_gzip() {
+                stored.into()
             } else {
-                file.read_body(body, true)?.to_vec()
+                Vec::new()
             };
             Ok(Some(Body::new(Packed { plain, gzip }, published)))
         };
         Ok(Live {
-            published,
-            checksum: file.checksum(),
-            bodies: [load(refs[0])?, load(refs[1])?],
+            identity: file.identity(published),
+            bodies: [load(refs.get(0))?, load(refs.get(1))?],
         })
+    }
+
+    fn published(&self) -> UnixSeconds {
+        self.identity.published
     }
 }
 
@@ -96,6 +103,7 @@ pub struct Snapshot {
     base_url: String,
     index: Option<Body>,
     health: Body,
+    dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
 impl Snapshot {
@@ -108,10 +116,15 @@ impl Snapshot {
         health: impl FnOnce(Readiness, Option<UnixSeconds>) -> Packed,
     ) -> Snapshot {
         let stamp = history.as_ref().map(|history| history.stamp);
-        let index = stamp.map(|stamp| Body::new(index(stamp), stamp.published));
         let published = stamp
             .map(|stamp| stamp.published)
-            .max(live.as_ref().map(|live| live.published));
+            .max(live.as_ref().map(Live::published));
+        // The index speaks of the service: its time is that of the newest publish of any payload.
+        let newest = stamp.map(|stamp| Stamp {
+            published: published.unwrap_or(stamp.published),
+            ..stamp
+        });
+        let index = newest.map(|stamp| Body::new(index(stamp), stamp.published));
         let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
         let health = Body::new(
             health(readiness, published),
@@ -123,7 +136,26 @@ impl Snapshot {
             base_url: base_url.to_owned(),
             index,
             health,
+            dumps: None,
         }
+    }
+
+    /// The same with dumps, or with what is wrong with them: they are outside the API, which answers
+    /// without them too.
+    #[must_use]
+    pub fn with_dumps(mut self, dumps: Result<DumpDirectory, SnapshotError>) -> Snapshot {
+        self.dumps = Some(dumps.map(Arc::new));
+        self
+    }
+
+    /// The dumps, if there are any and they are sound.
+    pub fn dumps(&self) -> Option<&Arc<DumpDirectory>> {
+        self.dumps.as_ref()?.as_ref().ok()
+    }
+
+    /// What is wrong with the dumps that were published.
+    pub fn dumps_fault(&self) -> Option<&SnapshotError> {
+        self.dumps.as_ref()?.as_ref().err()
     }
 
     fn readiness_of(history: Option<&History>, live: Option<&Live>) -> Readiness {
@@ -153,14 +185,14 @@ impl Snapshot {
     /// The newest publish timestamp among the payloads.
     pub fn published(&self) -> Option<UnixSeconds> {
         let history = self.history.as_ref().map(|history| history.stamp.published);
-        history.max(self.live.as_ref().map(|live| live.published))
+        history.max(self.live.as_ref().map(Live::published))
     }
 
-    /// Checksums that identify the two payload files.
-    pub fn checksums(&self) -> [Option<u32>; 2] {
+    /// What the history and the live payload are known by.
+    pub fn identities(&self) -> [Option<Identity>; 2] {
         [
-            self.history.as_deref().map(History::checksum),
-            self.live.as_ref().map(|live| live.checksum),
+            self.history.as_deref().map(History::identity),
+            self.live.as_ref().map(|live| live.identity),
         ]
     }
 
@@ -168,7 +200,7 @@ impl Snapshot {
     pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
         self.history
             .as_deref()
-            .map_or(Ok(()), History::verify_bodies)
+            .map_or(Ok(()), |history| history.bodies.verify())
     }
 
     /// `/v1`; `None` until a history is published.
@@ -211,7 +243,11 @@ impl Snapshot {
     /// `/v1/islands/{code}`
     pub fn island(&self, code: IslandCode, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Island, history.find_island(code)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Island, history.find_island(code)?, asker),
+        )
     }
 
     /// `/v1/islands/{code}/ccu`
@@ -221,13 +257,21 @@ impl Snapshot {
         asker: Asker,
     ) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Ccu, history.find_island(code)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Ccu, history.find_island(code)?, asker),
+        )
     }
 
     /// `/v1/creators/{slug}`
     pub fn creator(&self, slug: &str, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
         let history = self.history.as_ref()?;
-        Some(history.body(Family::Creator, history.find_creator(slug)?, asker))
+        Some(
+            history
+                .bodies
+                .get(Family::Creator, history.find_creator(slug)?, asker),
+        )
     }
 
     /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
@@ -259,7 +303,7 @@ impl Snapshot {
             Some(day) => history.find_day(day)?,
             None => history.days().len().checked_sub(1)?,
         };
-        Some(history.body(family, at, asker))
+        Some(history.bodies.get(family, at, asker))
     }
 
     /// `/v1/rankings` and `/v1/new`
@@ -271,7 +315,8 @@ impl Snapshot {
         Some(
             self.history
                 .as_ref()?
-                .body(Family::Fixed, which as usize, asker),
+                .bodies
+                .get(Family::Fixed, which as usize, asker),
         )
     }
 

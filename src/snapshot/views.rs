@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 
+use super::inflate::GROWTH_MAX;
+
 /// Where a body lies and what it must check to. An absent body has length 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyRef {
-    /// Offset of the identity form in the file; the gzip form follows it.
+    /// Where in the file it is stored: as gzip, or plain where it has no gzip form.
     pub offset: u64,
     /// Length of the identity form in bytes; 0 where there is no such body.
     pub plain_bytes: u32,
@@ -37,7 +39,29 @@ impl BodyRef {
         record
     }
 
-    pub(crate) fn from_bytes(record: &[u8]) -> BodyRef {
+    pub(crate) fn has_gzip(self) -> bool {
+        self.gzip_bytes > 0
+    }
+
+    /// Length and checksum of the form that is stored.
+    pub(crate) fn stored(self) -> (u32, u32) {
+        if self.has_gzip() {
+            (self.gzip_bytes, self.gzip_crc)
+        } else {
+            (self.plain_bytes, self.plain_crc)
+        }
+    }
+
+    /// Whether it ends before `bodies_end`, and its identity form is none that gzip cannot become: who
+    /// makes room for it by its length makes no more than a fixed multiple of what is there.
+    pub(crate) fn is_sound(self, bodies_end: u64) -> bool {
+        let end = self.offset.checked_add(self.stored().0.into());
+        let plain_max = u64::from(self.gzip_bytes) * GROWTH_MAX;
+        end.is_some_and(|end| end <= bodies_end)
+            && (!self.has_gzip() || u64::from(self.plain_bytes) <= plain_max)
+    }
+
+    pub(crate) fn from_bytes(record: &[u8; BodyRef::BYTES]) -> BodyRef {
         let word = |at: usize| u32_at(record, 2 + at);
         BodyRef {
             offset: u64_at(record, 0),
@@ -46,6 +70,22 @@ impl BodyRef {
             plain_crc: word(2),
             gzip_crc: word(3),
         }
+    }
+}
+
+/// Records of bodies, read in place.
+#[derive(Debug)]
+pub(crate) struct BodyRefs(pub(crate) Bytes);
+
+impl BodyRefs {
+    pub(crate) const EMPTY: BodyRefs = BodyRefs(Bytes::new());
+
+    pub(crate) fn get(&self, at: usize) -> BodyRef {
+        BodyRef::from_bytes(&self.0.as_chunks().0[at])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = BodyRef> + '_ {
+        self.0.as_chunks().0.iter().map(BodyRef::from_bytes)
     }
 }
 
@@ -134,4 +174,35 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
         .try_into()
         .expect("a range of eight is eight long");
     u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_claims_more_than_can_be_there_is_unsound() {
+        let body = BodyRef {
+            offset: 8,
+            plain_bytes: 5000,
+            gzip_bytes: 100,
+            plain_crc: 1,
+            gzip_crc: 2,
+        };
+        assert_eq!(BodyRef::from_bytes(&body.to_bytes()), body);
+        assert!(body.is_sound(108) && !body.is_sound(107));
+        let plain = |plain_bytes, gzip_bytes| BodyRef {
+            plain_bytes,
+            gzip_bytes,
+            ..body
+        };
+        assert!(plain(103_200, 100).is_sound(108) && !plain(103_201, 100).is_sound(108));
+        assert!(!plain(u32::MAX, 100).is_sound(u64::MAX));
+        assert!(plain(100, 0).is_sound(108) && !plain(101, 0).is_sound(108));
+        let beyond = BodyRef {
+            offset: u64::MAX,
+            ..body
+        };
+        assert!(!beyond.is_sound(u64::MAX));
+    }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::body::Packed;
 use super::file::{ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, contents_checksum};
+use super::inflate::deflated;
 use super::views::BodyRef;
 
 /// A payload file being written: all bodies first, then all sections.
@@ -36,15 +37,22 @@ impl<W: Write> SnapshotWriter<W> {
         })
     }
 
-    /// Writes a body in both forms.
+    /// Writes a body: its gzip form, or the identity form where it has none.
     pub fn body(&mut self, packed: &Packed) -> io::Result<BodyRef> {
         assert!(
             self.sections_start.is_none(),
             "bodies are written before sections"
         );
         let offset = self.at;
-        self.write(&packed.plain)?;
-        self.write(&packed.gzip)?;
+        if packed.gzip.is_empty() {
+            self.write(&packed.plain)?;
+        } else {
+            deflated(&packed.gzip).ok_or_else(|| {
+                let problem = "the gzip form of an answer has a header that is not read back";
+                io::Error::new(io::ErrorKind::InvalidInput, problem)
+            })?;
+            self.write(&packed.gzip)?;
+        }
         Ok(BodyRef {
             offset,
             plain_bytes: length_of(&packed.plain)?,

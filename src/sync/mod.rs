@@ -1,10 +1,12 @@
-//! What threads share: the atomic types under one name of ours, and a value that is replaced.
+//! What threads share: the atomic types under one name of ours, a value that is replaced, and work.
 //!
 //! The atomics are std's, or loom's under `--cfg island_metrics_loom`, where models of the
 //! lock-free parts are explored exhaustively. The algorithms name them through here only.
 
+mod in_order;
 mod latest;
 
+pub use in_order::{cores, in_order};
 pub use latest::{Latest, LatestReader};
 
 #[cfg(island_metrics_loom)]

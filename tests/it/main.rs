@@ -13,6 +13,7 @@
 //! - `callers_model`: the oracle of that
 //! - `crowds`: many callers at once and callers without end, exactly counted in fixed memory
 //! - `key_texts`: what is no key, and what must never come back of one
+//! - `damage`: files damaged under a running server
 //! - `issuing`: keys that come and go while a server runs, and many asked for at once
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
@@ -26,7 +27,11 @@
 //! - `disks`: small disks to fill up and to take away
 //! - `editions`: a dataset that changes, each state of it marked
 //! - `published`: what a published directory must be at any moment
+//! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
+//! - `dump_files`: dumps written by hand, and downloads that take their time
 //! - `openapi`: the document is served, printed, and shows real answers
+//! - `larger_than_memory`: a history that does not fit is served all the same
+//! - `memory_group`: the cgroup that it must not fit in
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
@@ -41,13 +46,18 @@ mod callers_model;
 mod canary;
 mod crash;
 mod crowds;
+mod damage;
 mod disks;
+mod dump_files;
+mod dumps;
 mod editions;
 mod full;
 mod http;
 mod issuing;
 mod key_texts;
+mod larger_than_memory;
 mod lists;
+mod memory_group;
 mod midnight;
 mod naive;
 mod naive_days;

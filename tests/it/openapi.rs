@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::Server;
+use crate::dump_files::{Files, HTTP_TIME, index, install, published, some_files};
+use crate::support::{Reply, Server, TempDir, run};
 
 #[test]
 fn every_example_is_the_answer_of_the_sample() {
@@ -13,8 +14,10 @@ fn every_example_is_the_answer_of_the_sample() {
     let example = |name: &str| parameters[name]["example"].as_str().unwrap().to_owned();
     let (code, slug) = (example("Code"), example("Slug"));
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 13);
-    for (path, item) in paths {
+    let (api, outside): (Vec<_>, Vec<_>) =
+        paths.iter().partition(|(path, _)| path.starts_with("/v1"));
+    assert_eq!((api.len(), outside.len()), (13, 2));
+    for (path, item) in api {
         let mut target = path
             .replace("{code}", &code)
             .replace("{slug}", &slug)
@@ -68,4 +71,128 @@ fn the_document_is_the_one_that_the_command_prints() {
     assert_eq!(document_served, printed.stdout);
     let document: Value = serde_json::from_slice(&document_served).unwrap();
     assert_eq!(document["servers"][0]["url"], "https://api.example");
+}
+
+/// What a `$ref` of the document points at, or the value itself.
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(target) => document.pointer(target.strip_prefix('#').unwrap()).unwrap(),
+        None => value,
+    }
+}
+
+#[track_caller]
+fn is_described(document: &Value, path: &str, reply: &Reply) {
+    let responses = &document["paths"][path]["get"]["responses"];
+    let described = resolved(document, &responses[reply.status.to_string()]);
+    let what = format!("{path} {}", reply.status);
+    assert!(described.is_object(), "{what}");
+    let mut names: Vec<String> = ["date", "content-length", "content-type"]
+        .map(str::to_owned)
+        .into();
+    for name in described["headers"].as_object().unwrap().keys() {
+        reply.expect(name);
+        names.push(name.to_lowercase());
+    }
+    for (name, _) in reply.headers.iter().filter(|_| reply.status < 400) {
+        assert!(names.contains(&name.to_lowercase()), "{what}: {name}");
+    }
+    let kinds = described["content"].as_object();
+    let kind = reply
+        .header("content-type")
+        .map(|kind| kind.split(';').next().unwrap());
+    match (kind, kinds) {
+        (Some(kind), Some(kinds)) => assert!(kinds.contains_key(kind), "{what}: {kind}"),
+        (kind, kinds) => assert!(kind.is_none() && kinds.is_none(), "{what}: {kind:?}"),
+    }
+}
+
+#[test]
+fn the_dumps_are_served_as_they_are_described() {
+    let dir = TempDir::new();
+    let published = published(&dir);
+    let files = some_files();
+    install(&published, "dumps-1", &files);
+    let server = Server::of(&published, &[]);
+    let mut client = server.connect();
+    let document = client.get("/openapi.json").json();
+    std::fs::remove_file(published.join("dumps-1/live/1795262400.csv")).unwrap();
+    let mut statuses = std::collections::BTreeSet::new();
+    for (path, names) in [
+        ("/dumps/", vec!["", "?x"]),
+        (
+            "/dumps/{file}",
+            vec![
+                "islands.csv",
+                "islands.csv.gz",
+                "islands.json",
+                "nothing",
+                "%ff",
+                "live/1795262400.csv",
+            ],
+        ),
+    ] {
+        for name in names {
+            for (header, value) in [
+                ("Accept", "*/*"),
+                ("If-None-Match", "*"),
+                ("If-Modified-Since", HTTP_TIME),
+                ("If-Match", "\"x\""),
+                ("Range", "bytes=0-9"),
+                ("Range", "bytes=9999999-"),
+            ] {
+                // A part of JSON is none: generic clients are better not told that the index has ranges.
+                if header == "Range" && path == "/dumps/" {
+                    continue;
+                }
+                let target = path.replace("{file}", name);
+                let reply = client.request("GET", &target, &[(header, value)]);
+                is_described(&document, path, &reply);
+                statuses.insert(reply.status);
+            }
+        }
+    }
+    let none = Server::start(&[]).connect().get("/dumps/");
+    is_described(&document, "/dumps/", &none);
+    statuses.insert(none.status);
+    let described = document["paths"]["/dumps/{file}"]["get"]["responses"].as_object();
+    let described: Vec<u16> = described
+        .unwrap()
+        .keys()
+        .map(|status| status.parse().unwrap())
+        .collect();
+    assert!(
+        described.iter().all(|status| statuses.contains(status)),
+        "{statuses:?}"
+    );
+}
+
+#[test]
+fn the_index_of_the_dumps_has_the_members_that_are_described() {
+    let text = run(&["openapi"]).stdout;
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let members = |schema: &str| {
+        let required = document["components"]["schemas"][schema]["required"].as_array();
+        let required = required.unwrap().iter();
+        required
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let one: Files = [("a.csv".to_owned(), Vec::new())].into();
+    let served: Value = serde_json::from_slice(&index(&one)).unwrap();
+    let names = |value: &Value| {
+        let mut names: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        names.sort();
+        names
+    };
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    assert_eq!(names(&served), sorted(members("DumpIndex")));
+    assert_eq!(names(&served["files"][0]), sorted(members("DumpFile")));
+    let content = &document["paths"]["/dumps/"]["get"]["responses"]["200"]["content"];
+    let example = content["application/json"]["examples"]["sample"]["value"].clone();
+    let index: island_metrics::snapshot::DumpIndex = serde_json::from_value(example).unwrap();
+    assert_eq!(index.files.len(), 1);
 }

@@ -268,10 +268,37 @@ impl Server {
 
     /// Its resident memory, on Linux.
     pub(crate) fn resident_kib(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
-        kib.parse().unwrap()
+        self.figure("status", "VmRSS:")
+    }
+
+    /// The part of it that belongs to no file, on Linux.
+    pub(crate) fn anonymous_kib(&self) -> u64 {
+        self.figure("status", "RssAnon:")
+    }
+
+    /// What it has read that was not in memory, on Linux.
+    pub(crate) fn bytes_read_from_disk(&self) -> u64 {
+        self.figure("io", "read_bytes:")
+    }
+
+    /// A figure of the system's about the process.
+    fn figure(&self, file: &str, name: &str) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let figure = line.unwrap().trim();
+        figure
+            .strip_suffix(" kB")
+            .unwrap_or(figure)
+            .parse()
+            .unwrap()
+    }
+
+    /// What its descriptors are open on, on Linux.
+    pub(crate) fn open_files(&self) -> Vec<PathBuf> {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One may be closed meanwhile.
+        open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .collect()
     }
 
     /// Waits past midnight if it is nearer than this, for tests that count within a day.

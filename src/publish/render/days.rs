@@ -154,19 +154,23 @@ pub(crate) fn live(
 }
 
 /// `/v1/live/intraday`
-pub(crate) fn intraday(points: &[(i64, u128)], published: UnixSeconds) -> Vec<u8> {
+pub(crate) fn intraday(points: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Members<'a> {
         resolution_seconds: u32,
         points: &'a [(i64, u128)],
     }
+    let points: Vec<(i64, u128)> = points
+        .iter()
+        .map(|(time, players)| (time.0, *players))
+        .collect();
     let mut out = Vec::new();
     json(
         &mut out,
         &Members {
             resolution_seconds: RESOLUTION_SECONDS,
-            points,
+            points: &points,
         },
     );
     out.pop();

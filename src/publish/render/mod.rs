@@ -1,9 +1,11 @@
 //! The JSON of every answer (CONTRACT section 4). The only place that names their members.
 
 mod days;
+mod dumps;
 mod service;
 
 pub(crate) use days::{Place, days, intraday, live, new_islands, ranking};
+pub(crate) use dumps::JsonFile;
 pub use service::ENDPOINTS;
 pub(crate) use service::{frames, health, index};
 
@@ -11,7 +13,7 @@ use serde::Serialize;
 
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile};
-use crate::model::{CreatedIn, CreatorSlug, SortField};
+use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,33 +21,22 @@ struct Meta {
     generated_at: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct MetricMembers {
-    #[serde(rename = "peakCCU")]
-    peak_ccu: Option<u64>,
-    unique_players: Option<u64>,
-    minutes_played: Option<u64>,
-    favorites: Option<u64>,
-    plays: Option<u64>,
-    recommendations: Option<u64>,
-    average_minutes_per_player: Option<f64>,
-    retention_d1: Option<f64>,
-    retention_d7: Option<f64>,
+struct ProfileMembers<'a> {
+    name: Option<&'a str>,
+    followers: Option<u64>,
+    following: Option<u64>,
+    lifetime_plays: Option<u64>,
 }
 
-impl From<&Metrics> for MetricMembers {
-    fn from(metrics: &Metrics) -> MetricMembers {
-        MetricMembers {
-            peak_ccu: metrics.count(SortField::PeakCcu),
-            unique_players: metrics.count(SortField::UniquePlayers),
-            minutes_played: metrics.count(SortField::MinutesPlayed),
-            favorites: metrics.count(SortField::Favorites),
-            plays: metrics.count(SortField::Plays),
-            recommendations: metrics.count(SortField::Recommendations),
-            average_minutes_per_player: metrics.average_minutes_per_player(),
-            retention_d1: metrics.retention_d1(),
-            retention_d7: metrics.retention_d7(),
+impl<'a> From<&'a Profile> for ProfileMembers<'a> {
+    fn from(profile: &'a Profile) -> ProfileMembers<'a> {
+        ProfileMembers {
+            name: profile.name.as_deref(),
+            followers: profile.followers,
+            following: profile.following,
+            lifetime_plays: profile.lifetime_plays,
         }
     }
 }
@@ -68,13 +59,45 @@ fn json(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(out, value).expect("plain values serialize, and memory takes them");
 }
 
-/// Writes two objects as one with the members of both.
-fn joined(out: &mut Vec<u8>, head: &impl Serialize, tail: &impl Serialize) {
-    json(out, head);
-    reopen(out);
-    let brace = out.len();
-    json(out, tail);
-    out.remove(brace);
+/// The members that the nine metrics are, in their order, each with what parts it from the one before.
+const COUNT_MEMBERS: [&str; 6] = [
+    "\"peakCCU\":",
+    ",\"uniquePlayers\":",
+    ",\"minutesPlayed\":",
+    ",\"favorites\":",
+    ",\"plays\":",
+    ",\"recommendations\":",
+];
+const DECIMAL_MEMBERS: [&str; 3] = [
+    ",\"averageMinutesPerPlayer\":",
+    ",\"retentionD1\":",
+    ",\"retentionD7\":",
+];
+
+/// Writes the nine metrics as the last members of an object, and closes it. By hand: they are most of
+/// what is ever rendered.
+fn metrics(out: &mut Vec<u8>, metrics: &Metrics) {
+    for (member, field) in COUNT_MEMBERS.into_iter().zip(SortField::ALL) {
+        out.extend_from_slice(member.as_bytes());
+        count(out, metrics.count(field));
+    }
+    let decimals = [
+        metrics.average_minutes_per_player(),
+        metrics.retention_d1(),
+        metrics.retention_d7(),
+    ];
+    for (member, decimal) in DECIMAL_MEMBERS.into_iter().zip(decimals) {
+        out.extend_from_slice(member.as_bytes());
+        json(out, &decimal);
+    }
+    out.push(b'}');
+}
+
+/// Writes a count, or null.
+fn count(out: &mut Vec<u8>, count: Option<u64>) {
+    let mut figures = itoa::Buffer::new();
+    let text = count.map_or("null", |count| figures.format(count));
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// Turns the object just written into one that takes more members.
@@ -131,7 +154,9 @@ pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, me
         last_seen: seen.last,
         date,
     };
-    joined(out, &head, &MetricMembers::from(metrics));
+    json(out, &head);
+    reopen(out);
+    self::metrics(out, metrics);
 }
 
 /// How the summary of every island ends that has no metrics of `date`; most have none.
@@ -141,49 +166,53 @@ pub(crate) fn unplayed_end(date: Option<&str>) -> Vec<u8> {
         date: Option<&'a str>,
     }
     let mut out = Vec::new();
-    joined(
-        &mut out,
-        &Date { date },
-        &MetricMembers::from(&Metrics::NULL),
-    );
+    json(&mut out, &Date { date });
+    reopen(&mut out);
+    metrics(&mut out, &Metrics::NULL);
     out.remove(0);
     out
 }
 
 /// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
 pub(crate) fn island<'a>(
+    out: &mut Vec<u8>,
     summary: &[u8],
-    series: impl Iterator<Item = (&'a str, Metrics)>,
+    series: impl Iterator<Item = (&'a str, &'a Metrics)>,
     published: UnixSeconds,
-) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Date<'a> {
-        date: &'a str,
-    }
-    let mut out = b"{\"island\":".to_vec();
+) {
+    out.extend_from_slice(b"{\"island\":");
     out.extend_from_slice(summary);
-    reopen(&mut out);
+    reopen(out);
     out.extend_from_slice(b"\"series\":");
-    array(&mut out, series, |out, (date, metrics)| {
-        joined(out, &Date { date }, &MetricMembers::from(&metrics));
+    array(out, series, |out, (date, metrics)| {
+        // A day's text needs no escaping.
+        out.extend_from_slice(b"{\"date\":\"");
+        out.extend_from_slice(date.as_bytes());
+        out.extend_from_slice(b"\",");
+        self::metrics(out, metrics);
     });
     out.push(b'}');
-    close(&mut out, published);
-    out
+    close(out, published);
 }
 
 /// `/v1/islands/{code}/ccu`
 pub(crate) fn ccu<'a>(
-    code: &str,
+    out: &mut Vec<u8>,
+    code: IslandCode,
     peaks: impl Iterator<Item = (&'a str, u64)>,
     published: UnixSeconds,
-) -> Vec<u8> {
-    let mut out = b"{\"code\":".to_vec();
-    json(&mut out, &code);
+) {
+    out.extend_from_slice(b"{\"code\":");
+    json(out, &code.to_string());
     out.extend_from_slice(b",\"ccu\":");
-    array(&mut out, peaks, |out, pair| json(out, &pair));
-    close(&mut out, published);
-    out
+    array(out, peaks, |out, (date, peak)| {
+        out.extend_from_slice(b"[\"");
+        out.extend_from_slice(date.as_bytes());
+        out.extend_from_slice(b"\",");
+        count(out, Some(peak));
+        out.push(b']');
+    });
+    close(out, published);
 }
 
 /// The sums over a creator's islands. A sum of counts may pass 2^64, so they are wider.
@@ -218,20 +247,7 @@ pub(crate) fn creator<'a>(
     islands: impl Iterator<Item = &'a [u8]>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    #[derive(Default, Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Members<'a> {
-        name: Option<&'a str>,
-        followers: Option<u64>,
-        following: Option<u64>,
-        lifetime_plays: Option<u64>,
-    }
-    let members = profile.map_or_else(Members::default, |profile| Members {
-        name: profile.name.as_deref(),
-        followers: profile.followers,
-        following: profile.following,
-        lifetime_plays: profile.lifetime_plays,
-    });
+    let members = profile.map_or_else(ProfileMembers::default, ProfileMembers::from);
     let mut out = b"{\"creator\":".to_vec();
     out.extend_from_slice(row);
     reopen(&mut out);

@@ -5,15 +5,16 @@
 //! is its name.
 #![no_main]
 
-mod csv;
 mod scratch;
+mod whole;
 
 use std::fs;
 
-use island_metrics::dataset::{Dataset, Fault, Files, LoadError};
+use island_metrics::dataset::{Fault, LoadError};
 use libfuzzer_sys::fuzz_target;
 
 use scratch::Scratch;
+use whole::Whole;
 
 /// Stands between files, and in no UTF-8.
 const BETWEEN_FILES: u8 = 0xFF;
@@ -45,21 +46,6 @@ fn files(input: &[u8]) -> Vec<(String, Vec<u8>)> {
         }
     }
     files
-}
-
-/// Reads files as if they had been compiled in.
-fn load(files: &[(String, Vec<u8>)]) -> Result<Dataset, LoadError> {
-    type Named<'a> = Vec<(&'a str, &'a [u8])>;
-    let named: Named<'_> = files
-        .iter()
-        .map(|(name, content)| (&name[..], &content[..]))
-        .collect();
-    // SAFETY: what is read out of the files is owned by the dataset or the error, and nothing that
-    // borrows from them leaves this function.
-    let eternal = unsafe {
-        std::mem::transmute::<&[(&str, &[u8])], &'static [(&'static str, &'static [u8])]>(&named)
-    };
-    Dataset::load(&Files::Embedded(eternal), &mut |_, _| {})
 }
 
 /// A fault names a file that is there or is missed, and a line that the file has.
@@ -128,10 +114,11 @@ fn publish(files: &[(String, Vec<u8>)]) {
 
 fuzz_target!(|input: &[u8]| {
     let given = files(input);
-    match load(&given) {
+    match Whole::read(&given) {
         Ok(dataset) => {
-            let again = csv::files(&dataset);
-            let read = load(&again).unwrap_or_else(|e| panic!("accepted, and then not: {e}"));
+            let again = dataset.files();
+            let read =
+                Whole::read(&again).unwrap_or_else(|e| panic!("accepted, and then not: {e}"));
             assert_eq!(format!("{dataset:?}"), format!("{read:?}"));
             if crc32fast::hash(input).is_multiple_of(PUBLISHED_SHARE) {
                 publish(&again);

@@ -7,6 +7,8 @@ const MAGIC_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 24;
 const TRAILER_BYTES: usize = 32;
 const BODY_REF_BYTES: usize = 24;
+/// Where in a gzip form of one stored block the bytes stand: behind two heads.
+const STORED_AT: usize = 15;
 /// Length of a change in an input: what, which section, where, two bytes, and a value of four.
 pub const CHANGE_BYTES: usize = 8;
 
@@ -52,13 +54,18 @@ impl Payload {
 
     /// The same with one short body in the place of all, which makes a file many times smaller.
     pub fn with_one_body(mut self) -> Payload {
-        let (plain, gzip) = ([b'.'; 40], [b'_'; 20]);
+        let plain = [b'.'; 40];
+        // Its gzip form, of one block that is stored as it is (RFC 1951 section 3.2.4, RFC 1952).
+        let mut gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x28\0\xd7\xff".to_vec();
+        assert_eq!(gzip.len(), STORED_AT);
+        gzip.extend(plain);
+        gzip.extend(crc32fast::hash(&plain).to_le_bytes());
+        gzip.extend(40_u32.to_le_bytes());
         self.head.truncate(MAGIC_BYTES);
-        self.head.extend(plain);
-        self.head.extend(gzip);
+        self.head.extend(&gzip);
         let mut record = (MAGIC_BYTES as u64).to_le_bytes().to_vec();
         record.extend(40_u32.to_le_bytes());
-        record.extend(20_u32.to_le_bytes());
+        record.extend(u32::try_from(gzip.len()).expect("short").to_le_bytes());
         record.extend(crc32fast::hash(&plain).to_le_bytes());
         record.extend(crc32fast::hash(&gzip).to_le_bytes());
         for (_, bytes) in self.sections.iter_mut().filter(|(id, _)| is_of_bodies(*id)) {
@@ -206,9 +213,13 @@ fn change_section(bytes: &mut Vec<u8>, what: u8, at: usize, value: u32) {
 /// Gives a record of a body the checksums of what lies where it points, if something does.
 fn seal_body(record: &mut [u8], head: &[u8]) {
     let (offset, plain, gzip) = (long(record, 0), word(record, 8), word(record, 12));
-    let middle = offset.saturating_add(plain as usize);
-    let end = middle.saturating_add(gzip as usize);
-    if let (Some(plain), Some(gzip)) = (head.get(offset..middle), head.get(middle..end)) {
+    let part = |at: usize, length: u32| {
+        let start = offset.saturating_add(at);
+        head.get(start..start.saturating_add(length as usize))
+    };
+    // Where there is a gzip form, the other is in it.
+    let plain_at = if gzip == 0 { 0 } else { STORED_AT };
+    if let (Some(plain), Some(gzip)) = (part(plain_at, plain), part(0, gzip)) {
         put(record, 16, &crc32fast::hash(plain).to_le_bytes());
         put(record, 20, &crc32fast::hash(gzip).to_le_bytes());
     }

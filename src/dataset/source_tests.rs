@@ -1,6 +1,9 @@
 //! Datasets with one fault each, and the message that each must give.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::dataset::{Day, LiveStep};
 
 const GOOD: [(&str, &str); 6] = [
     (
@@ -23,16 +26,41 @@ const GOOD: [(&str, &str); 6] = [
     ("platform.csv", "time,players\n1200,9\n600,8\n1800,\n"),
 ];
 
-fn load(files: &[(&str, Vec<u8>)]) -> Result<Dataset, LoadError> {
-    let leaked = files.iter().map(|(name, content)| {
-        let (name, content): (&'static str, &'static [u8]) = (
-            Box::leak(Box::from(*name)),
-            Box::leak(content.clone().into()),
-        );
-        (name, content)
-    });
-    let files = Files::Embedded(Box::leak(leaked.collect()));
-    Dataset::load(&files, &mut |done, all| assert!(done <= all))
+/// Everything that a dataset holds.
+#[derive(Debug)]
+struct Whole {
+    catalogue: Catalogue,
+    days: BTreeMap<UtcDay, Day>,
+    live: Vec<LiveStep>,
+    platform: Option<Vec<(UnixSeconds, u64)>>,
+}
+
+fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
+    let named = files.iter().map(|(name, content)| (*name, &content[..]));
+    let named: Vec<(&str, &[u8])> = named.collect();
+    let files = Files::Embedded(&named);
+    let source = Source::open(&files)?;
+    let catalogue = source.catalogue()?;
+    let platform = source.platform()?;
+    let mut reader = source.reader(&catalogue);
+    let mut days = BTreeMap::new();
+    for files in source.days() {
+        days.insert(files.day, reader.day(files)?);
+    }
+    let live: Result<_, _> = source
+        .steps()
+        .iter()
+        .map(|step| reader.step(step))
+        .collect();
+    let live = live?;
+    drop(reader);
+    source.sound()?;
+    Ok(Whole {
+        catalogue,
+        days,
+        live,
+        platform,
+    })
 }
 
 /// The good dataset with one file in place of, or besides, its own; what is wrong with it.
@@ -49,7 +77,7 @@ fn faults_with(name: &str, content: &[u8]) -> String {
 #[test]
 fn a_good_dataset_is_read_whole() {
     let dataset = load(&GOOD.map(|(name, text)| (name, text.into()))).unwrap();
-    let [plain, full] = &dataset.islands[..] else {
+    let [plain, full] = &dataset.catalogue.islands[..] else {
         panic!("two islands")
     };
     assert_eq!(
@@ -59,7 +87,7 @@ fn a_good_dataset_is_read_whole() {
     assert!(plain.creator.is_none() && plain.created_in.is_none() && plain.tags.is_empty());
     assert_eq!(&*full.title, "a \"b\",\r\nc");
     assert_eq!(full.tags, ["pvp".into(), "1v1".into()]);
-    assert_eq!(dataset.profiles[1].followers, Some(7));
+    assert_eq!(dataset.catalogue.profiles[1].followers, Some(7));
     let day = &dataset.days[&UtcDay::parse("2026-11-20").unwrap()];
     let counts = [
         None,

@@ -1,0 +1,133 @@
+//! islands.csv and creators.csv: what there is, whatever happened on any day.
+
+use std::collections::HashMap;
+
+use super::fault::LoadError;
+use super::index::Codes;
+use super::rows::{Island, Profile};
+use super::source::Source;
+use super::table::{Columns, WANT_SLUG};
+use crate::model::{CreatedIn, CreatorSlug};
+
+/// The columns of islands.csv.
+pub(super) const ISLANDS: Columns = Columns {
+    names: &["code", "title", "creator", "createdIn", "tags"],
+    required: 5,
+};
+/// The columns of creators.csv.
+pub(super) const CREATORS: Columns = Columns {
+    names: &["slug", "name", "followers", "following", "lifetimePlays"],
+    required: 1,
+};
+
+/// All islands and all profiles. Islands are named elsewhere by their position here.
+#[derive(Debug)]
+pub struct Catalogue {
+    /// islands.csv, by code ascending.
+    pub islands: Vec<Island>,
+    /// creators.csv, by slug ascending; empty where there is no such file.
+    pub profiles: Vec<Profile>,
+    codes: Codes,
+}
+
+impl Catalogue {
+    /// Of islands by code ascending and profiles by slug ascending, each once.
+    pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
+        let codes = islands.iter().map(|island| island.code).collect();
+        Catalogue {
+            codes: Codes::new(codes, false),
+            islands,
+            profiles,
+        }
+    }
+
+    pub(super) fn codes(&self) -> &Codes {
+        &self.codes
+    }
+}
+
+impl Source<'_> {
+    /// The name of the file of islands.
+    pub const ISLANDS: &'static str = "islands.csv";
+    /// The name of the file of creators, which is optional.
+    pub const CREATORS: &'static str = "creators.csv";
+
+    /// Reads islands.csv and creators.csv.
+    pub fn catalogue(&self) -> Result<Catalogue, LoadError> {
+        Ok(Catalogue {
+            profiles: self.profiles()?,
+            ..self.islands_alone()?
+        })
+    }
+
+    /// Reads islands.csv: a catalogue without profiles.
+    pub fn islands_alone(&self) -> Result<Catalogue, LoadError> {
+        let islands = self.islands()?;
+        let unread = islands.is_empty() && self.is_faulty();
+        let codes = islands.iter().map(|island| island.code).collect();
+        Ok(Catalogue {
+            codes: Codes::new(codes, unread),
+            islands,
+            profiles: Vec::new(),
+        })
+    }
+
+    fn islands(&self) -> Result<Vec<Island>, LoadError> {
+        let mut islands = Vec::new();
+        let mut seen = HashMap::new();
+        let held = self.each_row(Source::ISLANDS, &ISLANDS, |table| {
+            let code = table.code(0);
+            if let Some(code) = code {
+                table.once(0, &mut seen, code);
+            }
+            let title = table.field(1).into();
+            let creator = table.slug(2);
+            let created_in = table.optional(3, "uefn, creative or nothing", CreatedIn::parse);
+            let tags = table.optional(4, "tags joined by |, none of them empty", parse_tags);
+            // An island with another fault is known all the same: rows that name it are not at fault.
+            let tags = tags.unwrap_or_default();
+            islands.extend(code.map(|code| Island {
+                code,
+                title,
+                creator,
+                created_in,
+                tags,
+            }));
+        })?;
+        if !held {
+            let problem = "there is no such file; want a row for each island".to_owned();
+            self.fault(Source::ISLANDS, problem);
+        }
+        islands.sort_unstable_by_key(|island| island.code);
+        Ok(islands)
+    }
+
+    fn profiles(&self) -> Result<Vec<Profile>, LoadError> {
+        let mut profiles = Vec::new();
+        let mut seen = HashMap::new();
+        self.each_row(Source::CREATORS, &CREATORS, |table| {
+            let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
+            let name = table.text(1);
+            let [followers, following, lifetime_plays] =
+                [2, 3, 4].map(|column| table.count(column));
+            if let Some(slug) = slug {
+                table.once(0, &mut seen, slug.clone());
+                profiles.push(Profile {
+                    slug,
+                    name,
+                    followers,
+                    following,
+                    lifetime_plays,
+                });
+            }
+        })?;
+        profiles.sort_unstable_by(|one, other| one.slug.cmp(&other.slug));
+        Ok(profiles)
+    }
+}
+
+fn parse_tags(text: &str) -> Option<Vec<Box<str>>> {
+    text.split('|')
+        .map(|tag| (!tag.is_empty()).then(|| tag.into()))
+        .collect()
+}

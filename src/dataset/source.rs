@@ -1,0 +1,259 @@
+//! The files of a dataset, listed, and read one at a time from any thread.
+//!
+//! Faults are gathered while files are read; [`Source::sound`] tells them all at the end. What was
+//! read is summed up on the way, so that a later publish knows which files are others.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use super::catalogue::Catalogue;
+use super::fault::{FaultLog, LoadError, quoted};
+use super::files::{FileStamp, Files};
+use super::index::Index;
+use super::table::{Columns, Table, WANT_TIME, step_time};
+use crate::calendar::{UnixSeconds, UtcDay};
+
+/// A dataset's files by name.
+#[derive(Debug)]
+pub struct Source<'a> {
+    files: &'a Files<'a>,
+    days: Vec<DayFiles>,
+    steps: Vec<StepFile>,
+    faults: Mutex<FaultLog>,
+    sums: Mutex<Vec<FileSum>>,
+}
+
+/// The files of a held day; it has one of them at least.
+#[derive(Clone, Debug)]
+pub struct DayFiles {
+    /// The day that they are named for.
+    pub day: UtcDay,
+    /// `daily/DAY.csv`, if it is there.
+    pub daily: Option<String>,
+    /// `ccu/DAY.csv`, if it is there.
+    pub ccu: Option<String>,
+}
+
+impl DayFiles {
+    /// The names of those that are there.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.daily.iter().chain(&self.ccu).map(String::as_str)
+    }
+}
+
+/// `live/UNIXSECONDS.csv`.
+#[derive(Clone, Debug)]
+pub struct StepFile {
+    /// The step that it is named for.
+    pub time: UnixSeconds,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a file was when it was read whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSum {
+    /// Its name, as `daily/2026-11-20.csv`.
+    pub name: String,
+    /// What the system said of it before it was read.
+    pub stamp: FileStamp,
+    /// The CRC-32 of its bytes.
+    pub checksum: u32,
+}
+
+impl<'a> Source<'a> {
+    /// Lists the files; reads none of them.
+    pub fn open(files: &'a Files<'a>) -> Result<Source<'a>, LoadError> {
+        files.probe().map_err(io_error(files, ""))?;
+        let mut faults = FaultLog::default();
+        let days = list_days(files, &mut faults)?;
+        let steps = list_steps(files, &mut faults)?;
+        Ok(Source {
+            files,
+            days,
+            steps,
+            faults: Mutex::new(faults),
+            sums: Mutex::default(),
+        })
+    }
+
+    /// The held days, ascending.
+    pub fn days(&self) -> &[DayFiles] {
+        &self.days
+    }
+
+    /// The live steps, ascending.
+    pub fn steps(&self) -> &[StepFile] {
+        &self.steps
+    }
+
+    /// What the system says of a file; `None` if there is no file of that name.
+    pub fn stamp(&self, name: &str) -> Result<Option<FileStamp>, LoadError> {
+        self.files.stamp(name).map_err(io_error(self.files, name))
+    }
+
+    /// Sums a file up without looking at what it says; `None` if there is no file of that name.
+    pub fn sum(&self, name: &str) -> Result<Option<FileSum>, LoadError> {
+        let failed = || io_error(self.files, name);
+        let Some((mut content, stamp)) = self.files.open(name).map_err(failed())? else {
+            return Ok(None);
+        };
+        let mut crc = crc32fast::Hasher::new();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match content.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => crc.update(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed()(error)),
+            }
+        }
+        Ok(Some(FileSum {
+            name: name.to_owned(),
+            stamp,
+            checksum: crc.finalize(),
+        }))
+    }
+
+    /// The sums of all files read so far, by name.
+    pub fn sums(&self) -> Vec<FileSum> {
+        let mut sums = self
+            .sums
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        sums.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        sums
+    }
+
+    /// Fails with every fault found since the last look, if there is any.
+    pub fn sound(&self) -> Result<(), LoadError> {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = std::mem::take(&mut *faults);
+        found
+            .finish()
+            .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
+    }
+
+    /// One thread's means to read files that name islands.
+    pub fn reader<'s>(&'s self, catalogue: &'s Catalogue) -> RowReader<'s> {
+        RowReader {
+            source: self,
+            index: Index::new(catalogue.codes()),
+        }
+    }
+
+    /// Gives each row of a file to `row`; false if there is no such file.
+    pub(super) fn each_row(
+        &self,
+        name: &str,
+        columns: &'static Columns,
+        mut row: impl FnMut(&mut Table<'_>),
+    ) -> Result<bool, LoadError> {
+        let opened = self.files.open(name).map_err(io_error(self.files, name))?;
+        let Some((content, stamp)) = opened else {
+            return Ok(false);
+        };
+        let mut faults = FaultLog::default();
+        if let Some(mut table) = Table::new(self.files, name, content, columns, &mut faults)? {
+            while table.next_row()? {
+                row(&mut table);
+            }
+            let sum = FileSum {
+                name: name.to_owned(),
+                stamp,
+                checksum: table.checksum(),
+            };
+            self.sums
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(sum);
+        }
+        self.absorb(faults);
+        Ok(true)
+    }
+
+    /// Notes a fault of a whole file.
+    pub(super) fn fault(&self, name: &str, problem: String) {
+        let mut faults = FaultLog::default();
+        faults.push_file(name, problem);
+        self.absorb(faults);
+    }
+
+    /// Whether any fault has been found.
+    pub(super) fn is_faulty(&self) -> bool {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        !faults.is_empty()
+    }
+
+    fn absorb(&self, found: FaultLog) {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.absorb(found);
+    }
+}
+
+/// Reads files whose rows name islands, one after the other.
+#[derive(Debug)]
+pub struct RowReader<'s> {
+    pub(super) source: &'s Source<'s>,
+    pub(super) index: Index<'s>,
+}
+
+fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, LoadError> {
+    let mut days: Vec<DayFiles> = Vec::new();
+    for folder in ["daily", "ccu"] {
+        for stem in files.stems(folder).map_err(io_error(files, folder))? {
+            let name = format!("{folder}/{stem}.csv");
+            let Some(day) = UtcDay::parse(&stem) else {
+                let problem = format!(
+                    "the name is {}; want a calendar day, YYYY-MM-DD, then .csv",
+                    quoted(&stem)
+                );
+                faults.push_file(&name, problem);
+                continue;
+            };
+            let at = days.binary_search_by_key(&day, |files| files.day);
+            let at = at.unwrap_or_else(|at| {
+                let (daily, ccu) = (None, None);
+                days.insert(at, DayFiles { day, daily, ccu });
+                at
+            });
+            let place = if folder == "daily" {
+                &mut days[at].daily
+            } else {
+                &mut days[at].ccu
+            };
+            *place = Some(name);
+        }
+    }
+    Ok(days)
+}
+
+fn list_steps(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<StepFile>, LoadError> {
+    let mut steps = Vec::new();
+    for stem in files.stems("live").map_err(io_error(files, "live"))? {
+        let name = format!("live/{stem}.csv");
+        if let Some(time) = step_time(&stem).map(UnixSeconds) {
+            steps.push(StepFile { time, name });
+        } else {
+            let problem = format!("the name is {}; want {WANT_TIME}, then .csv", quoted(&stem));
+            faults.push_file(&name, problem);
+        }
+    }
+    steps.sort_unstable_by_key(|step| step.time);
+    // Leading zeros can spell one time in two names.
+    for pair in steps.windows(2).filter(|pair| pair[0].time == pair[1].time) {
+        let problem = "there are two files of this time; want one".to_owned();
+        faults.push_file(&format!("live/{}.csv", pair[0].time.0), problem);
+    }
+    Ok(steps)
+}
+
+fn io_error(files: &Files<'_>, name: &str) -> impl FnOnce(io::Error) -> LoadError + use<> {
+    let path = files.path(name);
+    |source| LoadError::Io { path, source }
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! What has to be made anew, and why: the dataset compared with what the publish before was made of.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::run::Options;
+use super::sources::{Known, Sources, Unchanged};
+use crate::dataset::{DayFiles, LoadError, Source};
+use crate::snapshot::{Dumps, Manifest, Payload};
+
+/// How the dataset differs from the publish before.
+pub(super) struct Changes {
+    known: Known,
+    /// The files that are the same, by name.
+    unchanged: Vec<Unchanged>,
+    /// The history to be kept; `None` where it is rendered again.
+    pub(super) kept_history: Option<Payload>,
+    /// The dumps that files may be kept of.
+    pub(super) kept_dumps: Option<Dumps>,
+    /// Why the history is rendered again, or kept.
+    history_reason: String,
+    live_reason: String,
+}
+
+/// Files that differ, first those of one part, then of the other.
+#[derive(Default)]
+struct Differing {
+    history: Vec<String>,
+    live: Vec<String>,
+}
+
+impl Changes {
+    /// Compares all files.
+    pub(super) fn find(
+        source: &Source<'_>,
+        before: &Manifest,
+        options: &Options<'_>,
+    ) -> Result<Changes, LoadError> {
+        let sources = Sources::read(options.directory);
+        let history = before.history.as_ref();
+        let all = all_anew(&sources, history, options);
+        let dumps = before.dumps.as_ref();
+        let kept_dumps = dumps
+            .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
+            .cloned();
+        let known = if all.is_some() {
+            Known::default()
+        } else {
+            sources.known()
+        };
+        let (unchanged, differing) = compare(source, &known)?;
+        let (kept_history, history_reason) = match (all, history) {
+            (None, Some(history)) if differing.history.is_empty() => {
+                let reason = format!(
+                    "kept as of {}, no file of it has changed",
+                    history.generated_at
+                );
+                (Some(history.clone()), reason)
+            }
+            (None, _) => (None, format!("rendered, {}", listed(&differing.history))),
+            (Some(reason), _) => (None, format!("rendered, {reason}")),
+        };
+        let live_reason = if differing.live.is_empty() {
+            "rendered, as always".to_owned()
+        } else {
+            format!("rendered, {}", listed(&differing.live))
+        };
+        Ok(Changes {
+            known,
+            unchanged,
+            kept_history,
+            kept_dumps,
+            history_reason,
+            live_reason,
+        })
+    }
+
+    /// A file that is the same as before.
+    pub(super) fn unchanged(&self, name: &str) -> Option<&Unchanged> {
+        let names = |unchanged: &Unchanged| unchanged.sum.name.as_str().cmp(name);
+        let found = self.unchanged.binary_search_by(names);
+        found.ok().map(|at| &self.unchanged[at])
+    }
+
+    /// All files that are the same as before.
+    pub(super) fn all_unchanged(&self) -> impl Iterator<Item = &Unchanged> {
+        self.unchanged.iter()
+    }
+
+    /// Whether both files of a day are the same, or are missing, as before.
+    pub(super) fn is_same_day(&self, files: &DayFiles) -> bool {
+        let was_there = |folder: &str| self.known.has(&format!("{folder}/{}.csv", files.day));
+        files.names().all(|name| self.unchanged(name).is_some())
+            && files.daily.is_some() == was_there("daily")
+            && files.ccu.is_some() == was_there("ccu")
+    }
+
+    /// The one line that says what was decided, and why.
+    pub(super) fn line(&self, kept: usize, all: usize) -> String {
+        format!(
+            "history: {}; live: {}; dumps: {kept} of {all} tables kept",
+            self.history_reason, self.live_reason
+        )
+    }
+}
+
+/// Why nothing of the publish before can be relied on, if so.
+fn all_anew(
+    sources: &Sources,
+    history: Option<&Payload>,
+    options: &Options<'_>,
+) -> Option<&'static str> {
+    let Some(history) = history else {
+        return Some("nothing was published before");
+    };
+    if options.force {
+        Some("--force was given")
+    } else if options.full {
+        Some("--full was given")
+    } else if sources.history != history.checksum {
+        Some("what it was made of is not known")
+    } else if !history.is_sound(options.directory) {
+        Some("its file is missing or damaged")
+    } else {
+        None
+    }
+}
+
+fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differing), LoadError> {
+    let fixed = [Source::ISLANDS, Source::CREATORS, Source::PLATFORM];
+    let mut names: Vec<&str> = Vec::new();
+    for name in fixed {
+        if source.stamp(name)?.is_some() {
+            names.push(name);
+        }
+    }
+    names.extend(source.days().iter().flat_map(DayFiles::names));
+    names.extend(source.steps().iter().map(|step| step.name.as_str()));
+    names.sort_unstable();
+    let mut unchanged = Vec::with_capacity(names.len());
+    let mut differing = Differing::default();
+    for name in &names {
+        match known.unchanged(name, source)? {
+            Some(same) => unchanged.push(same),
+            None if known.has(name) => differing.push(name, "has changed"),
+            None => differing.push(name, "is new"),
+        }
+    }
+    for name in known
+        .names()
+        .filter(|name| names.binary_search(name).is_err())
+    {
+        differing.push(name, "is gone");
+    }
+    Ok((unchanged, differing))
+}
+
+impl Differing {
+    fn push(&mut self, name: &str, how: &str) {
+        let is_live = name == Source::PLATFORM || Path::new(name).starts_with("live");
+        let part = if is_live {
+            &mut self.live
+        } else {
+            &mut self.history
+        };
+        part.push(format!("{name} {how}"));
+    }
+}
+
+/// The first of them, and how many there are beside it.
+fn listed(differing: &[String]) -> String {
+    let mut text = differing.first().cloned().unwrap_or_default();
+    if differing.len() > 1 {
+        let _ = write!(text, " and {} more", differing.len() - 1);
+    }
+    text
+}

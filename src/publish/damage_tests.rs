@@ -1,0 +1,158 @@
+//! Every file that a few bytes less or one other bit make of a published one: none passes for sound.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+
+use super::{Options, check_published, publish};
+use crate::calendar::UnixSeconds;
+use crate::dataset::Files;
+use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
+
+/// 2026-11-21T12:05:00Z
+const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
+/// Bodies long enough to be worth compressing and others that are not, groups and none, both indexes.
+const FILES: Files<'_> = Files::Embedded(&[
+    (
+        "islands.csv",
+        b"code,title,creator,createdIn,tags\n\
+        1111-1111-1111,Red Hotel,ruby,uefn,pvp|solo\n\
+        2222-2222-2222,Blue Hotel,ruby,creative,solo\n\
+        3333-3333-3333,,,,\n",
+    ),
+    (
+        "creators.csv",
+        b"slug,name,followers,following,lifetimePlays\nruby,Ruby,1,2,3\n",
+    ),
+    (
+        "daily/2026-11-19.csv",
+        b"code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
+        averageMinutesPerPlayer,retentionD1,retentionD7\n\
+        1111-1111-1111,10,100,1000,1,200,,10.5,0.2,\n2222-2222-2222,20,,,,,,,,\n",
+    ),
+    (
+        "daily/2026-11-20.csv",
+        b"code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
+        averageMinutesPerPlayer,retentionD1,retentionD7\n\
+        1111-1111-1111,11,110,1100,,210,3,10.4,,0.1\n",
+    ),
+    (
+        "live/1795262400.csv",
+        b"code,players\n1111-1111-1111,7\n3333-3333-3333,2\n",
+    ),
+]);
+
+/// A published directory, removed when dropped.
+struct Published(PathBuf, Manifest);
+
+impl Published {
+    fn new() -> Published {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("im-damage-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let options = Options {
+            directory: &directory,
+            published: PUBLISHED,
+            force: false,
+            full: false,
+            credit: "",
+        };
+        let published = publish(&FILES, &options, &mut |_| {}).unwrap();
+        Published(directory, published.manifest)
+    }
+
+    /// The bytes of the two payload files.
+    fn payloads(&self) -> [Vec<u8>; 2] {
+        let Published(directory, manifest) = self;
+        let payloads = [&manifest.history, &manifest.live];
+        payloads.map(|payload| fs::read(directory.join(&payload.as_ref().unwrap().file)).unwrap())
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open_history(bytes: Bytes) -> Result<(), SnapshotError> {
+    History::open(Storage::Memory(bytes), 0)?.bodies.verify()
+}
+
+fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
+    Live::open(Storage::Memory(bytes)).map(drop)
+}
+
+/// What becomes of a file: whether it is taken for sound.
+#[track_caller]
+fn is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
+    let opened = catch_unwind(AssertUnwindSafe(|| open(bytes).is_ok()));
+    opened.unwrap_or_else(|_| panic!("{what}: a panic"))
+}
+
+#[track_caller]
+fn nothing_else_is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, sound: &[u8]) {
+    assert!(sound.len() < 20_000, "{} bytes take too long", sound.len());
+    assert!(is_taken(open, sound.to_vec().into(), "as published"));
+    let all = Bytes::copy_from_slice(sound);
+    for length in 0..sound.len() {
+        let what = format!("cut to {length} of {}", sound.len());
+        assert!(!is_taken(open, all.slice(..length), &what), "{what}");
+    }
+    for bit in 0..sound.len() * 8 {
+        let mut bytes = sound.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let what = format!("byte {} of {}, bit {}", bit / 8, sound.len(), bit % 8);
+        assert!(!is_taken(open, bytes.into(), &what), "{what}");
+    }
+}
+
+#[test]
+fn every_cut_and_every_flipped_bit_of_a_history_is_found() {
+    let [history, _] = Published::new().payloads();
+    nothing_else_is_taken(open_history, &history);
+}
+
+#[test]
+fn every_cut_and_every_flipped_bit_of_a_live_payload_is_found() {
+    let [_, live] = Published::new().payloads();
+    nothing_else_is_taken(open_live, &live);
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "damage done on purpose need not survive a crash"
+)]
+fn every_cut_and_every_flipped_bit_of_a_manifest_is_found_or_means_the_same() {
+    let published = Published::new();
+    let Published(directory, manifest) = &published;
+    let path = directory.join(Manifest::FILE);
+    let sound = fs::read(&path).unwrap();
+    let identities = check_published(directory).unwrap().identities();
+    let check = |text: &[u8], what: &str| {
+        fs::write(&path, text).unwrap();
+        let Ok(snapshot) = check_published(directory) else {
+            return;
+        };
+        let read = Manifest::read(directory).unwrap().unwrap();
+        assert_eq!(snapshot.identities(), identities, "{what}");
+        assert_eq!(
+            (&read.history, &read.live),
+            (&manifest.history, &manifest.live),
+            "{what}"
+        );
+    };
+    for length in 0..sound.len() {
+        check(&sound[..length], &format!("cut to {length}"));
+    }
+    for bit in 0..sound.len() * 8 {
+        let mut text = sound.clone();
+        text[bit / 8] ^= 1 << (bit % 8);
+        check(&text, &format!("byte {}, bit {}", bit / 8, bit % 8));
+    }
+}

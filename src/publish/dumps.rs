@@ -1,0 +1,305 @@
+//! The dumps being written: a directory of files that becomes the newest one by a rename.
+//!
+//! A file whose rows are those of the publish before is not written again: it is the same file under
+//! another name, by a hard link.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::directory::DUMPS;
+use super::error::{PublishError, at};
+use super::render::JsonFile;
+use crate::calendar::UnixSeconds;
+use crate::dataset::{CsvFile, FileKind, RowFile};
+use crate::durable::{self, UNFINISHED};
+use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
+use crate::sync::{Mutex, cores, in_order};
+
+/// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
+const CSV_LEVEL: u32 = 2;
+/// How hard JSON is, whose names of members take no effort to be found again.
+const JSON_LEVEL: u32 = 1;
+/// Bytes read at once.
+const PIECE_BYTES: usize = 1 << 17;
+/// Each dump comes in four files.
+const ENDS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
+/// What the data is, and whose it is not (SPEC section 1).
+const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
+    This compilation is not affiliated with that third party.";
+
+/// A directory of dumps under way.
+pub(crate) struct DumpsWriter {
+    directory: PathBuf,
+    published: UnixSeconds,
+    before: HashMap<String, DumpFile>,
+    before_directory: PathBuf,
+    files: Mutex<Vec<DumpFile>>,
+}
+
+impl DumpsWriter {
+    /// Begins the dumps in a published directory that has those of `before`.
+    pub(crate) fn begin(
+        root: &Path,
+        before: Option<&Dumps>,
+        published: UnixSeconds,
+    ) -> Result<DumpsWriter, PublishError> {
+        let directory = root.join(format!("dumps{UNFINISHED}"));
+        durable::remove(&directory).map_err(at(&directory))?;
+        for folder in ["", "daily", "ccu", "live"] {
+            let folder = directory.join(folder);
+            fs::create_dir(&folder).map_err(at(&folder))?;
+        }
+        let before_directory = before.map_or(PathBuf::new(), |dumps| root.join(&dumps.directory));
+        // Dumps that are gone or damaged are all written again.
+        let index = before.and_then(|_| DumpIndex::read(&before_directory).ok());
+        let files = index.map_or(Vec::new(), |index| index.files);
+        Ok(DumpsWriter {
+            directory,
+            published,
+            before: files
+                .into_iter()
+                .map(|file| (file.file.clone(), file))
+                .collect(),
+            before_directory,
+            files: Mutex::default(),
+        })
+    }
+
+    /// Keeps the files of some dumps as they were before: of all of them, or, where that cannot be,
+    /// of none.
+    pub(crate) fn keep(&self, stems: &[String]) -> bool {
+        let names = stems
+            .iter()
+            .flat_map(|stem| ENDS.map(|end| format!("{stem}{end}")));
+        let kept: Option<Vec<DumpFile>> = names.map(|name| self.link(&name)).collect();
+        let Some(kept) = kept else { return false };
+        self.note(kept);
+        true
+    }
+
+    /// Gives a file of before, if it is whole, its place in these dumps too.
+    fn link(&self, name: &str) -> Option<DumpFile> {
+        let file = self.before.get(name)?;
+        let from = self.before_directory.join(name);
+        let found = fs::symlink_metadata(&from).ok()?;
+        if !found.is_file() || found.len() != file.bytes {
+            return None;
+        }
+        fs::hard_link(from, self.directory.join(name)).ok()?;
+        Some(file.clone())
+    }
+
+    /// Writes the four files of a dump; `rows` is called for the CSV file and for the JSON one.
+    pub(crate) fn write(
+        &self,
+        stem: &str,
+        kind: FileKind,
+        rows: impl Fn(&mut dyn RowFile) -> io::Result<()>,
+    ) -> Result<(), PublishError> {
+        let path = |end: &str| self.directory.join(format!("{stem}{end}"));
+        let csv_files = Pair::write(&path(ENDS[0]), CSV_LEVEL, |pair| {
+            let mut file = CsvFile::begin(kind, pair)?;
+            rows(&mut file)?;
+            file.finish()
+        })?;
+        let json_files = Pair::write(&path(ENDS[2]), JSON_LEVEL, |pair| {
+            let mut file = JsonFile::begin(pair);
+            rows(&mut file)?;
+            file.finish()
+        })?;
+        let files = csv_files.into_iter().chain(json_files).zip(ENDS);
+        let files = files.map(|((bytes, sha256), end)| {
+            let file = format!("{stem}{end}");
+            // The same rows, though their source was touched, are as old as they were.
+            let before = self
+                .before
+                .get(&file)
+                .filter(|before| before.sha256 == sha256);
+            let modified = before.map(|before| before.modified.clone());
+            DumpFile {
+                modified: modified.unwrap_or_else(|| self.published.to_string()),
+                file,
+                bytes,
+                sha256,
+            }
+        });
+        self.note(files.collect());
+        Ok(())
+    }
+
+    fn note(&self, files: Vec<DumpFile>) {
+        let mut noted = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.extend(files);
+    }
+
+    /// Writes the index, makes all durable, and gives the directory its name.
+    pub(crate) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
+        let noted = std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut files = noted;
+        files.sort_unstable_by(|one, other| one.file.cmp(&other.file));
+        let index = DumpIndex {
+            generated_at: self.published.to_string(),
+            license: "CC-BY-4.0".to_owned(),
+            license_url: "https://creativecommons.org/licenses/by/4.0/".to_owned(),
+            credit: credit.to_owned(),
+            notice: NOTICE.to_owned(),
+            files,
+        };
+        let text = index.to_json();
+        let path = self.directory.join(DumpIndex::FILE);
+        durable::replace(&path, &text).map_err(at(&path))?;
+        for folder in ["daily", "ccu", "live"] {
+            let folder = self.directory.join(folder);
+            durable::sync_directory(&folder).map_err(at(&folder))?;
+        }
+        let checksum = format!("{:08x}", crc32fast::hash(&text));
+        let mut name = format!("{DUMPS}{}-{checksum}", self.published.compact());
+        // Dumps of this name say the same, but may have lost a file since, and are read just now.
+        while root.join(&name).symlink_metadata().is_ok() {
+            name.push_str("-again");
+        }
+        let place = root.join(&name);
+        fs::rename(&self.directory, &place).map_err(at(&place))?;
+        durable::sync_directory(root).map_err(at(root))?;
+        Ok(Dumps {
+            directory: name,
+            checksum,
+            generated_at: self.published.to_string(),
+        })
+    }
+}
+
+/// Reads every file of a directory of dumps and compares it with the index.
+pub(crate) fn verify(directory: &Path) -> Result<(), PublishError> {
+    let path = directory.join(DumpIndex::FILE);
+    let files = DumpIndex::read(directory).map_err(at(&path))?.files;
+    let sum = |(): &mut (), number: usize| -> io::Result<String> {
+        let mut sha256 = hmac_sha256::Hash::new();
+        let mut file = File::open(directory.join(&files[number].file))?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(hexadecimal(&sha256.finalize())),
+                count => sha256.update(&piece[..count]),
+            }
+        }
+    };
+    in_order(
+        (cores(), files.len()),
+        || (),
+        sum,
+        |number, found| {
+            let file = &files[number];
+            let path = directory.join(&file.file);
+            let found = found.map_err(at(&path))?;
+            if found == file.sha256 {
+                return Ok(());
+            }
+            let problem = format!("its SHA-256 is {found}, and {} in the index", file.sha256);
+            let source = SnapshotError::malformed("the file", problem);
+            Err(PublishError::Snapshot { path, source })
+        },
+    )
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let digit = |value: u8| char::from_digit(value.into(), 16).expect("below sixteen");
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
+}
+
+/// Dumps that are given up leave nothing behind.
+impl Drop for DumpsWriter {
+    fn drop(&mut self) {
+        // Best effort: what stays is swept by the next run.
+        let _ = durable::remove(&self.directory);
+    }
+}
+
+/// A file and its gzip form, written at once.
+struct Pair {
+    plain: Sealed,
+    gzip: GzEncoder<Sealed>,
+}
+
+impl Pair {
+    /// Writes both; tells the length and the SHA-256 of each.
+    fn write(
+        path: &Path,
+        level: u32,
+        fill: impl FnOnce(&mut Pair) -> io::Result<()>,
+    ) -> Result<[(u64, String); 2], PublishError> {
+        let written = || -> io::Result<[(u64, String); 2]> {
+            let mut gzip_path = path.as_os_str().to_owned();
+            gzip_path.push(".gz");
+            let gzip = Sealed::create(Path::new(&gzip_path))?;
+            let mut pair = Pair {
+                plain: Sealed::create(path)?,
+                gzip: GzEncoder::new(gzip, Compression::new(level)),
+            };
+            fill(&mut pair)?;
+            Ok([pair.plain.finish()?, pair.gzip.finish()?.finish()?])
+        };
+        written().map_err(at(path))
+    }
+}
+
+impl Write for Pair {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.plain.write_all(bytes)?;
+        self.gzip.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that is summed up while it is written, in the pieces that it gets: those are large.
+struct Sealed {
+    out: File,
+    sha256: hmac_sha256::Hash,
+    bytes: u64,
+}
+
+impl Sealed {
+    fn create(path: &Path) -> io::Result<Sealed> {
+        // It may be there as a link to the file of before, which must stay as it is.
+        durable::remove(path)?;
+        Ok(Sealed {
+            out: File::create_new(path)?,
+            sha256: hmac_sha256::Hash::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Makes the file durable; tells its length and its SHA-256.
+    fn finish(self) -> io::Result<(u64, String)> {
+        self.out.sync_all()?;
+        Ok((self.bytes, hexadecimal(&self.sha256.finalize())))
+    }
+}
+
+impl Write for Sealed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write_all(bytes)?;
+        self.sha256.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

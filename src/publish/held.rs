@@ -1,0 +1,108 @@
+//! Everything that the history payload is rendered from, and what follows from it for single days.
+
+use super::packed::PackedDay;
+use crate::calendar::UtcDay;
+use crate::dataset::{Catalogue, Metrics};
+
+/// Places in a ranking.
+const RANKING_LENGTH: usize = 10;
+
+/// A dataset as it is held while its history is published.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) catalogue: &'a Catalogue,
+    /// Held days, ascending, and their text.
+    pub(crate) days: Vec<UtcDay>,
+    pub(crate) day_texts: Vec<String>,
+    /// The rows of each.
+    pub(crate) rows: Vec<PackedDay>,
+}
+
+/// A place in a day's ranking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ranked {
+    pub(crate) peak: u64,
+    pub(crate) island: u32,
+    /// Its place on the held day before, if it has a peak on that.
+    pub(crate) previous_rank: Option<u32>,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(catalogue: &'a Catalogue, days: Vec<(UtcDay, PackedDay)>) -> Held<'a> {
+        let (days, rows): (Vec<UtcDay>, Vec<PackedDay>) = days.into_iter().unzip();
+        Held {
+            catalogue,
+            day_texts: days.iter().map(ToString::to_string).collect(),
+            days,
+            rows,
+        }
+    }
+
+    /// The text of the newest held day.
+    pub(crate) fn newest(&self) -> Option<&str> {
+        self.day_texts.last().map(String::as_str)
+    }
+
+    /// Each island's metrics of the newest held day; all null where it has no row of it.
+    pub(crate) fn latest(&self) -> Vec<Metrics> {
+        let mut latest = vec![Metrics::NULL; self.catalogue.islands.len()];
+        for (island, row) in self
+            .rows
+            .iter()
+            .next_back()
+            .into_iter()
+            .flat_map(PackedDay::rows)
+        {
+            latest[island as usize] = row.metrics();
+        }
+        latest
+    }
+
+    /// The first places of a day, highest peak first, ties by code.
+    pub(crate) fn ranking(&self, day: usize) -> Vec<Ranked> {
+        let mut top: Vec<(u64, u32)> = Vec::with_capacity(RANKING_LENGTH + 1);
+        for (peak, island) in self.peaks(day) {
+            // Islands come by code: a tie goes behind those that are there.
+            let at = top.partition_point(|(held, _)| *held >= peak);
+            if at < RANKING_LENGTH {
+                top.insert(at, (peak, island));
+                top.truncate(RANKING_LENGTH);
+            }
+        }
+        let before = day
+            .checked_sub(1)
+            .map_or(Vec::new(), |day| self.places(day, &top));
+        let mut before = before.into_iter();
+        let ranked = top.into_iter().map(|(peak, island)| Ranked {
+            peak,
+            island,
+            previous_rank: before.next().flatten(),
+        });
+        ranked.collect()
+    }
+
+    /// The places of some islands in a day's full order.
+    fn places(&self, day: usize, islands: &[(u64, u32)]) -> Vec<Option<u32>> {
+        let row = |island: u32| self.rows[day].row(island as usize)?.peak();
+        let peaks: Vec<Option<u64>> = islands.iter().map(|(_, island)| row(*island)).collect();
+        let mut places: Vec<Option<u32>> = peaks.iter().map(|peak| peak.map(|_| 1)).collect();
+        for (peak, island) in self.peaks(day) {
+            let asked = islands.iter().zip(&peaks).zip(&mut places);
+            for (((_, other), other_peak), place) in asked {
+                let (Some(other_peak), Some(place)) = (other_peak, place) else {
+                    continue;
+                };
+                if peak > *other_peak || peak == *other_peak && island < *other {
+                    *place += 1;
+                }
+            }
+        }
+        places
+    }
+
+    /// The peaks of a day, by island ascending.
+    fn peaks(&self, day: usize) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let rows = self.rows[day].rows();
+        rows.filter_map(|(island, row)| Some((row.peak()?, island)))
+    }
+}

@@ -1,0 +1,104 @@
+//! A range of islands turned from days to islands: their rows in lists, their bodies, and when they
+//! were seen.
+
+use super::held::Held;
+use super::packed::{RANGE, Row};
+use super::render;
+use crate::calendar::UnixSeconds;
+use crate::dataset::Metrics;
+use crate::snapshot::{Packed, Packer};
+
+/// What one thread renders ranges with.
+pub(crate) struct Renderer<'a> {
+    held: &'a Held<'a>,
+    latest: &'a [Metrics],
+    published: UnixSeconds,
+    packer: Packer,
+    /// The body being rendered. Kept for its room.
+    body: Vec<u8>,
+    /// For each island of a range its days, oldest first. Kept from range to range for its room.
+    timelines: Vec<Vec<(u32, Row)>>,
+}
+
+/// A range of islands, rendered.
+pub(crate) struct Rendered {
+    /// For each island its row in lists.
+    pub(crate) rows: Vec<Vec<u8>>,
+    /// For each island its detail and its ccu history.
+    pub(crate) bodies: Vec<[Packed; 2]>,
+    /// For each island the first and the last day that it was seen.
+    pub(crate) seen: Vec<Option<(u32, u32)>>,
+    /// How many islands have a peak on any day.
+    pub(crate) histories: u64,
+}
+
+impl<'a> Renderer<'a> {
+    pub(crate) fn new(
+        held: &'a Held<'a>,
+        latest: &'a [Metrics],
+        published: UnixSeconds,
+    ) -> Renderer<'a> {
+        Renderer {
+            held,
+            latest,
+            published,
+            packer: Packer::new(),
+            body: Vec::new(),
+            timelines: vec![Vec::new(); RANGE],
+        }
+    }
+
+    /// Renders one range of islands.
+    pub(crate) fn render(&mut self, range: usize) -> Rendered {
+        let first = range * RANGE;
+        let count = (self.held.catalogue.islands.len() - first).min(RANGE);
+        self.timelines.iter_mut().for_each(Vec::clear);
+        for (day, rows) in (0..).zip(&self.held.rows) {
+            for (island, row) in rows.range(range) {
+                self.timelines[island as usize - first].push((day, row));
+            }
+        }
+        let mut rendered = Rendered {
+            rows: Vec::with_capacity(count),
+            bodies: Vec::with_capacity(count),
+            seen: Vec::with_capacity(count),
+            histories: 0,
+        };
+        for at in 0..count {
+            self.island(first + at, at, &mut rendered);
+        }
+        rendered
+    }
+
+    fn island(&mut self, island: usize, at: usize, rendered: &mut Rendered) {
+        let (held, timeline) = (self.held, &self.timelines[at]);
+        let text = |day: u32| held.day_texts[day as usize].as_str();
+        let ends = timeline.first().zip(timeline.last());
+        let seen = ends.map(|((first, _), (last, _))| (*first, *last));
+        let shown = render::Seen {
+            island: &held.catalogue.islands[island],
+            first: seen.map(|(first, _)| text(first)),
+            last: seen.map(|(_, last)| text(last)),
+        };
+        let mut summary = Vec::new();
+        render::summary(&mut summary, &shown, held.newest(), &self.latest[island]);
+        let series = timeline.iter().filter_map(|(day, row)| match row {
+            Row::Daily(metrics) => Some((text(*day), metrics)),
+            Row::Ccu(_) => None,
+        });
+        self.body.clear();
+        render::island(&mut self.body, &summary, series, self.published);
+        let detail = self.packer.pack(&self.body);
+        let peaks = timeline
+            .iter()
+            .filter_map(|(day, row)| Some((text(*day), row.peak()?)));
+        let code = shown.island.code;
+        self.body.clear();
+        render::ccu(&mut self.body, code, peaks, self.published);
+        let ccu = self.packer.pack(&self.body);
+        rendered.histories += u64::from(timeline.iter().any(|(_, row)| row.peak().is_some()));
+        rendered.rows.push(summary);
+        rendered.seen.push(seen);
+        rendered.bodies.push([detail, ccu]);
+    }
+}

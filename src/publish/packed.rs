@@ -1,0 +1,313 @@
+//! A day's rows, packed: what a year of the platform is held as while it is published.
+//!
+//! A row of a daily file takes some sixteen bytes in place of eighty, so that all days fit in
+//! a fraction of the memory that their files would. Islands are taken in ranges, and the rows of each
+//! range are found at once: one range after the other is turned from days to islands.
+
+use crate::dataset::{CcuRow, DailyRow, Day, Metrics};
+use crate::model::SortField;
+
+use super::groups::row_number;
+
+/// Islands in a range: few enough that the rows of all their days stay near the core.
+pub(crate) const RANGE: usize = 256;
+/// Decimals are mostly hundredths, which pack into a byte or two.
+const HUNDREDTHS: f64 = 100.0;
+/// Hundredths beyond are not packed so.
+const PACKED_MAX: f64 = 4_294_967_295.0;
+
+/// One island's row of a day.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Row {
+    /// Of a daily file.
+    Daily(Metrics),
+    /// Of a ccu file, where there is no daily one.
+    Ccu(Option<u64>),
+}
+
+impl Row {
+    /// The nine metrics; of a ccu row, the peak alone.
+    pub(crate) fn metrics(&self) -> Metrics {
+        match self {
+            Row::Daily(metrics) => *metrics,
+            Row::Ccu(peak) => Metrics::new([*peak, None, None, None, None, None], [None; 3]),
+        }
+    }
+
+    pub(crate) fn peak(&self) -> Option<u64> {
+        match self {
+            Row::Daily(metrics) => metrics.count(SortField::PeakCcu),
+            Row::Ccu(peak) => *peak,
+        }
+    }
+}
+
+/// All rows of a held day.
+#[derive(Debug)]
+pub(crate) struct PackedDay {
+    bytes: Box<[u8]>,
+    /// Where the rows of each range begin, and where the last ones end.
+    starts: Box<[u32]>,
+}
+
+impl PackedDay {
+    /// Packs a day of a catalogue of so many islands.
+    pub(crate) fn new(day: &Day, islands: usize) -> PackedDay {
+        let ranges = islands.div_ceil(RANGE);
+        let mut bytes = Vec::with_capacity(day.daily.len() * 20 + day.ccu.len() * 4);
+        let mut starts = Vec::with_capacity(ranges + 1);
+        let mut daily = day.daily.iter().peekable();
+        let mut ccu = day.ccu.iter().peekable();
+        for range in 0..ranges {
+            starts.push(row_number(bytes.len()));
+            let mut next = row_number(range * RANGE);
+            let end = row_number((range + 1) * RANGE);
+            loop {
+                let daily_row = daily.peek().filter(|row| row.island < end);
+                let ccu_row = ccu.peek().filter(|row| row.island < end);
+                let ccu_first = match (daily_row, ccu_row) {
+                    (None, None) => break,
+                    (Some(_), None) => false,
+                    (None, Some(_)) => true,
+                    (Some(daily), Some(ccu)) => ccu.island < daily.island,
+                };
+                next = if ccu_first {
+                    pack_ccu(&mut bytes, next, ccu.next().copied())
+                } else {
+                    pack_daily(&mut bytes, next, daily.next())
+                };
+            }
+        }
+        starts.push(row_number(bytes.len()));
+        PackedDay {
+            bytes: bytes.into(),
+            starts: starts.into(),
+        }
+    }
+
+    /// The rows of a range of islands, by island ascending.
+    pub(crate) fn range(&self, range: usize) -> Rows<'_> {
+        let (from, to) = (self.starts[range], self.starts[range + 1]);
+        Rows {
+            bytes: &self.bytes[from as usize..to as usize],
+            next: row_number(range * RANGE),
+        }
+    }
+
+    /// All rows, by island ascending.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, Row)> + '_ {
+        (0..self.starts.len() - 1).flat_map(|range| self.range(range))
+    }
+
+    /// An island's row.
+    pub(crate) fn row(&self, island: usize) -> Option<Row> {
+        let mut rows = self.range(island / RANGE);
+        rows.find(|(found, _)| *found as usize == island)
+            .map(|(_, row)| row)
+    }
+}
+
+/// Rows being unpacked.
+pub(crate) struct Rows<'a> {
+    bytes: &'a [u8],
+    /// The least island that the next row can be of.
+    next: u32,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = (u32, Row);
+
+    fn next(&mut self) -> Option<(u32, Row)> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let head = self.number();
+        let island = self.next + row_number_of(head >> 1);
+        self.next = island + 1;
+        let row = if head & 1 == 1 {
+            Row::Ccu(self.number().checked_sub(1))
+        } else {
+            self.daily()
+        };
+        Some((island, row))
+    }
+}
+
+impl Rows<'_> {
+    fn daily(&mut self) -> Row {
+        let flags = self.number();
+        let counts = std::array::from_fn(|at| (flags >> at & 1 == 1).then(|| self.number()));
+        let decimals = std::array::from_fn(|at| match flags >> (6 + 2 * at) & 3 {
+            0 => None,
+            1 => Some(from_hundredths(self.number())),
+            _ => Some(self.float()),
+        });
+        Row::Daily(Metrics::new(counts, decimals))
+    }
+
+    /// A number of seven bits a byte, the lowest first; the highest bit says that more follow.
+    fn number(&mut self) -> u64 {
+        let mut number = 0;
+        for (at, byte) in self.bytes.iter().enumerate() {
+            number |= u64::from(byte & 0x7F) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.bytes = &self.bytes[at + 1..];
+                return number;
+            }
+        }
+        unreachable!("a packed number has an end")
+    }
+
+    fn float(&mut self) -> f64 {
+        let (float, rest) = self.bytes.split_first_chunk().expect("packed whole");
+        self.bytes = rest;
+        f64::from_le_bytes(*float)
+    }
+}
+
+fn pack_daily(bytes: &mut Vec<u8>, next: u32, row: Option<&DailyRow>) -> u32 {
+    let DailyRow { island, metrics } = row.expect("peeked at");
+    pack(bytes, u64::from(island - next) << 1);
+    let counts = SortField::ALL.map(|field| metrics.count(field));
+    let decimals = [
+        metrics.average_minutes_per_player(),
+        metrics.retention_d1(),
+        metrics.retention_d7(),
+    ];
+    let mut flags = 0;
+    for (at, count) in counts.iter().enumerate() {
+        flags |= u64::from(count.is_some()) << at;
+    }
+    for (at, decimal) in decimals.iter().enumerate() {
+        let form = decimal.map_or(0, |decimal| 2 - u64::from(to_hundredths(decimal).is_some()));
+        flags |= form << (6 + 2 * at);
+    }
+    pack(bytes, flags);
+    for count in counts.into_iter().flatten() {
+        pack(bytes, count);
+    }
+    for decimal in decimals.into_iter().flatten() {
+        match to_hundredths(decimal) {
+            Some(hundredths) => pack(bytes, hundredths),
+            None => bytes.extend(decimal.to_le_bytes()),
+        }
+    }
+    island + 1
+}
+
+fn pack_ccu(bytes: &mut Vec<u8>, next: u32, row: Option<CcuRow>) -> u32 {
+    let CcuRow { island, peak_ccu } = row.expect("peeked at");
+    pack(bytes, u64::from(island - next) << 1 | 1);
+    pack(bytes, peak_ccu.map_or(0, |peak| peak + 1));
+    island + 1
+}
+
+fn pack(bytes: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let low = number.to_le_bytes()[0] & 0x7F;
+        number >>= 7;
+        if number == 0 {
+            return bytes.push(low);
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn row_number_of(delta: u64) -> u32 {
+    u32::try_from(delta).expect("islands are numbered in u32")
+}
+
+/// The hundredths that a decimal is, if it is the very number that they make.
+fn to_hundredths(decimal: f64) -> Option<u64> {
+    let hundredths = (decimal * HUNDREDTHS).round();
+    if !(0.0..=PACKED_MAX).contains(&hundredths) {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number within 32 bits"
+    )]
+    let whole = hundredths as u64;
+    (from_hundredths(whole).to_bits() == decimal.to_bits()).then_some(whole)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "within 32 bits")]
+fn from_hundredths(hundredths: u64) -> f64 {
+    hundredths as f64 / HUNDREDTHS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_out_the_same() {
+        arbtest::arbtest(|u| {
+            let islands: usize = u.int_in_range(1..=RANGE * 3)?;
+            let mut day = Day::default();
+            let mut want = Vec::new();
+            for island in 0..row_number(islands) {
+                if u.ratio(2, 3)? {
+                    continue;
+                }
+                let count = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
+                    let bits: u32 = u.int_in_range(0..=53)?;
+                    let low = u.arbitrary::<u64>()? & ((1 << bits) - 1);
+                    Ok::<_, arbtest::arbitrary::Error>(u.ratio(3, 4)?.then_some(low))
+                };
+                if u.ratio(1, 3)? {
+                    let peak_ccu = count(u)?;
+                    day.ccu.push(CcuRow { island, peak_ccu });
+                    want.push((island, Row::Ccu(peak_ccu)));
+                } else {
+                    let mut counts = [None; 6];
+                    for place in &mut counts {
+                        *place = count(u)?;
+                    }
+                    let mut decimals = [None; 3];
+                    for place in &mut decimals {
+                        *place = match u.int_in_range(0..=3)? {
+                            0 => None,
+                            1 => Some(f64::from(u.arbitrary::<u32>()?) / 100.0),
+                            2 => Some(f64::from(u.arbitrary::<u16>()?) / 65_536.0),
+                            _ => Some(f64::from_bits(u.arbitrary::<u64>()? >> 2)),
+                        };
+                    }
+                    let metrics = Metrics::new(counts, decimals);
+                    day.daily.push(DailyRow { island, metrics });
+                    want.push((island, Row::Daily(metrics)));
+                }
+            }
+            let packed = PackedDay::new(&day, islands);
+            let found: Vec<(u32, Row)> = packed.rows().collect();
+            // Also the bits of what would compare as the same.
+            assert_eq!(format!("{found:?}"), format!("{want:?}"));
+            for island in 0..islands {
+                let row = want.iter().find(|(held, _)| *held as usize == island);
+                let found = packed.row(island);
+                assert_eq!(
+                    format!("{found:?}"),
+                    format!("{:?}", row.map(|(_, row)| row))
+                );
+            }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn an_ordinary_row_packs_small() {
+        let counts = [
+            Some(58),
+            Some(256),
+            Some(16_741),
+            Some(27),
+            Some(369),
+            Some(0),
+        ];
+        let metrics = Metrics::new(counts, [Some(65.39), Some(0.11), None]);
+        let daily = vec![DailyRow { island: 7, metrics }];
+        let day = Day { daily, ccu: vec![] };
+        assert!(PackedDay::new(&day, 8).bytes.len() <= 16);
+    }
+}

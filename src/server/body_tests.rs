@@ -1,0 +1,176 @@
+use http_body_util::BodyExt;
+use tokio::runtime::{Builder, Runtime};
+
+use super::super::log::Log;
+use super::*;
+use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
+
+/// A file of this length in dumps of its own, and its bytes.
+struct Scene {
+    directory: std::path::PathBuf,
+    dump: Arc<Dump>,
+    bytes: Vec<u8>,
+    runtime: Runtime,
+    complaints: Arc<Seldom>,
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Scene {
+    fn new(name: &str, length: u64) -> Scene {
+        let directory = std::env::temp_dir().join(format!("im-body-{name}-{}", std::process::id()));
+        let dumps = directory.join("dumps-1");
+        std::fs::create_dir_all(&dumps).unwrap();
+        let bytes: Vec<u8> = (0..length).map(|at| (at * at % 251) as u8).collect();
+        crate::durable::replace(&dumps.join("big.csv"), &bytes).unwrap();
+        let time = "2026-11-21T12:05:00Z".to_owned();
+        let index = DumpIndex {
+            generated_at: time.clone(),
+            license: String::new(),
+            license_url: String::new(),
+            credit: String::new(),
+            notice: String::new(),
+            files: vec![DumpFile {
+                file: "big.csv".to_owned(),
+                bytes: length,
+                sha256: "0".repeat(64),
+                modified: time.clone(),
+            }],
+        };
+        let text = index.to_json();
+        crate::durable::replace(&dumps.join(DumpIndex::FILE), &text).unwrap();
+        let named = Dumps {
+            directory: "dumps-1".to_owned(),
+            checksum: format!("{:08x}", crc32fast::hash(&text)),
+            generated_at: time,
+        };
+        let dumps = DumpDirectory::open(&directory, &named).unwrap();
+        Scene {
+            dump: Arc::clone(dumps.find("big.csv").unwrap()),
+            directory,
+            bytes,
+            runtime: Builder::new_current_thread().build().unwrap(),
+            complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
+        }
+    }
+
+    fn open(&self, first: u64, last: u64, with_bytes: bool) -> io::Result<Outgoing> {
+        let download = Download {
+            dump: Arc::clone(&self.dump),
+            part: Part { first, last },
+        };
+        self.runtime
+            .block_on(download.open(with_bytes, &self.complaints))
+    }
+
+    /// Descriptors of this process that are open on the file.
+    fn descriptors(&self) -> usize {
+        let path = self.directory.join("dumps-1/big.csv");
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        open.filter(|entry| {
+            let link = entry.as_ref().unwrap().path();
+            std::fs::read_link(link).is_ok_and(|to| to == path)
+        })
+        .count()
+    }
+}
+
+#[test]
+fn any_part_comes_whole_in_pieces_that_are_announced() {
+    let length = 3 * PIECE_BYTES + 17;
+    let scene = Scene::new("parts", length);
+    let edges = [
+        0,
+        1,
+        PIECE_BYTES - 1,
+        PIECE_BYTES,
+        PIECE_BYTES + 1,
+        2 * PIECE_BYTES,
+        length - 1,
+    ];
+    for first in edges {
+        for last in edges.into_iter().filter(|last| first <= *last) {
+            let mut body = scene.open(first, last, true).unwrap();
+            let wanted = last - first + 1;
+            let in_pieces = if wanted > PIECE_BYTES { wanted } else { 0 };
+            assert_eq!(body.bytes_in_pieces(), in_pieces);
+            assert_eq!(scene.descriptors(), usize::from(in_pieces > 0));
+            let mut got = Vec::new();
+            while !body.is_end_stream() {
+                let left = body.size_hint().exact().unwrap();
+                assert_eq!(left, wanted - got.len() as u64);
+                let frame = scene.runtime.block_on(body.frame()).unwrap().unwrap();
+                let piece = frame.into_data().unwrap();
+                assert_eq!(piece.len() as u64, left.min(PIECE_BYTES));
+                got.extend_from_slice(&piece);
+            }
+            let (from, to) = (
+                usize::try_from(first).unwrap(),
+                usize::try_from(last).unwrap(),
+            );
+            assert!(got == scene.bytes[from..=to], "{first}-{last}");
+            assert!(scene.runtime.block_on(body.frame()).is_none());
+            drop(body);
+            assert_eq!(scene.descriptors(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_head_opens_the_file_and_reads_none_of_it() {
+    let scene = Scene::new("head", 2 * PIECE_BYTES);
+    let body = scene.open(0, 2 * PIECE_BYTES - 1, false).unwrap();
+    assert_eq!(body.size_hint().exact(), Some(2 * PIECE_BYTES));
+    let small = scene.open(0, 9, false).unwrap();
+    assert_eq!(small.size_hint().exact(), Some(10));
+    drop((body, small));
+    assert_eq!(scene.descriptors(), 0);
+    std::fs::remove_file(scene.directory.join("dumps-1/big.csv")).unwrap();
+    assert!(scene.open(0, 9, false).is_err());
+}
+
+#[test]
+fn a_file_that_is_cut_short_meanwhile_is_an_error_and_not_an_end() {
+    let scene = Scene::new("cut", 4 * PIECE_BYTES);
+    let mut body = scene.open(0, 4 * PIECE_BYTES - 1, true).unwrap();
+    let file = File::options().write(true).open(scene.dump.path()).unwrap();
+    file.set_len(2 * PIECE_BYTES + 5).unwrap();
+    let mut frame = || scene.runtime.block_on(body.frame()).unwrap();
+    assert!(frame().is_ok() && frame().is_ok());
+    assert_eq!(frame().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    assert!(
+        scene.open(0, 9, true).is_err(),
+        "its length is not the one of the index"
+    );
+}
+
+#[test]
+fn who_waits_for_the_disk_keeps_nobody_else_waiting() {
+    let scene = Scene::new("waits", 2 * PIECE_BYTES);
+    let runtime = Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    // The one thread that may wait does so until it is told.
+    let (answer, asked) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || asked.recv());
+    let download = Download {
+        dump: Arc::clone(&scene.dump),
+        part: Part { first: 0, last: 9 },
+    };
+    let complaints = Arc::clone(&scene.complaints);
+    runtime.block_on(async move {
+        let opening = tokio::spawn(async move { download.open(true, &complaints).await });
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!opening.is_finished());
+        answer.send(()).unwrap();
+        let body = opening.await.unwrap().unwrap();
+        assert_eq!(body.size_hint().exact(), Some(10));
+    });
+}

@@ -1,0 +1,191 @@
+use std::fs;
+
+use super::*;
+
+/// A published directory of a test, removed when dropped.
+struct Published(PathBuf);
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const TIME: &str = "2026-11-21T12:05:00Z";
+
+impl Published {
+    fn new(name: &str) -> Published {
+        let path = std::env::temp_dir().join(format!("im-dumps-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("dumps-1/daily")).unwrap();
+        Published(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        durable::replace(&self.0.join("dumps-1").join(name), bytes).unwrap();
+    }
+
+    /// Opens the dumps with an index of these files.
+    fn open(&self, files: &[DumpFile]) -> Result<DumpDirectory, SnapshotError> {
+        let index = DumpIndex {
+            generated_at: TIME.to_owned(),
+            license: "CC-BY-4.0".to_owned(),
+            license_url: String::new(),
+            credit: String::new(),
+            notice: String::new(),
+            files: files.to_vec(),
+        };
+        let text = index.to_json();
+        self.write(DumpIndex::FILE, &text);
+        DumpDirectory::open(&self.0, &named(crc32fast::hash(&text)))
+    }
+}
+
+fn named(checksum: u32) -> Dumps {
+    Dumps {
+        directory: "dumps-1".to_owned(),
+        checksum: format!("{checksum:08x}"),
+        generated_at: TIME.to_owned(),
+    }
+}
+
+fn file(name: &str, bytes: u64) -> DumpFile {
+    DumpFile {
+        file: name.to_owned(),
+        bytes,
+        sha256: "aB".repeat(32),
+        modified: TIME.to_owned(),
+    }
+}
+
+#[test]
+fn what_stands_in_the_index_is_found_and_opened_and_nothing_else() {
+    let published = Published::new("found");
+    published.write("daily/2026-11-20.csv", b"code\n");
+    published.write("unlisted.csv", b"code\n");
+    let dumps = published.open(&[file("daily/2026-11-20.csv", 5)]).unwrap();
+    let dump = dumps.find("daily/2026-11-20.csv").unwrap();
+    assert!(dump.open().is_ok() && dump.held().is_none());
+    assert_eq!(dump.format, DumpFormat::Csv);
+    assert_eq!(dump.etag, format!("\"{}\"", "ab".repeat(16)));
+    assert_eq!(dump.modified.to_string(), TIME);
+    let index = dumps.find("index.json").unwrap();
+    let text = fs::read(published.0.join("dumps-1/index.json")).unwrap();
+    assert_eq!(index.held().unwrap(), &text);
+    for name in [
+        "unlisted.csv",
+        "daily",
+        "daily/",
+        "/daily/2026-11-20.csv",
+        "./index.json",
+        "",
+    ] {
+        assert!(dumps.find(name).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_refused_with_the_whole_index() {
+    let published = Published::new("names");
+    for name in [
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../manifest.json",
+        "daily/../../x",
+        "daily/",
+        "daily//x",
+        ".",
+        "./x",
+        "daily/.",
+        "a\0b",
+        "a\nb",
+    ] {
+        let refused = published.open(&[file(name, 5)]);
+        assert!(
+            matches!(refused, Err(SnapshotError::Malformed { .. })),
+            "{name:?}"
+        );
+    }
+    assert!(
+        published
+            .open(&[file("...", 5), file("..a/b..", 5)])
+            .is_ok()
+    );
+    // The same for the directory that the manifest names.
+    for directory in [
+        "",
+        ".",
+        "..",
+        "../dumps-1",
+        "dumps-1/daily",
+        "/dumps-1",
+        "dumps-1/",
+    ] {
+        let named = Dumps {
+            directory: directory.to_owned(),
+            ..named(0)
+        };
+        let refused = DumpDirectory::open(&published.0, &named);
+        assert!(
+            matches!(refused, Err(SnapshotError::Malformed { .. })),
+            "{directory}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_index_is_refused_and_says_where() {
+    let published = Published::new("damaged");
+    let sound = file("islands.csv", 5);
+    assert!(published.open(std::slice::from_ref(&sound)).is_ok());
+    let twice = [sound.clone(), sound.clone()];
+    let short = DumpFile {
+        sha256: "ab".repeat(31),
+        ..sound.clone()
+    };
+    let letters = DumpFile {
+        sha256: "xy".repeat(32),
+        ..sound.clone()
+    };
+    let dateless = DumpFile {
+        modified: "yesterday".to_owned(),
+        ..sound.clone()
+    };
+    let itself = file("index.json", 5);
+    for files in [&twice[..], &[short], &[letters], &[dateless], &[itself]] {
+        let error = published.open(files).unwrap_err().to_string();
+        assert!(error.starts_with("dumps-1/index.json: "), "{error}");
+    }
+    let flipped = DumpDirectory::open(&published.0, &named(7));
+    assert!(matches!(flipped, Err(SnapshotError::Checksum { .. })));
+    published.write(DumpIndex::FILE, b"{}");
+    let foreign = DumpDirectory::open(&published.0, &named(crc32fast::hash(b"{}")));
+    assert!(matches!(foreign, Err(SnapshotError::Malformed { .. })));
+    fs::remove_file(published.0.join("dumps-1/index.json")).unwrap();
+    let error = DumpDirectory::open(&published.0, &named(0)).unwrap_err();
+    assert!(
+        error.to_string().starts_with("dumps-1/index.json: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_the_one_of_the_index_is_not_opened() {
+    let published = Published::new("files");
+    let dumps = published.open(&[file("a.csv", 5)]).unwrap();
+    let dump = dumps.find("a.csv").unwrap();
+    assert!(dump.open().is_err(), "it is not there");
+    for (text, opens) in [(&b"12345"[..], true), (b"1234", false), (b"123456", false)] {
+        published.write("a.csv", text);
+        assert_eq!(dump.open().is_ok(), opens, "{text:?}");
+    }
+    published.write("b.csv", b"12345");
+    let path = published.0.join("dumps-1/a.csv");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("b.csv", &path).unwrap();
+    assert!(dump.open().is_err(), "a link");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(dump.open().is_err(), "a directory");
+}

@@ -1,0 +1,65 @@
+//! Where a payload's bytes are, and how parts of them are read.
+
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::error::SnapshotError;
+
+/// Where a payload's bytes are.
+#[derive(Debug)]
+pub enum Storage {
+    /// In memory, as the compiled-in sample is.
+    Memory(Bytes),
+    /// In a file, whose bodies are read when they are asked for.
+    File(File),
+}
+
+impl Storage {
+    pub(crate) fn len(&self) -> Result<u64, SnapshotError> {
+        Ok(match self {
+            Storage::Memory(bytes) => bytes.len() as u64,
+            Storage::File(file) => file.metadata()?.len(),
+        })
+    }
+
+    /// Whether what is read is in memory already, so that a cache of it would only be a copy.
+    pub(crate) fn in_memory(&self) -> bool {
+        matches!(self, Storage::Memory(_))
+    }
+
+    /// Whether another file than this one has that name now.
+    pub(crate) fn is_superseded(&self, path: &Path) -> bool {
+        let Storage::File(file) = self else {
+            return false;
+        };
+        let which = |found: Metadata| (found.dev(), found.ino());
+        match (file.metadata(), fs::metadata(path)) {
+            (Ok(this), Ok(named)) => which(this) != which(named),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Bytes, SnapshotError> {
+        match self {
+            Storage::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let end = start.saturating_add(length);
+                if end > bytes.len() {
+                    return Err(SnapshotError::malformed(
+                        "the file",
+                        "a part lies beyond its end",
+                    ));
+                }
+                Ok(bytes.slice(start..end))
+            }
+            Storage::File(file) => {
+                let mut buffer = vec![0; length];
+                file.read_exact_at(&mut buffer, offset)?;
+                Ok(buffer.into())
+            }
+        }
+    }
+}

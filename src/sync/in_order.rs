@@ -1,0 +1,192 @@
+//! Work shared out among threads, its results handed over in order.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+
+/// How many results a thread may be ahead of the one that is waited for: enough that a long piece of
+/// work keeps nobody waiting, few enough that results do not pile up.
+const AHEAD_MAX: usize = 4;
+
+/// Threads that work at the same time: one a core.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Does `count` pieces of work on `threads` threads. Each thread makes itself a state and keeps it
+/// from piece to piece; `deliver` is called on this thread, with the results in order. Its first
+/// error ends the work.
+pub fn in_order<S, T: Send, E>(
+    (threads, count): (usize, usize),
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) -> T + Sync,
+    mut deliver: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    let desk = Desk::new(count, threads.max(1) * AHEAD_MAX);
+    thread::scope(|scope| {
+        let (results, done) = mpsc::channel();
+        for _ in 0..threads.max(1).min(count) {
+            let results = results.clone();
+            let (desk, state, work) = (&desk, &state, &work);
+            scope.spawn(move || desk.work_off(&results, state, work));
+        }
+        drop(results);
+        // However this ends, nobody is to wait for it.
+        let _closing = Closing(&desk);
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        // Where a thread has panicked the results end early, and the scope passes the panic on.
+        for (at, result) in done {
+            early.insert(at, result);
+            while let Some(result) = early.remove(&next) {
+                deliver(next, result)?;
+                next += 1;
+                desk.delivered(next);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Where threads get their next piece of work.
+struct Desk {
+    state: Mutex<Pieces>,
+    news: Condvar,
+    count: usize,
+    window: usize,
+}
+
+struct Pieces {
+    taken: usize,
+    delivered: usize,
+    closed: bool,
+}
+
+impl Desk {
+    fn new(count: usize, window: usize) -> Desk {
+        Desk {
+            state: Mutex::new(Pieces {
+                taken: 0,
+                delivered: 0,
+                closed: false,
+            }),
+            news: Condvar::new(),
+            count,
+            window,
+        }
+    }
+
+    fn work_off<S, T>(
+        &self,
+        results: &Sender<(usize, T)>,
+        state: impl Fn() -> S,
+        work: impl Fn(&mut S, usize) -> T,
+    ) {
+        let closing = Closing(self);
+        let mut state = state();
+        while let Some(at) = self.take() {
+            if results.send((at, work(&mut state, at))).is_err() {
+                break;
+            }
+        }
+        // Only a panic comes by here with it: who is done lets the others work on.
+        std::mem::forget(closing);
+    }
+
+    /// The next piece, once it is not too far ahead.
+    fn take(&self) -> Option<usize> {
+        let pieces = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let too_early = |pieces: &mut Pieces| {
+            !pieces.closed
+                && pieces.taken < self.count
+                && pieces.taken >= pieces.delivered + self.window
+        };
+        let mut pieces = self
+            .news
+            .wait_while(pieces, too_early)
+            .unwrap_or_else(PoisonError::into_inner);
+        if pieces.closed || pieces.taken == self.count {
+            return None;
+        }
+        pieces.taken += 1;
+        Some(pieces.taken - 1)
+    }
+
+    fn delivered(&self, count: usize) {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .delivered = count;
+        self.news.notify_all();
+    }
+}
+
+/// Ends the work when it is dropped.
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let mut pieces = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.closed = true;
+        drop(pieces);
+        self.0.news.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whoever_is_done_first() {
+        for threads in [1, 2, 7] {
+            let mut seen = Vec::new();
+            let work = |done: &mut usize, at: usize| {
+                *done += 1;
+                thread::sleep(std::time::Duration::from_micros((at % 7) as u64 * 50));
+                at * 2
+            };
+            let end: Result<(), ()> = in_order(
+                (threads, 100),
+                || 0,
+                work,
+                |at, twice| {
+                    seen.push((at, twice));
+                    Ok(())
+                },
+            );
+            assert_eq!(end, Ok(()));
+            let want: Vec<(usize, usize)> = (0..100).map(|at| (at, at * 2)).collect();
+            assert_eq!(seen, want);
+        }
+    }
+
+    #[test]
+    fn nothing_to_do_is_done_at_once() {
+        let end: Result<(), ()> = in_order((3, 0), || (), |(), _| (), |_, ()| Err(()));
+        assert_eq!(end, Ok(()));
+    }
+
+    #[test]
+    fn the_first_error_ends_the_work() {
+        let end = in_order(
+            (2, 1_000_000),
+            || (),
+            |(), at| at,
+            |at, _| {
+                if at == 5 { Err(at) } else { Ok(()) }
+            },
+        );
+        assert_eq!(end, Err(5));
+    }
+
+    #[test]
+    fn a_panic_is_passed_on_and_keeps_nobody_waiting() {
+        let panicked = std::panic::catch_unwind(|| {
+            let work = |(): &mut (), at: usize| assert_ne!(at, 20, "on purpose");
+            in_order((3, 1000), || (), work, |_, ()| Ok::<(), ()>(()))
+        });
+        assert!(panicked.is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! Files damaged under a running server: a body that is not what was published is never sent, fails
+//! alone, is told of in one line however often it is asked for, and is served again once it is whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+
+use crate::naive::World;
+use crate::support::{Client, Reply, Server, TempDir, publish};
+use crate::world::GENERATED_AT;
+
+const LATER: &str = "2026-11-21T00:20:00Z";
+/// How often the server looks at what was damaged.
+const POLL: Duration = Duration::from_millis(250);
+const LISTS: [&str; 4] = [
+    "/v1",
+    "/v1/islands?limit=200",
+    "/v1/creators?limit=200",
+    "/v1/islands?sort=plays&order=asc&limit=7",
+];
+
+/// A published world, and all that it answers: targets by form, with their bodies.
+struct Published {
+    dir: TempDir,
+    directory: PathBuf,
+    history: PathBuf,
+    answers: BTreeMap<(String, bool), Vec<u8>>,
+}
+
+fn get(client: &mut Client, target: &str, gzip: bool) -> Reply {
+    let headers: &[_] = if gzip {
+        &[("Accept-Encoding", "gzip")]
+    } else {
+        &[]
+    };
+    client.request("GET", target, headers)
+}
+
+/// A name percent-encoded.
+fn in_a_path(name: &str) -> String {
+    name.bytes()
+        .map(|byte| match byte {
+            b'-' | b'0'..=b'9' | b'a'..=b'z' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+impl Published {
+    fn new() -> Published {
+        let world = (1..1000)
+            .map(|seed| World::random(seed, 40))
+            .find(|world| world.islands.len() > 25 && world.days().len() > 3)
+            .unwrap();
+        let dir = TempDir::new();
+        world.write(&dir.join("dataset"));
+        let directory = dir.join("published");
+        publish(&dir.join("dataset"), &directory, GENERATED_AT);
+        let mut targets: Vec<String> = LISTS.map(str::to_owned).into();
+        let scout = Server::of(&directory, &[]);
+        let mut client = scout.connect();
+        for (list, field) in [("islands", "code"), ("creators", "slug")] {
+            let page = client.get(&format!("/v1/{list}?limit=200")).json();
+            for row in page[list].as_array().unwrap() {
+                let name = in_a_path(row[field].as_str().unwrap());
+                targets.push(format!("/v1/{list}/{name}"));
+                if list == "islands" {
+                    targets.push(format!("/v1/{list}/{name}/ccu"));
+                }
+            }
+        }
+        let mut answers = BTreeMap::new();
+        for target in targets {
+            for gzip in [false, true] {
+                let reply = get(&mut client, &target, gzip);
+                assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+                answers.insert((target.clone(), gzip), reply.body);
+            }
+        }
+        let history = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| {
+                path.file_name()
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .starts_with("history-")
+            })
+            .unwrap();
+        Published {
+            dir,
+            directory,
+            history,
+            answers,
+        }
+    }
+
+    /// Where in the file each body lies: its stored form is what is sent as gzip.
+    fn bodies(&self) -> BTreeMap<&str, (u64, usize)> {
+        let file = fs::read(&self.history).unwrap();
+        let mut found = BTreeMap::new();
+        for ((target, gzip), body) in &self.answers {
+            if *gzip && !LISTS.contains(&target.as_str()) {
+                let at = memmem::find(&file, body).unwrap();
+                found.insert(target.as_str(), (at as u64, body.len()));
+            }
+        }
+        found
+    }
+
+    /// Asks for everything in both forms. What fails must be `failing`, all else be as published.
+    #[track_caller]
+    fn only_these_fail(&self, client: &mut Client, failing: &BTreeSet<&str>) {
+        for ((target, gzip), body) in &self.answers {
+            let reply = get(client, target, *gzip);
+            if failing.contains(target.as_str()) {
+                is_refused(&reply, target);
+            } else {
+                assert_eq!(reply.status, 200, "{target}: {}", reply.text());
+                assert!(reply.body == *body, "{target} is another");
+            }
+        }
+    }
+
+    /// Waits until everything is sent again, at most a second.
+    #[track_caller]
+    fn heals_within_a_second(&self, client: &mut Client, target: &str) {
+        let begun = Instant::now();
+        while client.get(target).status != 200 {
+            assert!(begun.elapsed() < Duration::from_secs(1), "{target} stays");
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.only_these_fail(client, &BTreeSet::new());
+    }
+}
+
+#[track_caller]
+fn is_refused(reply: &Reply, target: &str) {
+    assert_eq!(reply.status, 500, "{target}: {}", reply.text());
+    assert_eq!(reply.json()["error"]["code"], "internal", "{target}");
+    for name in ["limit", "remaining", "reset"] {
+        let value = reply.expect(&format!("x-ratelimit-{name}"));
+        assert!(value.parse::<u64>().is_ok(), "{name} is {value}");
+    }
+}
+
+/// Changes a byte in place. Done twice, it is as it was.
+fn flip(path: &Path, at: u64) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+}
+
+/// The lines that tell of damage, and the answers that they count.
+fn told(server: &Server) -> (Vec<String>, usize) {
+    let lines: Vec<String> = server.lines();
+    let lines: Vec<String> = lines
+        .into_iter()
+        .filter(|line| line.contains("could not be sent: "))
+        .collect();
+    let count = |line: &String| -> usize {
+        let (before, _) = line.split_once(" answer").unwrap();
+        let figures = before.rsplit(' ').next().unwrap();
+        figures.parse().unwrap()
+    };
+    let counted = lines.iter().map(count).sum();
+    (lines, counted)
+}
+
+/// Waits until that many answers were told of. The lines.
+#[track_caller]
+fn tells_of(server: &Server, answers: usize) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let (lines, counted) = told(server);
+        if counted >= answers {
+            assert_eq!(counted, answers, "{lines:#?}");
+            return lines;
+        }
+        assert!(begun.elapsed() < 20 * POLL, "{answers} of {lines:#?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_damaged_body_fails_alone_and_is_told_of_once_a_poll() {
+    let published = Published::new();
+    let bodies = published.bodies();
+    let (target, (offset, length)) = bodies.iter().nth(bodies.len() / 2).unwrap();
+    let server = Server::of(&published.directory, &[]);
+    let mut client = server.connect();
+    let left = |reply: &Reply| -> u64 { reply.expect("x-ratelimit-remaining").parse().unwrap() };
+    let before = left(&client.get("/v1"));
+    let damaged = offset + *length as u64 / 2;
+    flip(&published.history, damaged);
+    let begun = Instant::now();
+    for round in 0..500 {
+        let reply = get(&mut client, target, round % 3 == 0);
+        is_refused(&reply, target);
+        assert_eq!(
+            left(&reply),
+            before - 1 - round,
+            "it is counted like any other"
+        );
+    }
+    let polls = begun.elapsed().as_micros() / POLL.as_micros() + 2;
+    let lines = tells_of(&server, 500);
+    assert!(lines.len() as u128 <= polls, "{polls} polls: {lines:#?}");
+    for line in &lines {
+        let file = published.history.file_name().unwrap().to_str().unwrap();
+        let place = format!("a body at byte {offset} is damaged: checksum ");
+        assert!(line.contains(file) && line.contains(&place), "{line}");
+    }
+    published.only_these_fail(&mut client, &[*target].into());
+    tells_of(&server, 502);
+    // It was never kept: as soon as the file is whole again, so is the answer.
+    flip(&published.history, damaged);
+    published.only_these_fail(&mut client, &BTreeSet::new());
+    thread::sleep(2 * POLL);
+    tells_of(&server, 502);
+}
+
+#[test]
+fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
+    let published = Published::new();
+    let bodies = published.bodies();
+    let mut places: Vec<(u64, usize, &str)> = bodies
+        .iter()
+        .map(|(target, (offset, length))| (*offset, *length, *target))
+        .collect();
+    places.sort_unstable();
+    let server = Server::of(&published.directory, &[]);
+    let mut client = server.connect();
+    // Every third is read before.
+    for (_, _, target) in places.iter().step_by(3) {
+        for gzip in [false, true] {
+            assert_eq!(get(&mut client, target, gzip).status, 200);
+        }
+    }
+    let (offset, length, _) = places[places.len() / 2];
+    let end = offset + length as u64 - 1;
+    let file = File::options()
+        .write(true)
+        .open(&published.history)
+        .unwrap();
+    file.set_len(end).unwrap();
+    let unread = (0..).zip(&places).filter(|(at, _)| at % 3 != 0);
+    let failing: BTreeSet<&str> = unread
+        .filter(|(_, (offset, length, _))| offset + *length as u64 > end)
+        .map(|(_, (_, _, target))| *target)
+        .collect();
+    assert!(failing.len() > 5 && failing.len() < bodies.len() / 2);
+    published.only_these_fail(&mut client, &failing);
+    let lines = tells_of(&server, 2 * failing.len());
+    assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
+    // Published again, it is served again, here under a later time.
+    publish(&published.dir.join("dataset"), &published.directory, LATER);
+    let begun = Instant::now();
+    while client.get("/v1").json()["meta"]["generatedAt"] != LATER {
+        assert!(begun.elapsed() < Duration::from_secs(1), "not shown");
+        thread::sleep(Duration::from_millis(10));
+    }
+    for target in bodies.keys() {
+        assert_eq!(client.get(target).status, 200, "{target}");
+    }
+}
+
+#[test]
+fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
+    let published = Published::new();
+    let bodies = published.bodies();
+    let (target, (offset, _)) = bodies.iter().next_back().unwrap();
+    let server = Server::of(&published.directory, &[]);
+    let mut client = server.connect();
+    let copy = published.directory.join("copy");
+    fs::copy(&published.history, &copy).unwrap();
+    flip(&published.history, *offset);
+    is_refused(&client.get(target), target);
+    server.await_line("1 answer could not be sent: ");
+    // As a copy from elsewhere does that puts each file in place by a rename.
+    fs::rename(copy, &published.history).unwrap();
+    published.heals_within_a_second(&mut client, target);
+    // What heals is the file, not the server: one more flip is one more failure.
+    flip(&published.history, *offset);
+    let fresh = Server::of(&published.directory, &[]);
+    is_refused(&fresh.connect().get(target), target);
+}

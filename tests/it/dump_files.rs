@@ -1,0 +1,172 @@
+//! Dumps written by hand into a published directory, and downloads that take their time.
+//!
+//! Knows the layout of the directory and nothing of how the program reads it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::naive::World;
+use crate::support::{Reply, TempDir, publish};
+use crate::world::GENERATED_AT;
+
+/// When the dumps of these tests were published, and the same as HTTP says it.
+pub(crate) const TIME: &str = "2026-11-21T12:05:00Z";
+pub(crate) const HTTP_TIME: &str = "Sat, 21 Nov 2026 12:05:00 GMT";
+
+/// Longer than any honest answer takes, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Files by their names.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// A published directory without dumps.
+pub(crate) fn published(dir: &TempDir) -> PathBuf {
+    let to = dir.join("published");
+    World::random(1, 12).write(&dir.join("dataset"));
+    publish(&dir.join("dataset"), &to, GENERATED_AT);
+    name_dumps(&to, &Value::Null);
+    to
+}
+
+/// Bytes that no other seed or place has, so that a piece at the wrong place shows.
+pub(crate) fn pattern(seed: u64, length: u64) -> Vec<u8> {
+    (0..length)
+        .map(|at| {
+            let mixed = (at + seed * 0x1_0001).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed.to_be_bytes()[0]
+        })
+        .collect()
+}
+
+/// A few files of every kind, one of them of several pieces.
+pub(crate) fn some_files() -> Files {
+    [
+        ("islands.csv", pattern(1, 5_000)),
+        ("islands.csv.gz", pattern(2, 131_072)),
+        ("islands.json", pattern(3, 131_073)),
+        ("islands.json.gz", pattern(4, 1)),
+        ("daily/2026-11-20.csv", pattern(5, 1_000_000)),
+        ("live/1795262400.csv", pattern(6, 8_192)),
+        ("notice", pattern(7, 20)),
+        ("empty.csv", Vec::new()),
+    ]
+    .map(|(name, bytes)| (name.to_owned(), bytes))
+    .into()
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let digest = hmac_sha256::Hash::hash(bytes).into_iter();
+    digest.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's input need not survive a crash"
+)]
+pub(crate) fn overwrite(path: &Path, bytes: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+}
+
+/// The index of these files, as text.
+pub(crate) fn index(files: &Files) -> Vec<u8> {
+    let entries: Vec<Value> = files
+        .iter()
+        .map(|(name, bytes)| {
+            let (length, sha256) = (bytes.len(), sha256(bytes));
+            json!({"file": name, "bytes": length, "sha256": sha256, "modified": TIME})
+        })
+        .collect();
+    serde_json::to_vec_pretty(&json!({
+        "generatedAt": TIME, "license": "CC-BY-4.0", "licenseUrl": "http://x.test/by",
+        "credit": "x", "notice": "y", "files": entries,
+    }))
+    .unwrap()
+}
+
+/// Writes files and an index of them to a directory that does not show yet; the entry of the manifest
+/// that makes it show.
+pub(crate) fn write(published: &Path, directory: &str, files: &Files, index: &[u8]) -> Value {
+    for (name, bytes) in files {
+        overwrite(&published.join(directory).join(name), bytes);
+    }
+    overwrite(&published.join(directory).join("index.json"), index);
+    let checksum = format!("{:08x}", crc32fast::hash(index));
+    json!({"directory": directory, "checksum": checksum, "generatedAt": TIME})
+}
+
+/// Names dumps in the manifest, whole or not at all.
+pub(crate) fn name_dumps(published: &Path, entry: &Value) {
+    let path = published.join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest["dumps"] = entry.clone();
+    let unfinished = published.join("manifest.json.new");
+    overwrite(&unfinished, manifest.to_string().as_bytes());
+    fs::rename(unfinished, path).unwrap();
+}
+
+/// Publishes dumps by hand.
+pub(crate) fn install(published: &Path, directory: &str, files: &Files) {
+    let entry = write(published, directory, files, &index(files));
+    name_dumps(published, &entry);
+}
+
+/// A connection on which a body is read as slowly as one likes.
+pub(crate) struct Slow(BufReader<TcpStream>);
+
+impl Slow {
+    /// Sends a request; nothing is read yet.
+    pub(crate) fn send(address: SocketAddr, request: &[u8]) -> Slow {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request).unwrap();
+        Slow(BufReader::with_capacity(4_096, stream))
+    }
+
+    pub(crate) fn get(address: SocketAddr, target: &str) -> Slow {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x.test\r\n\r\n");
+        Slow::send(address, request.as_bytes())
+    }
+
+    /// The next head; its body is still to be read.
+    pub(crate) fn head(&mut self) -> Reply {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            match line.strip_suffix("\r\n").unwrap() {
+                "" => break,
+                bare => lines.push(bare.to_owned()),
+            }
+        }
+        let headers = lines[1..].iter().map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        });
+        Reply {
+            status: lines[0][9..12].parse().unwrap(),
+            headers: headers.collect(),
+            body: Vec::new(),
+        }
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// What comes until the connection ends.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // A reset is an end too.
+        let _ = self.0.read_to_end(&mut bytes);
+        bytes
+    }
+}

@@ -1,0 +1,846 @@
+//! The dumps, byte for byte: headers, conditions and ranges, names that lead elsewhere, damage, publishes
+//! meanwhile, and many slow readers.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::dump_files::{
+    Files, HTTP_TIME, Slow, index, install, name_dumps, overwrite, pattern, published, sha256,
+    some_files, write,
+};
+use crate::support::{Client, Reply, Server, TempDir, is_slow, run};
+use crate::world::Rng;
+
+const MIB: u64 = 1 << 20;
+
+/// A server of these dumps.
+fn serve(dir: &TempDir, files: &Files) -> Server {
+    let published = published(dir);
+    install(&published, "dumps-1", files);
+    Server::of(&published, &[])
+}
+
+/// Files and the index, by the names they are asked for.
+fn with_index(files: &Files) -> Files {
+    let mut all = files.clone();
+    all.insert("index.json".to_owned(), index(files));
+    all
+}
+
+fn big(seed: u64, length: u64) -> Files {
+    [("big.csv".to_owned(), pattern(seed, length))].into()
+}
+
+/// What every answer has, of the dumps too; and that nothing was spent.
+#[track_caller]
+fn is_outside_the_api(reply: &Reply, limit: u32) {
+    for name in ["x-ratelimit-limit", "x-ratelimit-remaining"] {
+        assert_eq!(reply.expect(name), limit.to_string(), "{name}");
+    }
+    assert!(reply.expect("x-ratelimit-reset").parse::<u32>().unwrap() > 0);
+    assert_eq!(reply.expect("access-control-allow-origin"), "*");
+    let exposed = reply.expect("access-control-expose-headers");
+    for name in [
+        "Accept-Ranges",
+        "Content-Length",
+        "Content-Range",
+        "ETag",
+        "Last-Modified",
+    ] {
+        assert!(
+            exposed.split(", ").any(|listed| listed == name),
+            "{exposed}"
+        );
+    }
+    assert_eq!(reply.expect("x-content-type-options"), "nosniff");
+}
+
+#[track_caller]
+fn failed_with(reply: &Reply, status: u16, code: &str) {
+    assert_eq!(reply.status, status, "{}", reply.text());
+    assert_eq!(reply.expect("content-type"), "application/json");
+    assert_eq!(reply.expect("cache-control"), "no-store");
+    let json = reply.json();
+    assert_eq!(json["error"]["code"], code, "{json}");
+    assert!(!json["error"]["message"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn every_file_comes_with_the_headers_that_it_must() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    let mut tags = std::collections::BTreeSet::new();
+    for (name, bytes) in with_index(&files) {
+        let target = format!("/dumps/{name}");
+        let reply = client.request("GET", &target, &[("Accept-Encoding", "gzip, br")]);
+        assert_eq!(reply.status, 200, "{name}");
+        assert!(reply.body == bytes, "{name}");
+        is_outside_the_api(&reply, 60_000);
+        assert_eq!(reply.expect("content-length"), bytes.len().to_string());
+        assert_eq!(reply.expect("accept-ranges"), "bytes");
+        assert_eq!(reply.expect("last-modified"), HTTP_TIME);
+        let kind = match name.rsplit_once('.').map(|(_, end)| end) {
+            Some("csv") => "text/csv; charset=utf-8",
+            Some("json") => "application/json",
+            Some("gz") => "application/gzip",
+            _ => "application/octet-stream",
+        };
+        assert_eq!(reply.expect("content-type"), kind, "{name}");
+        let cache = reply.expect("cache-control");
+        assert_eq!(cache, "public, max-age=60, must-revalidate", "{name}");
+        for absent in ["content-encoding", "vary", "content-range", "link"] {
+            assert_eq!(reply.header(absent), None, "{name}");
+        }
+        let tag = reply.expect("etag");
+        if name != "index.json" {
+            assert_eq!(tag, format!("\"{}\"", &sha256(&bytes)[..32]));
+        }
+        assert!(
+            tag.len() > 2 && tag.starts_with('"') && tag.ends_with('"'),
+            "{tag}"
+        );
+        assert!(tags.insert(tag.to_owned()), "{tag} is of another file too");
+
+        let head = client.request("HEAD", &target, &[("Range", "bytes=0-0")]);
+        let lasting = |reply: Reply| -> Vec<_> {
+            let headers = reply.headers.into_iter();
+            let fleeting = |name: &str| name == "date" || name == "x-ratelimit-reset";
+            // Hyper says nothing of the length of nothing.
+            headers
+                .filter(|(name, value)| {
+                    !fleeting(name) && (name.as_str(), value.as_str()) != ("content-length", "0")
+                })
+                .collect()
+        };
+        assert_eq!(
+            (head.status, lasting(head)),
+            (200, lasting(reply)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_index_stands_under_three_paths_and_names_what_is_there() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    for target in [
+        "/dumps",
+        "/dumps/",
+        "/dumps/index.json",
+        "/dumps/?key=x",
+        "/dumps?a=%zz",
+    ] {
+        let reply = client.get(target);
+        assert_eq!((reply.status, reply.body), (200, index(&files)), "{target}");
+    }
+    let document = client.get("/dumps/").json();
+    let listed = document["files"].as_array().unwrap();
+    assert_eq!(listed.len(), files.len());
+    for file in listed {
+        let reply = client.get(&format!("/dumps/{}", file["file"].as_str().unwrap()));
+        assert_eq!(reply.body.len() as u64, file["bytes"].as_u64().unwrap());
+        assert_eq!(sha256(&reply.body), file["sha256"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn any_range_is_the_bytes_that_it_names() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    let all = with_index(&files);
+    let mut rng = Rng(11);
+    let edges = [0, 1, 131_071, 131_072, 131_073, 262_144];
+    for round in 0..600 {
+        let (name, bytes) = all.iter().nth(round % all.len()).unwrap();
+        let length = bytes.len() as u64;
+        let mut place = || match rng.below(4) {
+            0 => edges[usize::try_from(rng.below(6)).unwrap()],
+            1 => (length + 1).saturating_sub(rng.below(4)),
+            _ => rng.below(length + 2),
+        };
+        let (a, b) = (place(), place());
+        let (first, last) = (a.min(b), a.max(b));
+        // The value, and from where to where it means before the end is considered.
+        let (range, from, to) = match rng.below(3) {
+            0 => (format!("bytes={first}-{last}"), first, last + 1),
+            1 => (format!("Bytes={first}-"), first, length),
+            _ => (
+                format!("bytes=-{first}"),
+                length.saturating_sub(first),
+                length,
+            ),
+        };
+        let reply = client.request("GET", &format!("/dumps/{name}"), &[("Range", &range)]);
+        let to = to.min(length);
+        let what = format!("{range} of {length}");
+        is_outside_the_api(&reply, 60_000);
+        if length == 0 && range.starts_with("bytes=-") && first > 0 {
+            assert_eq!((reply.status, reply.body.len()), (200, 0), "{what}");
+        } else if from >= to {
+            failed_with(&reply, 416, "range_not_satisfiable");
+            assert_eq!(
+                reply.expect("content-range"),
+                format!("bytes */{length}"),
+                "{what}"
+            );
+        } else {
+            assert_eq!(reply.status, 206, "{what}");
+            let shown = format!("bytes {from}-{}/{length}", to - 1);
+            assert_eq!(reply.expect("content-range"), shown, "{what}");
+            let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+            assert!(reply.body == bytes[from..to], "{what}");
+            assert_eq!(reply.expect("accept-ranges"), "bytes");
+            assert!(reply.header("etag").is_some() && reply.header("last-modified").is_some());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_single_range_of_bytes_gives_the_whole() {
+    let dir = TempDir::new();
+    let server = serve(&dir, &some_files());
+    let mut client = server.connect();
+    for range in [
+        "bytes=0-1,3-4",
+        "bytes=5-4",
+        "bytes=-",
+        "bytes=",
+        "bytes",
+        "lines=0-1",
+        "0-1",
+        "bytes=0x1-2",
+        "bytes=1-+2",
+        "bytes = 0-1",
+        "bytes=0-1;q=1",
+        "",
+    ] {
+        let reply = client.request("GET", "/dumps/islands.csv", &[("Range", range)]);
+        assert_eq!((reply.status, reply.body.len()), (200, 5_000), "{range}");
+    }
+    let far = "bytes=18446744073709551616-";
+    let reply = client.request("GET", "/dumps/islands.csv", &[("Range", far)]);
+    assert_eq!(reply.status, 416);
+    let long = "bytes=4999-99999999999999999999999999";
+    let reply = client.request("GET", "/dumps/islands.csv", &[("Range", long)]);
+    assert_eq!(reply.expect("content-range"), "bytes 4999-4999/5000");
+}
+
+#[test]
+fn conditions_are_judged_in_order() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    let before = "Sat, 21 Nov 2026 12:04:59 GMT";
+    let rfc850 = "Saturday, 21-Nov-26 12:05:00 GMT";
+    for name in ["islands.csv", "daily/2026-11-20.csv", "index.json"] {
+        let target = format!("/dumps/{name}");
+        let tag = client
+            .request("HEAD", &target, &[])
+            .expect("etag")
+            .to_owned();
+        let (tag, weak) = (tag.as_str(), format!("W/{tag}"));
+        let two = format!("\"x\", {weak}");
+        for (status, headers) in [
+            (200, &[("If-Match", tag)][..]),
+            (200, &[("If-Match", "*")]),
+            (412, &[("If-Match", &weak)]),
+            (412, &[("If-Match", "\"x\"")]),
+            // With If-Match nobody looks at the date.
+            (200, &[("If-Match", tag), ("If-Unmodified-Since", before)]),
+            (412, &[("If-Match", "\"x\""), ("If-None-Match", tag)]),
+            (412, &[("If-Unmodified-Since", before)]),
+            (200, &[("If-Unmodified-Since", HTTP_TIME)]),
+            (200, &[("If-Unmodified-Since", "long ago")]),
+            (304, &[("If-None-Match", tag)]),
+            (304, &[("If-None-Match", &two)]),
+            (304, &[("If-None-Match", "*"), ("Range", "bytes=0-0")]),
+            (
+                200,
+                &[("If-None-Match", "\"x\""), ("If-Modified-Since", HTTP_TIME)],
+            ),
+            (304, &[("If-Modified-Since", HTTP_TIME)]),
+            (304, &[("If-Modified-Since", rfc850)]),
+            (200, &[("If-Modified-Since", before)]),
+            (200, &[("If-Modified-Since", "0")]),
+            (206, &[("Range", "bytes=0-0"), ("If-Range", tag)]),
+            (206, &[("Range", "bytes=0-0"), ("If-Range", HTTP_TIME)]),
+            (200, &[("Range", "bytes=0-0"), ("If-Range", &weak)]),
+            (200, &[("Range", "bytes=0-0"), ("If-Range", "\"x\"")]),
+            (200, &[("Range", "bytes=0-0"), ("If-Range", before)]),
+            (200, &[("Range", "bytes=9999999-"), ("If-Range", "\"x\"")]),
+            (416, &[("Range", "bytes=9999999-"), ("If-Range", tag)]),
+            (200, &[("If-Range", tag)]),
+            (412, &[("If-Match", "\"x\""), ("Range", "bytes=9999999-")]),
+        ] {
+            for method in ["GET", "HEAD"] {
+                let status = match (method, status) {
+                    ("HEAD", 206 | 416) => 200,
+                    (_, status) => status,
+                };
+                let reply = client.request(method, &target, headers);
+                assert_eq!(reply.status, status, "{method} {target} {headers:?}");
+                is_outside_the_api(&reply, 60_000);
+                if status < 400 {
+                    assert_eq!(reply.expect("etag"), tag);
+                    assert_eq!(reply.expect("last-modified"), HTTP_TIME);
+                    assert!(reply.expect("cache-control").starts_with("public"));
+                }
+                if status == 304 {
+                    assert_eq!(reply.header("content-type"), None);
+                }
+                if status == 412 && method == "GET" {
+                    failed_with(&reply, 412, "precondition_failed");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_download_that_broke_is_resumed_byte_for_byte() {
+    let dir = TempDir::new();
+    let files = big(1, 3 * MIB + 5);
+    let server = serve(&dir, &files);
+    let whole = &files["big.csv"];
+    let mut rng = Rng(5);
+    let mut got = Vec::new();
+    let mut breaks = 0;
+    while got.len() < whole.len() {
+        let mut download = Slow::send(
+            server.addr(),
+            format!(
+                "GET /dumps/big.csv HTTP/1.1\r\nHost: x\r\nRange: bytes={}-\r\n\r\n",
+                got.len()
+            )
+            .as_bytes(),
+        );
+        let head = download.head();
+        assert_eq!(head.status, 206);
+        let left = whole.len() - got.len();
+        assert_eq!(head.expect("content-length"), left.to_string());
+        let count = usize::try_from(rng.below(500_000)).unwrap() + 1;
+        got.extend(download.take(count.min(left)));
+        breaks += 1;
+    }
+    assert!(got == *whole && breaks > 4, "{breaks}");
+    // As `curl -C -` asks when nothing is missing.
+    let range = format!("bytes={}-", whole.len());
+    let reply = server
+        .connect()
+        .request("GET", "/dumps/big.csv", &[("Range", &range)]);
+    assert_eq!(reply.status, 416);
+}
+
+#[test]
+fn no_name_leads_out_of_the_index() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    overwrite(&dir.join("published/dumps-1/unlisted.csv"), b"secret");
+    let mut client = server.connect();
+    for (status, name) in [
+        (404, "../manifest.json"),
+        (404, "%2e%2e/manifest.json"),
+        (404, "..%2Fmanifest.json"),
+        (404, "%2E%2E%2Fmanifest.json"),
+        (404, "daily/../islands.csv"),
+        (404, "daily/../../manifest.json"),
+        (404, "./islands.csv"),
+        (404, "/islands.csv"),
+        (404, "/etc/passwd"),
+        (404, "%2Fetc%2Fpasswd"),
+        (404, "daily%2F2026-11-20.csv"),
+        (404, "islands.csv%00"),
+        (404, "%00"),
+        (404, "islands.csv/"),
+        (404, "islands.csv/."),
+        (404, "daily"),
+        (404, "daily/"),
+        (404, "unlisted.csv"),
+        (404, "ISLANDS.csv"),
+        (404, "..\\manifest.json"),
+        (404, "..%5cmanifest.json"),
+        (404, "%252e%252e/manifest.json"),
+        (404, "index.json/"),
+        (400, "%ff"),
+        (400, "%2"),
+        (200, "%69slands.csv"),
+        (200, "daily/2026%2D11%2d20.csv"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let reply = client.request(method, &format!("/dumps/{name}"), &[]);
+            assert_eq!(reply.status, status, "{name}");
+            is_outside_the_api(&reply, 60_000);
+            if status == 404 && method == "GET" {
+                failed_with(&reply, 404, "not_found");
+                assert!(
+                    reply.text().contains("/dumps/index.json"),
+                    "{}",
+                    reply.text()
+                );
+            }
+        }
+    }
+    // Made of pieces that might fit together to a way out: only what is listed comes.
+    let pieces = [
+        "..",
+        "/",
+        "%2e",
+        "%2f",
+        ".",
+        "dumps-1",
+        "manifest.json",
+        "islands.csv",
+        "daily",
+        "%00",
+        "//",
+    ];
+    let mut rng = Rng(3);
+    for _ in 0..2_000 {
+        let count = rng.below(6) + 1;
+        let pick = |rng: &mut Rng| pieces[usize::try_from(rng.below(11)).unwrap()];
+        let name: String = (0..count).map(|_| pick(&mut rng)).collect();
+        let reply = client.get(&format!("/dumps/{name}"));
+        let listed = name == "islands.csv";
+        assert_eq!(reply.status, if listed { 200 } else { 404 }, "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_spent_and_no_key_is_looked_at() {
+    let dir = TempDir::new();
+    let published = published(&dir);
+    install(&published, "dumps-1", &some_files());
+    let published = published.to_str().unwrap();
+    let server = Server::start(&["--published", published, "--limit-anonymous", "2"]);
+    let mut client = server.connect();
+    for _ in 0..5 {
+        for target in [
+            "/dumps",
+            "/dumps/islands.csv",
+            "/dumps/islands.csv?key=bad",
+            "/dumps/nothing",
+        ] {
+            let reply = client.request("GET", target, &[("Authorization", "Bearer bad")]);
+            assert!(matches!(reply.status, 200 | 404), "{target}");
+            is_outside_the_api(&reply, 2);
+        }
+    }
+    let reply = client.request("POST", "/dumps/islands.csv", &[]);
+    failed_with(&reply, 405, "method_not_allowed");
+    assert!(reply.expect("allow").contains("GET"));
+    let reply = client.request("OPTIONS", "/dumps/islands.csv", &[]);
+    assert_eq!(reply.status, 204);
+    let allowed = reply.expect("access-control-allow-headers").to_lowercase();
+    for name in [
+        "range",
+        "if-range",
+        "if-match",
+        "if-modified-since",
+        "if-unmodified-since",
+    ] {
+        assert!(
+            allowed.split(", ").any(|header| header == name),
+            "{allowed}"
+        );
+    }
+    assert_eq!(client.get("/v1").status, 200);
+    assert_eq!(client.get("/v1").status, 200);
+    assert_eq!(client.get("/v1").status, 429);
+    assert_eq!(
+        client.get("/dumps/islands.csv").status,
+        200,
+        "without a limit"
+    );
+}
+
+#[test]
+fn without_dumps_they_are_not_ready() {
+    let dir = TempDir::new();
+    let empty = dir.join("empty");
+    fs::create_dir_all(&empty).unwrap();
+    let published = published(&dir);
+    for server in [
+        Server::start(&[]),
+        Server::of(&published, &[]),
+        Server::of(&empty, &[]),
+    ] {
+        let mut client = server.connect();
+        for target in [
+            "/dumps",
+            "/dumps/",
+            "/dumps/index.json",
+            "/dumps/islands.csv",
+        ] {
+            let reply = client.get(target);
+            failed_with(&reply, 503, "not_ready");
+            assert!(reply.expect("retry-after").parse::<u32>().unwrap() > 0);
+        }
+        assert!(!server.lines().iter().any(|line| line.contains("dumps")));
+    }
+}
+
+/// Waits until a target has this status, a second at most.
+#[track_caller]
+fn has_status_within_a_second(client: &mut Client, target: &str, status: u16) {
+    let begun = Instant::now();
+    while client.get(target).status != status {
+        assert!(
+            begun.elapsed() < Duration::from_secs(1),
+            "{target} is not {status}"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
+    let dir = TempDir::new();
+    let (published, files) = (published(&dir), some_files());
+    let check = || {
+        let output = run(&["check", "--published", published.to_str().unwrap()]);
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let entry = write(&published, "dumps-1", &files, &index(&files));
+    let (inside, aside) = (published.join("dumps-1"), dir.join("aside"));
+    fs::rename(&inside, &aside).unwrap();
+    name_dumps(&published, &entry);
+    let server = Server::of(&published, &[]);
+    let mut client = server.connect();
+    failed_with(&client.get("/dumps/"), 503, "not_ready");
+    assert_eq!(client.get("/v1/islands").status, 200);
+    let complaints = || {
+        let lines = server.lines().into_iter();
+        lines
+            .filter(|line| line.contains("dumps-1/index.json"))
+            .count()
+    };
+    thread::sleep(Duration::from_millis(700));
+    assert_eq!(complaints(), 1, "{:?}", server.lines());
+    let (code, said) = check();
+    assert!(
+        code == Some(65) && said.contains("dumps-1/index.json"),
+        "{said}"
+    );
+    // As when a copy of the directory is complete at last.
+    fs::rename(&aside, &inside).unwrap();
+    has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
+    assert_eq!(check().0, Some(0));
+
+    let mut flipped = index(&files);
+    flipped[40] ^= 1;
+    let mut entry = write(&published, "dumps-2", &files, &index(&files));
+    overwrite(&published.join("dumps-2/index.json"), &flipped);
+    name_dumps(&published, &entry);
+    has_status_within_a_second(&mut client, "/dumps/islands.csv", 503);
+    assert_eq!(check().0, Some(65));
+    for directory in ["..", "../published/dumps-1", "", "dumps-1/", "nothing"] {
+        entry["directory"] = directory.into();
+        name_dumps(&published, &entry);
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(client.get("/dumps/islands.csv").status, 503, "{directory}");
+        assert_eq!(client.get("/v1").status, 200);
+        assert_eq!(check().0, Some(65));
+    }
+    for name in ["../manifest.json", "/etc/passwd", "a//b", "", "."] {
+        let text = String::from_utf8(index(&files)).unwrap();
+        let named = text.replace("islands.csv\"", &format!("{name}\""));
+        let entry = write(&published, "dumps-3", &files, named.as_bytes());
+        name_dumps(&published, &entry);
+        assert_eq!(check().0, Some(65), "{name}");
+    }
+    install(&published, "dumps-4", &files);
+    has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
+}
+
+#[test]
+fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
+    let dir = TempDir::new();
+    let files = some_files();
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    let path = dir.join("published/dumps-1/islands.csv");
+    let sound = &files["islands.csv"];
+    let longer = [sound, &b"x"[..]].concat();
+    let damages: [&dyn Fn(&Path); 6] = [
+        &|_| {},
+        &|path| overwrite(path, &sound[1..]),
+        &|path| overwrite(path, &longer),
+        &|path| overwrite(path, b""),
+        &|path| fs::create_dir(path).unwrap(),
+        &|path| symlink("islands.json", path).unwrap(),
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        let _not_there = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
+        damage(&path);
+        let reply = client.get("/dumps/islands.csv");
+        failed_with(&reply, 500, "internal");
+        is_outside_the_api(&reply, 60_000);
+        let part = client.request("GET", "/dumps/islands.csv", &[("Range", "bytes=1-2")]);
+        failed_with(&part, 500, "internal");
+        let head = client.request("HEAD", "/dumps/islands.csv", &[]);
+        assert_eq!((head.status, head.header("etag")), (500, None), "{number}");
+        assert_eq!(client.get("/dumps/islands.json").status, 200);
+        assert_eq!(client.get("/dumps").status, 200);
+    }
+    let lines = server.lines();
+    let said: Vec<_> = lines
+        .iter()
+        .filter(|line| line.contains("islands.csv"))
+        .collect();
+    assert!((1..=2).contains(&said.len()), "{said:?}");
+    fs::remove_file(&path).unwrap();
+    overwrite(&path, sound);
+    assert!(client.get("/dumps/islands.csv").body == *sound);
+}
+
+#[test]
+fn a_file_cut_short_under_a_download_ends_the_connection() {
+    let dir = TempDir::new();
+    let files = big(2, 16 * MIB);
+    let server = serve(&dir, &files);
+    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
+    assert_eq!(download.head().status, 200);
+    let path = dir.join("published/dumps-1/big.csv");
+    let file = fs::File::options().write(true).open(path).unwrap();
+    // Far behind what the sockets hold.
+    file.set_len(15 * MIB).unwrap();
+    let got = download.rest();
+    assert!(got.len() as u64 <= 15 * MIB, "{}", got.len());
+    assert!(files["big.csv"].starts_with(&got), "other bytes");
+    server.await_line("a download was cut there");
+    assert_eq!(server.connect().get("/v1").status, 200);
+}
+
+#[test]
+fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
+    let dir = TempDir::new();
+    let old = big(3, 16 * MIB);
+    let server = serve(&dir, &old);
+    let published = dir.join("published");
+    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
+    assert_eq!(download.head().status, 200);
+    let mut got = download.take(1_000);
+    let new = big(4, 2 * MIB);
+    install(&published, "dumps-2", &new);
+    let mut client = server.connect();
+    let begun = Instant::now();
+    while client.get("/dumps/big.csv").body != new["big.csv"] {
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "the new dumps do not show"
+        );
+    }
+    fs::remove_dir_all(published.join("dumps-1")).unwrap();
+    got.extend(download.take(old["big.csv"].len() - got.len()));
+    assert!(got == old["big.csv"], "other bytes");
+}
+
+#[test]
+fn answers_keep_their_order_and_length_on_one_connection() {
+    let dir = TempDir::new();
+    let mut files = some_files();
+    files.extend(big(5, MIB));
+    let server = serve(&dir, &files);
+    let all = with_index(&files);
+    let mut requests = String::new();
+    let mut names: Vec<&String> = all.keys().collect();
+    names.extend(names.clone());
+    for name in &names {
+        requests += "GET /v1 HTTP/1.1\r\nHost: x\r\n\r\n";
+        for method in ["GET", "HEAD"] {
+            let line = [method, " /dumps/", name, " HTTP/1.1\r\nHost: x\r\n\r\n"];
+            requests.extend(line);
+        }
+    }
+    let mut answers = Slow::send(server.addr(), requests.as_bytes());
+    for name in names {
+        let api = answers.head();
+        let length = api.expect("content-length").parse().unwrap();
+        let body: Value = serde_json::from_slice(&answers.take(length)).unwrap();
+        assert_eq!(body["version"], "v1");
+        assert_eq!(answers.head().status, 200);
+        assert!(answers.take(all[name].len()) == all[name], "{name}");
+        assert_eq!(answers.head().status, 200);
+    }
+}
+
+#[test]
+fn the_last_answer_of_a_connection_is_whole() {
+    let dir = TempDir::new();
+    let files = big(6, 3 * MIB + 1);
+    let server = serve(&dir, &files);
+    for (version, more) in [
+        ("1.0", "\r\n"),
+        ("1.1", "Connection: close\r\n\r\n"),
+        ("1.1", "Content-Length: 3\r\n\r\nabc"),
+        ("1.1", "Content-Length: 3\r\nUpgrade: h2c\r\n\r\nabc"),
+        (
+            "1.1",
+            "Transfer-Encoding: chunked\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        ),
+    ] {
+        let request = format!("GET /dumps/big.csv HTTP/{version}\r\nHost: x\r\n{more}");
+        let mut download = Slow::send(server.addr(), request.as_bytes());
+        assert_eq!(download.head().status, 200);
+        // So that the server has to wait for its reader, at the end too.
+        thread::sleep(Duration::from_millis(200));
+        let got = download.rest();
+        assert!(got == files["big.csv"], "{more:?}: {} bytes", got.len());
+    }
+}
+
+#[test]
+fn a_stop_lets_downloads_end() {
+    let dir = TempDir::new();
+    let files = big(7, 24 * MIB);
+    let server = serve(&dir, &files);
+    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
+    assert_eq!(download.head().status, 200);
+    let mut got = download.take(100);
+    let stopping = thread::spawn(move || server.terminate());
+    thread::sleep(Duration::from_millis(500));
+    while got.len() < files["big.csv"].len() {
+        let left = files["big.csv"].len() - got.len();
+        got.extend(download.take(left.min(1 << 20)));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(got == files["big.csv"], "other bytes");
+    assert!(stopping.join().unwrap().success());
+}
+
+/// Waits until the server has no file of the dumps open.
+#[track_caller]
+fn closes_all_files(server: &Server) {
+    let begun = Instant::now();
+    let open = || {
+        let files = server.open_files().into_iter();
+        files
+            .filter(|path| path.ends_with("dumps-1/big.csv"))
+            .count()
+    };
+    while open() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{} open", open());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn who_goes_away_leaves_no_descriptor() {
+    let dir = TempDir::new();
+    let server = serve(&dir, &big(8, 16 * MIB));
+    let mut downloads: Vec<Slow> = (0..20)
+        .map(|_| Slow::get(server.addr(), "/dumps/big.csv"))
+        .collect();
+    for download in &mut downloads {
+        assert_eq!(download.head().status, 200);
+    }
+    let open = server.open_files().into_iter();
+    assert_eq!(open.filter(|path| path.ends_with("big.csv")).count(), 20);
+    drop(downloads);
+    closes_all_files(&server);
+    // Nor does who stays, once all is read.
+    let mut client = server.connect();
+    client.get("/dumps/big.csv");
+    client.request("HEAD", "/dumps/big.csv", &[]);
+    closes_all_files(&server);
+}
+
+#[test]
+fn many_slow_downloads_take_little_memory_and_keep_nobody_waiting() {
+    const DOWNLOADS: usize = 64;
+    let dir = TempDir::new();
+    let files = big(9, 16 * MIB);
+    let server = serve(&dir, &files);
+    let mut client = server.connect();
+    assert_eq!(client.get("/v1/islands").status, 200);
+    assert_eq!(client.get("/dumps/big.csv").status, 200);
+    let before = server.resident_kib();
+    let mut downloads: Vec<Slow> = (0..DOWNLOADS)
+        .map(|_| Slow::get(server.addr(), "/dumps/big.csv"))
+        .collect();
+    for download in &mut downloads {
+        assert_eq!(download.head().status, 200);
+    }
+    let patient = |client: &mut Client| {
+        let begun = Instant::now();
+        assert_eq!(client.get("/v1/islands").status, 200);
+        begun.elapsed()
+    };
+    // They wait for their readers now.
+    thread::sleep(Duration::from_millis(300));
+    for _ in 0..50 {
+        let waited = patient(&mut client);
+        assert!(waited < Duration::from_millis(500), "{waited:?}");
+    }
+    let grown = server.resident_kib().saturating_sub(before);
+    // Two pieces a download.
+    assert!(grown < DOWNLOADS as u64 * 256, "{grown} KiB");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut worst = Duration::ZERO;
+            while !done.load(Ordering::Relaxed) {
+                worst = worst.max(patient(&mut client));
+                thread::sleep(Duration::from_millis(2));
+            }
+            worst
+        });
+        let readers: Vec<_> = downloads
+            .into_iter()
+            .map(|mut download| {
+                let whole = &files["big.csv"];
+                scope.spawn(move || {
+                    for piece in whole.chunks(1 << 16) {
+                        assert!(download.take(piece.len()) == piece, "other bytes");
+                    }
+                })
+            })
+            .collect();
+        let whole = readers.into_iter().all(|reader| reader.join().is_ok());
+        done.store(true, Ordering::Relaxed);
+        let worst = asking.join().unwrap();
+        assert!(whole && worst < Duration::from_secs(2), "{worst:?}");
+    });
+    let grown = server.resident_kib().saturating_sub(before);
+    assert!(grown < DOWNLOADS as u64 * 256, "{grown} KiB");
+    closes_all_files(&server);
+}
+
+/// Forty seconds of a reader whose system takes a piece now and then only.
+#[test]
+fn a_reader_of_a_big_file_may_be_slow() {
+    if !is_slow() {
+        return;
+    }
+    let dir = TempDir::new();
+    let files = big(10, 32 * MIB);
+    let server = serve(&dir, &files);
+    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
+    assert_eq!(download.head().status, 200);
+    let begun = Instant::now();
+    let mut got = Vec::new();
+    while begun.elapsed() < Duration::from_secs(40) {
+        got.extend(download.take(5_000));
+        thread::sleep(Duration::from_millis(250));
+    }
+    got.extend(download.take(files["big.csv"].len() - got.len()));
+    assert!(got == files["big.csv"], "other bytes");
+}

@@ -1,0 +1,175 @@
+//! A history several times as large as the memory that the server may take, all of it asked for.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::http::Reply;
+use crate::memory_group::MemoryGroup;
+use crate::support::{Client, Server, TempDir, command, is_slow, publish, write_file};
+use crate::world::{GENERATED_AT, Rng};
+
+const MIB: u64 = 1 << 20;
+/// What `--memory` allows.
+const MEMORY_MIB: u64 = 16;
+/// What the server takes beside its sections and caches (its own code's data, stacks, a connection's
+/// buffers, holes between bodies of all lengths) and the system to read files at all.
+const SLACK_MIB: u64 = 8;
+const ISLANDS: u64 = 1000;
+const CREATORS: u64 = 300;
+/// With so many, an island is over 64 KiB as gzip too: too long for what each worker keeps for itself.
+const MONTHS: u64 = 33;
+
+fn code(island: u64) -> String {
+    let number = 1000_0000_0000 + island * 7_919_317;
+    let text = number.to_string();
+    format!("{}-{}-{}", &text[..4], &text[4..8], &text[8..])
+}
+
+/// Figures without end or pattern, so that little is left to compress.
+fn write_dataset(directory: &Path) {
+    let mut rng = Rng(1);
+    let mut text = "code,title,creator,createdIn,tags\n".to_owned();
+    for island in 0..ISLANDS {
+        let creator = island % CREATORS;
+        writeln!(text, "{},Island {island},c{creator},uefn,a|b", code(island)).unwrap();
+    }
+    write_file(&directory.join("islands.csv"), &text);
+    let codes: Vec<String> = (0..ISLANDS).map(code).collect();
+    let days = (0..MONTHS * 28).map(|day| (day / 28, day % 28 + 1));
+    for (month, day) in days {
+        let mut text = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
+            averageMinutesPerPlayer,retentionD1,retentionD7\n"
+            .to_owned();
+        for code in &codes {
+            text.push_str(code);
+            for _ in 0..6 {
+                write!(text, ",{}", rng.below(1 << 53)).unwrap();
+            }
+            let [a, b, c] = [(); 3].map(|()| rng.below(1_000_000));
+            writeln!(text, ",{a}.{b:06},0.{b:06},0.{c:06}").unwrap();
+        }
+        let (year, month) = (2023 + month / 12, month % 12 + 1);
+        let file = format!("daily/{year}-{month:02}-{day:02}.csv");
+        write_file(&directory.join(file), &text);
+    }
+}
+
+fn history_file(published: &Path) -> PathBuf {
+    let files = fs::read_dir(published).unwrap();
+    let mut paths = files.map(|entry| entry.unwrap().path());
+    let is_history = |path: &PathBuf| path.to_str().unwrap().contains("/history-");
+    paths.find(is_history).unwrap()
+}
+
+/// Bytes of bodies in a payload file, and of what stays in memory: its trailer says where they part.
+fn sizes(history: &Path) -> (u64, u64) {
+    let file = fs::read(history).unwrap();
+    let trailer = &file[file.len() - 32..];
+    let bodies = u64::from_le_bytes(trailer[..8].try_into().unwrap());
+    (bodies, file.len() as u64 - bodies)
+}
+
+/// Everything that has a body of its own, in both forms, in no order.
+fn targets(rng: &mut Rng) -> Vec<(String, bool)> {
+    let islands = (0..ISLANDS).map(|island| format!("/v1/islands/{}", code(island)));
+    let ccu = islands.clone().map(|island| format!("{island}/ccu"));
+    let creators = (0..CREATORS).map(|creator| format!("/v1/creators/c{creator}"));
+    let all = islands.chain(ccu).chain(creators);
+    let mut targets: Vec<_> = all
+        .flat_map(|target| [(target.clone(), false), (target, true)])
+        .collect();
+    for at in (1..targets.len()).rev() {
+        let other = usize::try_from(rng.below(at as u64 + 1)).unwrap();
+        targets.swap(at, other);
+    }
+    targets
+}
+
+fn get(client: &mut Client, target: &str, gzip: bool) -> Reply {
+    let coding = if gzip { "gzip" } else { "identity" };
+    client.request("GET", target, &[("Accept-Encoding", coding)])
+}
+
+/// Starts a server in the group on a copy of what is published: made by a process of the group too, so
+/// that what of the file is in memory is on the group's account.
+fn start_limited(group: &MemoryGroup, published: &Path, copy: &Path) -> Server {
+    let mut copying = Command::new("cp");
+    copying.arg("-r").args([published, copy]);
+    assert!(group.around(&copying).status().unwrap().success());
+    let memory = format!("{MEMORY_MIB}MiB");
+    let mut args = vec!["--published", copy.to_str().unwrap(), "--memory", &memory];
+    // Counters for so few are next to nothing.
+    args.extend(["--quota-clients", "1000", "--limit-anonymous", "65535"]);
+    args.extend(["--workers", "1"]);
+    Server::start_as(group.around(&command()), &args)
+}
+
+/// What was seen while everything was asked for.
+#[derive(Debug, Default)]
+struct Seen {
+    anonymous_kib_max: u64,
+    sent_bytes: u64,
+}
+
+/// Asks both servers for everything, once. Their answers are the same.
+fn walk(server: &Server, unlimited: &Server, rng: &mut Rng, seen: &mut Seen) {
+    let (mut client, mut oracle) = (server.connect(), unlimited.connect());
+    for (at, (target, gzip)) in targets(rng).iter().enumerate() {
+        let reply = get(&mut client, target, *gzip);
+        let wanted = get(&mut oracle, target, *gzip);
+        assert_eq!((reply.status, wanted.status), (200, 200), "{target}");
+        assert!(reply.body == wanted.body, "{target} is another");
+        assert_eq!(reply.expect("etag"), wanted.expect("etag"), "{target}");
+        seen.sent_bytes += reply.body.len() as u64;
+        if at % 64 == 0 {
+            seen.anonymous_kib_max = seen.anonymous_kib_max.max(server.anonymous_kib());
+        }
+    }
+}
+
+#[test]
+#[expect(
+    clippy::print_stderr,
+    reason = "a test that cannot be made should say why"
+)]
+fn a_history_of_several_times_the_memory_is_served_whole() {
+    if !is_slow() {
+        return;
+    }
+    let group = match MemoryGroup::new() {
+        Ok(group) => group,
+        Err(missing) => {
+            eprintln!("not tested, wants root and a memory cgroup: {missing}");
+            return;
+        }
+    };
+    let dir = TempDir::new();
+    let (dataset, published) = (dir.join("dataset"), dir.join("published"));
+    write_dataset(&dataset);
+    publish(&dataset, &published, GENERATED_AT);
+    let (body_bytes, resident_bytes) = sizes(&history_file(&published));
+    assert!(body_bytes > 5 * MEMORY_MIB * MIB, "{body_bytes} are few");
+    // Sections are rounded up to huge pages.
+    let held_mib = resident_bytes.div_ceil(2 * MIB) * 2 + MEMORY_MIB;
+    group.limit_to((held_mib + SLACK_MIB) * MIB);
+    let server = start_limited(&group, &published, &dir.join("limited"));
+    let unlimited = Server::of(&published, &[]);
+    let (mut rng, mut seen) = (Rng(2), Seen::default());
+    walk(&server, &unlimited, &mut rng, &mut seen);
+    walk(&server, &unlimited, &mut rng, &mut seen);
+    let read_bytes = server.bytes_read_from_disk();
+    let figures = format!(
+        "bodies {body_bytes}, held {held_mib} MiB and {SLACK_MIB} MiB more; {seen:?}, \
+        {read_bytes} read from the disk, {} of files in memory",
+        group.cached_bytes()
+    );
+    eprintln!("{figures}");
+    assert_eq!(group.kills(), 0, "killed for want of memory: {figures}");
+    let anonymous_mib_max = seen.anonymous_kib_max / 1024;
+    assert!(anonymous_mib_max < held_mib + SLACK_MIB / 2, "{figures}");
+    // Files gave way: the second round had to read anew what the first had read.
+    assert!(read_bytes > body_bytes * 3 / 2, "{figures}");
+    assert!(server.terminate().success(), "{figures}");
+}
