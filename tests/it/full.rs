@@ -13,7 +13,7 @@ use crate::torn::{Known, serve, succeeds, while_served};
 
 /// Room that is tried, in steps of so many bytes, until a publish fits.
 fn step_bytes() -> u64 {
-    if is_slow() { 2048 } else { 24 * 1024 }
+    if is_slow() { 2048 } else { 8 * 1024 }
 }
 
 /// A directory published to twice, on a disk.
@@ -105,7 +105,7 @@ fn fills_up(disk: impl FnOnce(&TempDir) -> Option<Disk>) {
             refused += 1;
             room += step_bytes();
         }
-        assert!(refused > 2, "refused {refused} times");
+        assert!(refused > 0, "refused {refused} times");
     });
 }
 
@@ -139,6 +139,9 @@ fn a_disk_out_of_file_names_keeps_what_was_published() {
             }
         }
         assert!(refused > 0, "there were file names left");
+        for filler in fillers {
+            fs::remove_file(filler).unwrap();
+        }
         scene.publish_in_full();
     });
 }

@@ -111,7 +111,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
         let before = published.manifest();
         let edition = editions.turn(change);
         let command = editions.publish(&edition, published.path());
-        let (output, calls) = tracer.run(&command, None);
+        let (output, calls) = tracer.run(&command, None, None);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         let manifest = published.path().join("manifest.json");

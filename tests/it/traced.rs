@@ -56,8 +56,13 @@ impl Tracer {
     }
 
     /// Runs a command to its end; what it said, and the calls it made in their order. `inject` is
-    /// as strace takes it: `fsync:error=EIO:when=3`.
-    pub(crate) fn run(&self, command: &Command, inject: Option<&str>) -> (Output, Vec<Call>) {
+    /// as strace takes it: `fsync:error=EIO:when=3`. With a path, that is all that is looked at.
+    pub(crate) fn run(
+        &self,
+        command: &Command,
+        inject: Option<&str>,
+        path: Option<&Path>,
+    ) -> (Output, Vec<Call>) {
         let log: PathBuf = self.0.join("log");
         let mut traced = Command::new("strace");
         traced
@@ -66,6 +71,9 @@ impl Tracer {
             .args(["-e", &format!("trace={CALLS}")]);
         if let Some(inject) = inject {
             traced.args(["-e", &format!("inject={inject}")]);
+        }
+        if let Some(path) = path {
+            traced.arg("-P").arg(path);
         }
         traced.arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
