@@ -1,5 +1,6 @@
 //! Reading a whole dataset for its faults alone.
 
+use super::days::RowReader;
 use super::fault::LoadError;
 use super::files::Files;
 use super::source::Source;
@@ -37,7 +38,7 @@ pub fn check(
     };
     in_order(
         (cores(), pieces),
-        || source.reader(&catalogue),
+        || RowReader::new(&source, &catalogue),
         |reader, at| match days.get(at) {
             Some(files) => reader.day(files).map(|day| day.daily.len() + day.ccu.len()),
             None => reader.step(&steps[at - days.len()]).map(|_| 0),

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::catalogue::Catalogue;
 use super::fault::LoadError;
+use super::index::Index;
 use super::rows::{CcuRow, DailyRow, Day, LiveStep, Metrics};
-use super::source::{DayFiles, RowReader, Source, StepFile};
+use super::source::{DayFiles, Source, StepFile};
 use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::UnixSeconds;
 
@@ -40,7 +42,22 @@ pub(super) const PLATFORM: Columns = Columns {
     required: 2,
 };
 
-impl RowReader<'_> {
+/// Reads files whose rows name islands, one after the other.
+#[derive(Debug)]
+pub struct RowReader<'s> {
+    source: &'s Source<'s>,
+    index: Index<'s>,
+}
+
+impl<'s> RowReader<'s> {
+    /// One thread's means to read the files of a dataset.
+    pub fn new(source: &'s Source<'s>, catalogue: &'s Catalogue) -> RowReader<'s> {
+        RowReader {
+            source,
+            index: Index::new(catalogue.codes()),
+        }
+    }
+
     /// Reads a held day's files. Where both have a row of an island, the daily one wins.
     pub fn day(&mut self, files: &DayFiles) -> Result<Day, LoadError> {
         let daily = match &files.daily {

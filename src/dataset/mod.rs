@@ -21,10 +21,11 @@ mod write;
 
 pub use catalogue::Catalogue;
 pub use check::{Sizes, check};
+pub use days::RowReader;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileStamp, Files};
 pub use rows::{CcuRow, DailyRow, Day, Island, LiveStep, Metrics, Profile};
 pub use shapes::Synthetic;
-pub use source::{DayFiles, FileSum, RowReader, Source, StepFile};
+pub use source::{DayFiles, FileSum, Source, StepFile};
 pub use synthetic::synthesize;
 pub use write::{CsvFile, FileKind, RowFile};

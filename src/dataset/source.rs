@@ -6,10 +6,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::catalogue::Catalogue;
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
-use super::index::Index;
 use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::{UnixSeconds, UtcDay};
 
@@ -135,14 +133,6 @@ impl<'a> Source<'a> {
             .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
     }
 
-    /// One thread's means to read files that name islands.
-    pub fn reader<'s>(&'s self, catalogue: &'s Catalogue) -> RowReader<'s> {
-        RowReader {
-            source: self,
-            index: Index::new(catalogue.codes()),
-        }
-    }
-
     /// Gives each row of a file to `row`; false if there is no such file.
     pub(super) fn each_row(
         &self,
@@ -190,13 +180,6 @@ impl<'a> Source<'a> {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.absorb(found);
     }
-}
-
-/// Reads files whose rows name islands, one after the other.
-#[derive(Debug)]
-pub struct RowReader<'s> {
-    pub(super) source: &'s Source<'s>,
-    pub(super) index: Index<'s>,
 }
 
 fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, LoadError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::dataset::{Day, LiveStep};
+use crate::dataset::{Catalogue, Day, LiveStep, RowReader};
 
 const GOOD: [(&str, &str); 6] = [
     (
@@ -42,7 +42,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let source = Source::open(&files)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
-    let mut reader = source.reader(&catalogue);
+    let mut reader = RowReader::new(&source, &catalogue);
     let mut days = BTreeMap::new();
     for files in source.days() {
         days.insert(files.day, reader.day(files)?);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::run::Options;
+use super::order::Options;
 use super::sources::{Known, Sources, Unchanged};
 use crate::dataset::{DayFiles, LoadError, Source};
 use crate::snapshot::{Dumps, Manifest, Payload};

@@ -26,8 +26,6 @@ use crate::snapshot::{
 
 /// Ends the names of payload files.
 pub(super) const PAYLOAD: &str = ".snap";
-/// Begins the names of directories of dumps.
-pub(super) const DUMPS: &str = "dumps-";
 
 /// Removes payload files and dumps that no manifest of these names, and what was left unfinished. The
 /// dumps that the link leads to stay.
@@ -38,8 +36,8 @@ pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishE
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let ours =
-            [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end)) || name.starts_with(DUMPS);
+        let ours = [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end))
+            || name.starts_with(dumps::PREFIX);
         let is_kept = linked == Path::new(name) || keep.iter().any(|manifest| manifest.names(name));
         if ours && !is_kept {
             let path = directory.join(name);

@@ -12,7 +12,6 @@ use std::sync::PoisonError;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::directory::DUMPS;
 use super::error::{PublishError, at};
 use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
@@ -21,6 +20,8 @@ use crate::durable::{self, UNFINISHED};
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order};
 
+/// Begins the names of directories of dumps.
+pub(super) const PREFIX: &str = "dumps-";
 /// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
 const CSV_LEVEL: u32 = 2;
 /// How hard JSON is, whose names of members take no effort to be found again.
@@ -159,7 +160,7 @@ impl DumpsWriter {
             durable::sync_directory(&folder).map_err(at(&folder))?;
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
-        let mut name = format!("{DUMPS}{}-{checksum}", self.published.compact());
+        let mut name = format!("{PREFIX}{}-{checksum}", self.published.compact());
         // Dumps of this name say the same, but may have lost a file since, and are read just now.
         while root.join(&name).symlink_metadata().is_ok() {
             name.push_str("-again");

@@ -18,6 +18,7 @@ mod history;
 mod islands;
 mod lists;
 mod live;
+mod order;
 mod packed;
 mod render;
 mod run;
@@ -30,6 +31,7 @@ mod work;
 
 pub use directory::{check_published, nothing_published, open_published};
 pub use error::PublishError;
+pub use order::{Event, Options, Published};
 pub use render::ENDPOINTS;
-pub use run::{Event, Options, Published, publish};
+pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

@@ -8,61 +8,13 @@ use super::changes::Changes;
 use super::directory::sweep;
 use super::dumps::DumpsWriter;
 use super::error::{PublishError, at};
+use super::order::{Event, Options, Published, Tell};
 use super::sources::Sources;
 use super::work::Work;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{FileSum, Files, Source};
 use crate::durable;
 use crate::snapshot::{DumpIndex, Manifest};
-
-/// How to publish.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// The published directory, which is made if need be.
-    pub directory: &'a Path,
-    /// The publish timestamp.
-    pub published: UnixSeconds,
-    /// Whether what is published may be newer.
-    pub force: bool,
-    /// Whether to render everything again, whatever has changed.
-    pub full: bool,
-    /// The line that users of the data show.
-    pub credit: &'a str,
-}
-
-/// What happens while a dataset is published.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// Another publish holds the directory.
-    Waiting,
-    /// What is made anew and what is kept, and why.
-    Decided(&'a str),
-    /// How far a part of the work is.
-    Progress {
-        /// What is being done.
-        what: &'static str,
-        /// Pieces done.
-        done: usize,
-        /// Pieces in all.
-        all: usize,
-    },
-    /// All is published, but something old could not be removed.
-    LeftBehind(&'a PublishError),
-}
-
-/// What was published.
-#[derive(Debug)]
-pub struct Published {
-    /// The manifest now.
-    pub manifest: Manifest,
-    /// Islands in the dataset.
-    pub islands: usize,
-    /// Held days.
-    pub days: usize,
-}
-
-/// Who is told of events.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(Event<'_>);
 
 /// Publishes a dataset to a directory. Two at once wait for each other.
 pub fn publish(

@@ -8,7 +8,7 @@ use super::live::Now;
 use super::packed::PackedDay;
 use super::{history, live};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Files, LoadError, Source};
+use crate::dataset::{Files, LoadError, RowReader, Source};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -82,7 +82,7 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
     let read = || -> Result<_, LoadError> {
         let source = Source::open(&files)?;
         let catalogue = source.catalogue()?;
-        let mut reader = source.reader(&catalogue);
+        let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
         for files in source.days() {
             let day = reader.day(files)?;

@@ -10,8 +10,8 @@ use super::dumps::DumpsWriter;
 use super::error::{PublishError, at};
 use super::held::Held;
 use super::live::Now;
+use super::order::{Event, Options, Tell};
 use super::packed::PackedDay;
-use super::run::{Event, Options, Tell};
 use super::{history, live};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Day, DayFiles, FileKind, LiveStep, RowReader, Source, StepFile};
@@ -171,7 +171,7 @@ impl<'a> Work<'a> {
         };
         in_order(
             (cores() * THREADS_A_CORE, asked.len()),
-            || source.reader(catalogue),
+            || RowReader::new(source, catalogue),
             work,
             |at, day: Result<PackedDay, PublishError>| {
                 packed.push((asked[at].0.day, day?));
@@ -192,7 +192,7 @@ impl<'a> Work<'a> {
         let steps = source.steps();
         let mut newest = None;
         let mut totals = Vec::with_capacity(steps.len());
-        let mut reader = source.reader(catalogue);
+        let mut reader = RowReader::new(source, catalogue);
         for (at, (file, kept)) in steps.iter().zip(&kept.steps).enumerate() {
             let known = self
                 .changes

@@ -13,6 +13,7 @@ mod lists;
 mod percent;
 mod query;
 mod route;
+mod route_error;
 mod shown;
 
 pub use dumps::no_dump;
@@ -20,4 +21,5 @@ pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use percent::{BrokenEncoding, decode_form, decode_segment};
 pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
-pub use route::{DayRef, Parsed, Route, RouteError, parse};
+pub use route::{DayRef, Parsed, Route, parse};
+pub use route_error::RouteError;

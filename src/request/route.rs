@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::dumps::dump;
+use super::dumps::name_of_dump;
 use super::lists::{CreatorQuery, IslandQuery};
 use super::percent::{BrokenEncoding, decode_segment};
-use super::query::{self, BadRequest};
+use super::query;
+use super::route_error::RouteError;
 use super::shown::Shown;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
@@ -85,30 +86,6 @@ pub struct Parsed {
     pub route: Result<Route, RouteError>,
 }
 
-/// Why a target names no endpoint; holds, and displays as, the message for the client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RouteError {
-    /// 400
-    BadRequest(String),
-    /// 404
-    NotFound(String),
-}
-
-impl fmt::Display for RouteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (RouteError::BadRequest(message) | RouteError::NotFound(message)) = self;
-        f.write_str(message)
-    }
-}
-
-impl std::error::Error for RouteError {}
-
-impl From<BadRequest> for RouteError {
-    fn from(bad: BadRequest) -> RouteError {
-        RouteError::BadRequest(bad.to_string())
-    }
-}
-
 /// Judges a path and a query string, both as sent.
 pub fn parse(path: &str, query: Option<&str>) -> Parsed {
     let Some(rest) = path.strip_prefix('/') else {
@@ -136,7 +113,8 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
     })?;
     let segments = segments.each_ref().map(|segment| &**segment);
     if segments[0] == "dumps" {
-        return dump(rest.split_once('/').map_or("", |(_, name)| name));
+        let name = rest.split_once('/').map_or("", |(_, name)| name);
+        return name_of_dump(name).map(Route::Dump);
     }
     if count > SEGMENTS_MAX || rest.ends_with('/') {
         return Err(unknown(path));
@@ -369,3 +347,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "dump_route_tests.rs"]
+mod dump_tests;

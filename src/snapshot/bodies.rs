@@ -5,13 +5,13 @@ use std::fmt::{self, Display};
 
 use bytes::Bytes;
 
+use super::asker::Asker;
 use super::body::{Encoded, EntityTag};
 use super::cache::{ByteCache, Keep};
 use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, expect_checksum};
 use super::inflate::inflate;
-use super::read::Asker;
 use super::storage::Storage;
 use super::views::{BodyRef, BodyRefs};
 use crate::calendar::UnixSeconds;

@@ -20,7 +20,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::error::SnapshotError;
-use super::manifest::Identity;
+use super::identity::Identity;
 use super::pace::{give_way, pieces};
 use super::resident::read_resident;
 use super::storage::Storage;

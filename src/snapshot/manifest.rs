@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::identity::Identity;
 use super::verify::sound_checksum;
-use crate::calendar::UnixSeconds;
 
 /// The published directory's table of contents. A name in it that is none of these is damage: read past,
 /// it would make what is published something else.
@@ -46,17 +46,6 @@ pub struct Payload {
     pub checksum: String,
     /// Its publish timestamp.
     pub generated_at: String,
-}
-
-/// What a payload file is known by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Its length.
-    pub bytes: u64,
-    /// CRC-32 of its table of contents.
-    pub checksum: u32,
-    /// Its publish timestamp.
-    pub published: UnixSeconds,
 }
 
 impl Payload {

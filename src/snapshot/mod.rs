@@ -5,6 +5,7 @@
 //! member of an answer: the pieces of text around the rows come out of the file. Knows no sockets,
 //! clients or quotas.
 
+mod asker;
 mod bodies;
 mod body;
 mod cache;
@@ -14,6 +15,7 @@ mod error;
 mod file;
 mod groups;
 mod history;
+mod identity;
 mod inflate;
 mod links;
 mod list_page;
@@ -30,15 +32,17 @@ mod verify;
 mod views;
 mod write;
 
+pub use asker::Asker;
 pub use body::{Body, Encoded, EntityTag, Packed, Packer};
 pub use damage::Damage;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
 pub use file::Section;
 pub use history::{FixedHistory, History, Stamp};
-pub use manifest::{Dumps, Identity, Manifest, Payload};
+pub use identity::Identity;
+pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
-pub use read::{Asker, FixedLive, Live, Readiness, Snapshot};
+pub use read::{FixedLive, Live, Readiness, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
 pub use storage::Storage;

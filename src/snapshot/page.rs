@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use super::asker::Asker;
 use super::cache::{ByteCache, Keep};
 use super::history::History;
 use super::links::links;
 use super::list_page::ListPage;
-use super::read::Asker;
 use crate::request::{CreatorQuery, IslandQuery};
 
 impl History {

@@ -2,29 +2,20 @@
 
 use std::sync::Arc;
 
+use super::asker::Asker;
 use super::bodies::{Family, plain, read_stored};
 use super::body::{Body, Encoded, Packed};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::history::{FixedHistory, History, Stamp};
-use super::manifest::Identity;
+use super::identity::Identity;
 use super::storage::Storage;
 use super::views::BodyRef;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 use crate::request::{CreatorQuery, IslandQuery};
 use bytes::Bytes;
-
-/// Who asks, and in which form.
-#[derive(Clone, Copy, Debug)]
-pub struct Asker {
-    /// A number that is the same for all requests of one client, and hardly of another: what only one
-    /// client asks for does not stay in caches.
-    pub client: u64,
-    /// Whether gzip may be sent.
-    pub accepts_gzip: bool,
-}
 
 /// The bodies of the live payload.
 #[derive(Clone, Copy, Debug)]

@@ -106,7 +106,7 @@ impl Scene {
         let (output, calls) = self.traced(&edition, None);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        let roots = &self.roots()[..1 + usize::from(of_the_dataset)];
+        let roots = &self.roots()[..=usize::from(of_the_dataset)];
         let about = calls
             .iter()
             .filter(|call| roots.iter().any(|root| call.is_about(root)));

@@ -4,7 +4,7 @@ use std::io;
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, CsvFile, Day, FileKind, Files, LiveStep, LoadError, RowFile, Source,
+    Catalogue, CsvFile, Day, FileKind, Files, LiveStep, LoadError, RowFile, RowReader, Source,
 };
 use island_metrics::model::IslandCode;
 
@@ -28,7 +28,7 @@ impl Whole {
         let source = Source::open(&files)?;
         let catalogue = source.catalogue()?;
         let platform = source.platform()?;
-        let mut reader = source.reader(&catalogue);
+        let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
         for files in source.days() {
             days.push((files.day, reader.day(files)?));

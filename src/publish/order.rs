@@ -1,0 +1,56 @@
+//! What a publisher asks for, and is told.
+
+use std::path::Path;
+
+use super::error::PublishError;
+use crate::calendar::UnixSeconds;
+use crate::snapshot::Manifest;
+
+/// How to publish.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The published directory, which is made if need be.
+    pub directory: &'a Path,
+    /// The publish timestamp.
+    pub published: UnixSeconds,
+    /// Whether what is published may be newer.
+    pub force: bool,
+    /// Whether to render everything again, whatever has changed.
+    pub full: bool,
+    /// The line that users of the data show.
+    pub credit: &'a str,
+}
+
+/// What happens while a dataset is published.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Another publish holds the directory.
+    Waiting,
+    /// What is made anew and what is kept, and why.
+    Decided(&'a str),
+    /// How far a part of the work is.
+    Progress {
+        /// What is being done.
+        what: &'static str,
+        /// Pieces done.
+        done: usize,
+        /// Pieces in all.
+        all: usize,
+    },
+    /// All is published, but something old could not be removed.
+    LeftBehind(&'a PublishError),
+}
+
+/// What was published.
+#[derive(Debug)]
+pub struct Published {
+    /// The manifest now.
+    pub manifest: Manifest,
+    /// Islands in the dataset.
+    pub islands: usize,
+    /// Held days.
+    pub days: usize,
+}
+
+/// Who is told of events.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(Event<'_>);
