@@ -7,6 +7,7 @@ pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod process;
 pub(crate) mod stats;
+pub(crate) mod text;
 pub(crate) mod world;
 
 use std::env;

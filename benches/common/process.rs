@@ -42,8 +42,8 @@ impl Drop for Scratch {
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Held open, so that the server may go on writing to it.
-    _stderr: Option<BufReader<ChildStderr>>,
+    /// Held open, so that the server may go on writing to it, until somebody reads it.
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Server {
@@ -70,7 +70,7 @@ impl Server {
         Ok(Server {
             child,
             address,
-            _stderr: Some(stderr),
+            stderr: Some(stderr),
         })
     }
 
@@ -80,7 +80,7 @@ impl Server {
         let mut server = Server {
             child: quiet.stderr(Stdio::null()).spawn()?,
             address,
-            _stderr: None,
+            stderr: None,
         };
         let begun = Instant::now();
         while std::net::TcpStream::connect(address).is_err() {
@@ -124,13 +124,27 @@ impl Server {
         times.iter().map(|process| cpu_nanos(process)).sum()
     }
 
+    /// What it says from now on; `None` for the second who asks.
+    pub(crate) fn stderr(&mut self) -> Option<BufReader<ChildStderr>> {
+        self.stderr.take()
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn resident_kib(&self) -> Outcome<u64> {
+        self.status_kib("VmRSS:")
+    }
+
+    /// The part of that which no file backs.
+    pub(crate) fn anonymous_kib(&self) -> Outcome<u64> {
+        self.status_kib("RssAnon:")
+    }
+
+    fn status_kib(&self, field: &str) -> Outcome<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let mut lines = status.lines();
-        let line = lines.find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = lines.find_map(|line| line.strip_prefix(field));
         let number = line.and_then(|line| line.split_whitespace().next());
-        Ok(number.ok_or("no VmRSS")?.parse()?)
+        Ok(number.ok_or(format!("no {field}"))?.parse()?)
     }
 
     /// Open descriptors.

@@ -50,6 +50,14 @@ pub(crate) fn published(scratch: &Path, size: Size) -> Outcome<PathBuf> {
     Ok(published)
 }
 
+/// Issues a key that may ask without end; says its secret.
+pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
+    let mut issue = command(BINARY, None);
+    issue.args(["keys", "issue", "--tier", "pro", "--address", address]);
+    issue.arg("--state").arg(state);
+    Ok(run(issue)?.trim().to_owned())
+}
+
 /// The real server with one worker, and limits that the load stays below. Before it go the words
 /// of `wrapper`, if any.
 pub(crate) fn serve(published: &Path, state: Option<&Path>, wrapper: &[&str]) -> Outcome<Server> {

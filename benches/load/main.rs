@@ -36,7 +36,7 @@ use std::time::Instant;
 use crate::cases::{Case, Maker};
 use crate::common::http::found;
 use crate::common::lines::Sources;
-use crate::common::process::{Scratch, Server, command, pin_load, run};
+use crate::common::process::{Scratch, Server, command, pin_load};
 use crate::common::stats::median;
 use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
 use crate::rounds::{Record, measure, warm};
@@ -50,16 +50,6 @@ fn first_answer() -> Outcome<f64> {
     let server = Server::start(serve)?;
     found(server.address, "/v1")?;
     Ok(begun.elapsed().as_secs_f64() * 1000.0)
-}
-
-/// Issues a key that may ask without end; says its secret.
-fn issue_key(state: &Path) -> Outcome<String> {
-    let mut issue = command(BINARY, None);
-    issue.args(["keys", "issue", "--tier", "pro"]);
-    issue
-        .args(["--address", "bench@example.com", "--state"])
-        .arg(state);
-    Ok(run(issue)?.trim().to_owned())
 }
 
 /// Cargo's target directory, which the binary is in.
@@ -94,7 +84,7 @@ fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     };
     println!("{}", pin_load()?);
     let state = scratch.path().join("state");
-    let key = issue_key(&state)?;
+    let key = world::issue_key(&state, "bench@example.com")?;
     let real = world::serve(&published, Some(&state), &[])?;
     let rivals = rivals.ok();
     let mut maker = Maker::new(real, scratch.path(), rivals, key, &settings);

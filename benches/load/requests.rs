@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use crate::common::Outcome;
 use crate::common::http::{found, get};
+use crate::common::text::{encode, values};
 
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 const SORTS: [&str; 6] = [
@@ -17,13 +18,6 @@ const SORTS: [&str; 6] = [
 ];
 /// Tags and creators that are filtered by.
 const FILTERS: usize = 40;
-
-/// The values of a member of JSON, wherever it stands; all that is looked for are plain strings.
-fn values<'a>(json: &'a str, member: &str) -> Vec<&'a str> {
-    let name = format!("\"{member}\":\"");
-    let rest = json.split(name.as_str()).skip(1);
-    rest.filter_map(|rest| rest.split('"').next()).collect()
-}
 
 fn text(address: SocketAddr, target: &str) -> Outcome<String> {
     Ok(String::from_utf8(found(address, target)?.body)?)
@@ -142,13 +136,4 @@ pub(crate) fn searches(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>
     let step = (searches.len() as f64).sqrt() as usize + 1;
     let mixed = (0..step).flat_map(|first| (first..searches.len()).step_by(step));
     Ok(mixed.map(|at| searches[at].clone()).take(count).collect())
-}
-
-/// Percent-encoding of all but letters and digits.
-fn encode(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }

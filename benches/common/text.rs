@@ -1,0 +1,17 @@
+//! Values picked out of JSON, and put into queries.
+
+/// The values of a member of JSON, wherever it stands; all that is looked for are plain strings.
+pub(crate) fn values<'a>(json: &'a str, member: &str) -> Vec<&'a str> {
+    let name = format!("\"{member}\":\"");
+    let rest = json.split(name.as_str()).skip(1);
+    rest.filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// Percent-encoding of all but letters and digits.
+pub(crate) fn encode(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
