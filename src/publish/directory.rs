@@ -20,7 +20,8 @@ use super::error::{PublishError, at};
 use super::render;
 use crate::durable::{self, UNFINISHED};
 use crate::snapshot::{
-    DumpDirectory, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage, both,
+    DumpDirectory, DumpIndex, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage,
+    both,
 };
 
 /// Ends the names of payload files.
@@ -28,15 +29,17 @@ pub(super) const PAYLOAD: &str = ".snap";
 /// Begins the names of directories of dumps.
 pub(super) const DUMPS: &str = "dumps-";
 
-/// Removes payload files and dumps that no manifest of these names, and what was left unfinished.
+/// Removes payload files and dumps that no manifest of these names, and what was left unfinished. The
+/// dumps that the link leads to stay: a publish killed between the manifest and it left it at older ones.
 pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishError> {
     let mut first = Ok(());
+    let linked = fs::read_link(directory.join(DumpIndex::LINK)).unwrap_or_default();
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
         let ours =
             [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end)) || name.starts_with(DUMPS);
-        if ours && !keep.iter().any(|manifest| manifest.names(name)) {
+        if ours && linked != Path::new(name) && !keep.iter().any(|manifest| manifest.names(name)) {
             let path = directory.join(name);
             // One that cannot be removed keeps no other.
             first = first.and(durable::remove(&path).map_err(at(&path)));
