@@ -3,7 +3,7 @@
 //! Reads the manifest and the index of the dumps as any program would, and shares nothing with the
 //! code that wrote them. Dumps are looked at where the manifest names them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,23 @@ impl Published {
     /// The names of the files and directories that the manifest names.
     pub(crate) fn named(&self) -> BTreeSet<String> {
         self.manifest().iter().flat_map(names).collect()
+    }
+
+    /// The dumps that the manifest names: the digest of each file.
+    pub(crate) fn dumps(&self) -> BTreeMap<String, Value> {
+        let manifest = self.manifest().unwrap();
+        let Some(directory) = manifest["dumps"]["directory"].as_str() else {
+            return BTreeMap::new();
+        };
+        let index = described_in_full(&self.0.join(directory));
+        let index: Value = serde_json::from_slice(&index).unwrap();
+        let files = index["files"].as_array().unwrap().iter();
+        files
+            .map(|file| {
+                let name = file["file"].as_str().unwrap();
+                (name.to_owned(), file["sha256"].clone())
+            })
+            .collect()
     }
 
     /// The names of what stands in the directory.

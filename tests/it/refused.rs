@@ -106,10 +106,10 @@ impl Scene {
         let (output, calls) = self.traced(&edition, None);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        let roots = &self.roots()[..=usize::from(of_the_dataset)];
+        let [published, dataset] = self.roots();
         let about = calls
             .iter()
-            .filter(|call| roots.iter().any(|root| call.is_about(root)));
+            .filter(|call| call.is_about(published) || of_the_dataset && call.is_about(dataset));
         let all: BTreeSet<(String, u32)> =
             about.map(|call| (call.name.clone(), call.number)).collect();
         assert!(all.len() > 20, "{all:?}");

@@ -195,7 +195,8 @@ fn answers_of(published: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Whatever was cut short before, the directory answers as one that was published afresh.
+/// Whatever was cut short before, the directory answers as one that was published afresh, and its dumps
+/// are the same.
 #[track_caller]
 pub(crate) fn answers_as_if_published_afresh(
     editions: &Editions,
@@ -205,6 +206,8 @@ pub(crate) fn answers_as_if_published_afresh(
     let fresh = published.with_extension("fresh");
     succeeds(editions.publish(edition, &fresh));
     assert_eq!(answers_of(published), answers_of(&fresh), "{edition:?}");
+    let [dumps, want] = [published, &fresh].map(|path| Published::at(path).dumps());
+    assert_eq!(dumps, want, "{edition:?}");
     fs::remove_dir_all(fresh).unwrap();
 }
 
