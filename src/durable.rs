@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
 pub const UNFINISHED: &str = ".tmp";
 
+/// The name of the file that a directory is locked by.
+pub const LOCK: &str = ".lock";
+
 /// A file being written beside the place it will take.
 #[derive(Debug)]
 pub struct Replacement {
@@ -194,7 +197,7 @@ pub fn lock(directory: &Path) -> io::Result<File> {
 
 /// The same; tells if it has to wait.
 pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
-    let path = directory.join(".lock");
+    let path = directory.join(LOCK);
     let lock = match create_new_private(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             // Nothing is ever written to it.

@@ -56,6 +56,12 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
             .ok_or_else(|| Failure::usage(format!("--generated-at is {text:?}; want {want}")))?,
     };
     let credit: Option<String> = arguments.one("credit", "a line of text")?;
+    if credit
+        .as_ref()
+        .is_some_and(|line| line.contains(char::is_control))
+    {
+        return Err(Failure::usage("--credit is of several lines; want one"));
+    }
     let options = Options {
         directory: &to,
         published,
@@ -71,7 +77,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
             Event::Waiting => say("waiting for another publish to this directory"),
             Event::Decided(line) => say(line),
             Event::Progress { what, done, all } => progress.show(what, done, all),
-            Event::LeftBehind(error) => say(&format!("an old file is left behind: {error}")),
+            Event::LeftBehind(error) => say(&format!("something old is left behind: {error}")),
         },
     );
     drop(progress);

@@ -117,12 +117,15 @@ impl<'s> RowReader<'s> {
     ) -> Result<(), LoadError> {
         let index = &mut self.index;
         index.start_file();
-        // A file that has gone since it was listed has no rows: it is not there.
-        self.source.each_row(name, columns, |table| {
+        let held = self.source.each_row(name, columns, |table| {
             let island = index.resolve(table);
             row(table, island);
         })?;
-        Ok(())
+        if held {
+            return Ok(());
+        }
+        // It was there when the files were listed. Without it the day would be another one.
+        Err(self.source.gone(name))
     }
 }
 

@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use crate::durable;
+
 /// A set of named files, read one at a time.
 #[derive(Clone, Debug)]
 pub enum Files<'a> {
@@ -101,14 +103,16 @@ impl<'a> Files<'a> {
     /// Opens a file; `None` if there is no file of that name.
     pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
         match self {
-            Files::Directory(root) => match File::open(root.join(name)) {
-                Ok(file) => {
-                    let stamp = FileStamp::of(&file.metadata()?);
-                    Ok(Some((Box::new(file), stamp)))
+            Files::Directory(root) => {
+                let path = root.join(name);
+                // What is no regular file might be waited for, or read, without end.
+                if durable::regular(&path)?.is_none() {
+                    return Ok(None);
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            },
+                let file = File::open(path)?;
+                let stamp = FileStamp::of(&file.metadata()?);
+                Ok(Some((Box::new(file), stamp)))
+            }
             Files::Embedded(files) => {
                 let found = files.iter().find(|(held, _)| *held == name);
                 Ok(found.map(|(_, content)| {
@@ -122,11 +126,10 @@ impl<'a> Files<'a> {
     /// A file's stamp; `None` if there is no file of that name.
     pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match self {
-            Files::Directory(root) => match fs::metadata(root.join(name)) {
-                Ok(found) => Ok(Some(FileStamp::of(&found))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            },
+            Files::Directory(root) => {
+                let found = durable::regular(&root.join(name))?;
+                Ok(found.map(|found| FileStamp::of(&found)))
+            }
             Files::Embedded(files) => {
                 let found = files.iter().find(|(held, _)| *held == name);
                 Ok(found.map(|(_, content)| FileStamp::embedded(content)))

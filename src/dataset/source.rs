@@ -163,6 +163,11 @@ impl<'a> Source<'a> {
         Ok(true)
     }
 
+    /// What to say of a file that was there and no longer is.
+    pub(super) fn gone(&self, name: &str) -> LoadError {
+        io_error(self.files, name)(io::ErrorKind::NotFound.into())
+    }
+
     /// Notes a fault of a whole file.
     pub(super) fn fault(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();

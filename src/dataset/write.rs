@@ -3,6 +3,8 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
+use csv::QuoteStyle;
+
 use super::catalogue::{CREATORS, ISLANDS};
 use super::days::{CCU, DAILY, LIVE, PLATFORM};
 use super::rows::{Island, Metrics, Profile};
@@ -119,7 +121,15 @@ impl<W: Write> RowFile for CsvFile<W> {
 impl<W: Write> CsvFile<W> {
     /// Begins a file with its header.
     pub fn begin(kind: FileKind, out: W) -> io::Result<CsvFile<W>> {
+        // Figures and codes have nothing to quote, and need not be looked through for it.
+        let quotes = match kind {
+            FileKind::Islands | FileKind::Creators => QuoteStyle::Necessary,
+            FileKind::Daily | FileKind::Ccu | FileKind::Live | FileKind::Platform => {
+                QuoteStyle::Never
+            }
+        };
         let mut out = csv::WriterBuilder::new()
+            .quote_style(quotes)
             .buffer_capacity(BUFFER)
             .from_writer(out);
         out.write_record(kind.columns().names)?;

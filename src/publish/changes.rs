@@ -60,7 +60,7 @@ impl Changes {
             (None, _) => (None, format!("rendered, {}", listed(&differing.history))),
             (Some(reason), _) => (None, format!("rendered, {reason}")),
         };
-        let live_reason = if differing.live.is_empty() {
+        let live_reason = if all.is_some() || differing.live.is_empty() {
             "rendered, as always".to_owned()
         } else {
             format!("rendered, {}", listed(&differing.live))
@@ -146,10 +146,10 @@ fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differ
             None => differing.push(name, "is new"),
         }
     }
-    for name in known
-        .names()
-        .filter(|name| names.binary_search(name).is_err())
-    {
+    let is_gone = |name: &&str| names.binary_search(name).is_err();
+    let mut gone: Vec<&str> = known.names().filter(is_gone).collect();
+    gone.sort_unstable();
+    for name in gone {
         differing.push(name, "is gone");
     }
     Ok((unchanged, differing))

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::dumps;
 use super::error::{PublishError, at};
 use super::render;
+use super::sources::Sources;
 use crate::durable::{self, UNFINISHED};
 use crate::snapshot::{
     DumpDirectory, DumpIndex, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage,
@@ -26,26 +27,64 @@ use crate::snapshot::{
 
 /// Ends the names of payload files.
 pub(super) const PAYLOAD: &str = ".snap";
+/// Begins the names of history payloads.
+pub(super) const HISTORY: &str = "history";
+/// Begins the names of live payloads.
+pub(super) const LIVE: &str = "live";
 
-/// Removes payload files and dumps that no manifest of these names, and what was left unfinished. The
-/// dumps that the link leads to stay.
-pub(super) fn sweep(directory: &Path, keep: &[&Manifest]) -> Result<(), PublishError> {
+/// Removes what was left unfinished, and, if `known` says that the manifests tell all that counts,
+/// payload files and dumps that none of them names. The dumps that the link leads to stay, and so does
+/// whatever has no name that a publish gives.
+pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result<(), PublishError> {
     let mut first = Ok(());
     // A publish that was killed may have left the link to dumps that no manifest names any more.
     let linked = fs::read_link(directory.join(DumpIndex::LINK)).unwrap_or_default();
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let ours = [PAYLOAD, UNFINISHED].iter().any(|end| name.ends_with(end))
-            || name.starts_with(dumps::PREFIX);
         let is_kept = linked == Path::new(name) || keep.iter().any(|manifest| manifest.names(name));
-        if ours && !is_kept {
+        if is_unfinished(name) || known && is_published(name) && !is_kept {
             let path = directory.join(name);
             // One that cannot be removed keeps no other.
             first = first.and(durable::remove(&path).map_err(at(&path)));
         }
     }
     first
+}
+
+/// Whether a publish that is killed may leave something of this name.
+fn is_unfinished(name: &str) -> bool {
+    let begun = [
+        HISTORY,
+        LIVE,
+        DumpIndex::LINK,
+        Manifest::FILE,
+        Sources::FILE,
+    ];
+    name.strip_suffix(UNFINISHED)
+        .is_some_and(|name| begun.contains(&name))
+}
+
+/// Whether a publish gives such a name: `history-20261121T120500Z-0123abcd.snap`, or that of dumps.
+fn is_published(name: &str) -> bool {
+    let payload = name.strip_suffix(PAYLOAD).and_then(|name| {
+        [HISTORY, LIVE]
+            .iter()
+            .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('-'))
+    });
+    let dumps = name.strip_prefix(dumps::PREFIX);
+    let dumps = dumps.map(|name| name.trim_end_matches(dumps::AGAIN));
+    payload.or(dumps).is_some_and(|stamp| {
+        let bytes = stamp.as_bytes();
+        bytes.len() == 25
+            && bytes.iter().enumerate().all(|(at, byte)| match at {
+                8 => *byte == b'T',
+                15 => *byte == b'Z',
+                16 => *byte == b'-',
+                17.. => byte.is_ascii_hexdigit(),
+                _ => byte.is_ascii_digit(),
+            })
+    })
 }
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
@@ -145,4 +184,44 @@ pub(crate) fn together(
 /// What is served before anything is published: every payload is missing.
 pub fn nothing_published(base_url: &str) -> Snapshot {
     together(None, None, base_url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_publish_gives_are_swept() {
+        for ours in [
+            "history-20261121T120500Z-0123abcd.snap",
+            "live-20261121T120500Z-0123abcd.snap",
+            "dumps-20261121T120500Z-0123abcd",
+            "dumps-20261121T120500Z-0123abcd-again-again",
+        ] {
+            assert!(is_published(ours), "{ours}");
+        }
+        for ours in [
+            "history.tmp",
+            "live.tmp",
+            "dumps.tmp",
+            "manifest.json.tmp",
+            "sources.json.tmp",
+        ] {
+            assert!(is_unfinished(ours), "{ours}");
+        }
+        for other in [
+            "core20.snap",
+            "history-of-mine.snap",
+            "history-20261121T120500Z-0123abcd",
+            "dumps-of-mine",
+            "dumps-20261121T120500Z-0123abcd-mine",
+            "dumps-20261121T120500Z-0123abcg",
+            "notes.tmp",
+            "dumps",
+            ".tmp",
+            ".snap",
+        ] {
+            assert!(!is_published(other) && !is_unfinished(other), "{other}");
+        }
+    }
 }

@@ -22,6 +22,8 @@ use crate::sync::{Mutex, cores, in_order};
 
 /// Begins the names of directories of dumps.
 pub(super) const PREFIX: &str = "dumps-";
+/// Ends the name of dumps that say the same as others which are there.
+pub(super) const AGAIN: &str = "-again";
 /// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
 const CSV_LEVEL: u32 = 2;
 /// How hard JSON is, whose names of members take no effort to be found again.
@@ -58,7 +60,7 @@ impl DumpsWriter {
         }
         let before_directory = before.map_or(PathBuf::new(), |dumps| root.join(&dumps.directory));
         // Dumps that are gone or damaged are all written again.
-        let index = before.and_then(|_| DumpIndex::read(&before_directory).ok());
+        let index = before.and_then(|named| DumpIndex::read_named(&before_directory, named).ok());
         let files = index.map_or(Vec::new(), |index| index.files);
         Ok(DumpsWriter {
             directory,
@@ -117,21 +119,33 @@ impl DumpsWriter {
         let files = csv_files.into_iter().chain(json_files).zip(ENDS);
         let files = files.map(|((bytes, sha256), end)| {
             let file = format!("{stem}{end}");
-            // The same rows, though their source was touched, are as old as they were.
-            let before = self
-                .before
-                .get(&file)
-                .filter(|before| before.sha256 == sha256);
-            let modified = before.map(|before| before.modified.clone());
+            let modified = self.modified(&file, &sha256);
             DumpFile {
-                modified: modified.unwrap_or_else(|| self.published.to_string()),
                 file,
                 bytes,
                 sha256,
+                modified,
             }
         });
         self.note(files.collect());
         Ok(())
+    }
+
+    /// When the bytes of a file were last other ones. The same rows, though their source was touched, are
+    /// as old as they were; other ones are always younger, whatever time a publish is given.
+    fn modified(&self, file: &str, sha256: &str) -> String {
+        let Some(before) = self.before.get(file) else {
+            return self.published.to_string();
+        };
+        if before.sha256 == sha256 {
+            return before.modified.clone();
+        }
+        let later = UnixSeconds::parse(&before.modified)
+            .map(|time| UnixSeconds(time.0 + 1))
+            .filter(|time| time.has_text());
+        later
+            .map_or(self.published, |later| later.max(self.published))
+            .to_string()
     }
 
     fn note(&self, files: Vec<DumpFile>) {
@@ -163,7 +177,7 @@ impl DumpsWriter {
         let mut name = format!("{PREFIX}{}-{checksum}", self.published.compact());
         // Dumps of this name say the same, but may have lost a file since, and are read just now.
         while root.join(&name).symlink_metadata().is_ok() {
-            name.push_str("-again");
+            name.push_str(AGAIN);
         }
         let place = root.join(&name);
         fs::rename(&self.directory, &place).map_err(at(&place))?;

@@ -37,7 +37,7 @@ pub enum Event<'a> {
         /// Pieces in all.
         all: usize,
     },
-    /// All is published, but something old could not be removed.
+    /// All is published, but something old could not be removed or linked anew.
     LeftBehind(&'a PublishError),
 }
 

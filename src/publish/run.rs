@@ -29,8 +29,9 @@ pub fn publish(
     let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(directory))?;
     let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
-    // Room first: what a killed publish has left may be most of the disk.
-    if let Err(error) = sweep(directory, &[&before]) {
+    // Room first: what a killed publish has left may be most of the disk. Where the manifest is lost,
+    // nothing tells that from what is published.
+    if let Err(error) = sweep(directory, &[&before], before != Manifest::default()) {
         tell(Event::LeftBehind(&error));
     }
     let read_since = UnixSeconds::now();
@@ -52,7 +53,10 @@ pub fn publish(
         dumps: Some(dumps),
     };
     commit(directory, &manifest)?;
-    if let Err(error) = sweep(directory, &[&before, &manifest]) {
+    if let Err(error) = link_dumps(directory, &manifest) {
+        tell(Event::LeftBehind(&error));
+    }
+    if let Err(error) = sweep(directory, &[&before, &manifest], true) {
         tell(Event::LeftBehind(&error));
     }
     let days = source.days().len();
@@ -92,8 +96,11 @@ fn commit(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(manifest).expect("a manifest is text and numbers");
     text.push(b'\n');
-    durable::replace(&path, &text).map_err(at(&path))?;
-    // The link is for people: a server goes by the manifest.
+    durable::replace(&path, &text).map_err(at(&path))
+}
+
+/// Leads people to the newest dumps: a server goes by the manifest.
+fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let link = directory.join(DumpIndex::LINK);
     let dumps = manifest.dumps.as_ref().map_or("", |dumps| &dumps.directory);
     durable::replace_link(&link, dumps).map_err(at(&link))
@@ -105,19 +112,20 @@ fn sums(
     changes: &Changes,
     totals: &BTreeMap<String, u128>,
 ) -> Vec<(FileSum, Option<u128>)> {
-    let same = changes.all_unchanged().map(|same| same.sum.clone());
-    let read = source.sums().into_iter();
-    // A file may be written to while this goes on. A history that is kept is made of what was compared,
-    // and one that was rendered of what was read.
-    let sums: Vec<FileSum> = if changes.kept_history.is_some() {
-        read.chain(same).collect()
-    } else {
-        same.chain(read).collect()
-    };
-    let sums: BTreeMap<String, FileSum> = sums
-        .into_iter()
-        .map(|sum| (sum.name.clone(), sum))
+    let mut sums: BTreeMap<String, FileSum> = changes
+        .all_unchanged()
+        .map(|same| (same.sum.name.clone(), same.sum.clone()))
         .collect();
+    for read in source.sums() {
+        let compared = sums.get(&read.name).map(|sum| sum.checksum);
+        if compared.is_some_and(|compared| compared != read.checksum) {
+            // Written to meanwhile: something is made of it as it was, and something of it as it is.
+            // To the next publish it is new.
+            sums.remove(&read.name);
+        } else {
+            sums.insert(read.name.clone(), read);
+        }
+    }
     let sums = sums.into_values();
     sums.map(|sum| {
         let total = totals.get(&sum.name).copied();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
-use super::directory::PAYLOAD;
+use super::directory::{HISTORY, LIVE, PAYLOAD};
 use super::dumps::DumpsWriter;
 use super::error::{PublishError, at};
 use super::held::Held;
@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
             None => self.history(&Held::new(&catalogue, days))?,
         };
         let published = self.options.published;
-        let live = payload(self.options.directory, "live", published, |out| {
+        let live = payload(self.options.directory, LIVE, published, |out| {
             live::write(&catalogue.islands, &now, published, out)
         })?;
         Ok((history, live, catalogue.islands.len()))
@@ -186,61 +186,65 @@ impl<'a> Work<'a> {
         Ok(packed)
     }
 
-    /// Reads the newest live step, and those that have changed; dumps what is not kept.
+    /// Reads the newest live step and those that have changed, all of them where the islands that they
+    /// may name have; dumps what is not kept.
     fn now(&mut self, catalogue: &Catalogue, kept: &Kept) -> Result<Now, PublishError> {
         let source = self.source;
         let steps = source.steps();
-        let mut newest = None;
-        let mut totals = Vec::with_capacity(steps.len());
-        let mut reader = RowReader::new(source, catalogue);
-        for (at, (file, kept)) in steps.iter().zip(&kept.steps).enumerate() {
-            let known = self
-                .changes
-                .unchanged(&file.name)
-                .and_then(|same| same.players);
-            let is_newest = at + 1 == steps.len();
-            let total = if let Some(total) = known.filter(|_| *kept && !is_newest) {
-                total
-            } else {
-                let step = reader.step(file)?;
-                if !kept {
-                    self.dump_step(catalogue, file, &step)?;
-                }
-                let total = step.total();
-                newest = is_newest.then_some(step);
-                total
-            };
-            totals.push((file.time, total));
-            self.totals.insert(file.name.clone(), total);
-        }
+        let same_islands = self.changes.unchanged(Source::ISLANDS).is_some();
+        let known = |at: usize| {
+            let same = self.changes.unchanged(&steps[at].name)?;
+            let may_be_kept = same_islands && kept.steps[at] && at + 1 < steps.len();
+            same.players.filter(|_| may_be_kept)
+        };
+        let known: Vec<Option<u128>> = (0..steps.len()).map(known).collect();
+        let asked: Vec<usize> = (0..steps.len()).filter(|at| known[*at].is_none()).collect();
+        let (dumps, mut newest, mut totals) = (self.dumps, None, known);
+        let work = |reader: &mut RowReader<'_>, at: usize| {
+            let file = &steps[asked[at]];
+            let step = reader.step(file)?;
+            if !kept.steps[asked[at]] {
+                dump_step(dumps, catalogue, file, &step)?;
+            }
+            Ok(step)
+        };
+        in_order(
+            (cores() * THREADS_A_CORE, asked.len()),
+            || RowReader::new(source, catalogue),
+            work,
+            |at, step: Result<LiveStep, PublishError>| {
+                let step = step?;
+                totals[asked[at]] = Some(step.total());
+                newest = (asked[at] + 1 == steps.len()).then_some(step);
+                (self.tell)(Event::Progress {
+                    what: "reading live steps",
+                    done: at + 1,
+                    all: asked.len(),
+                });
+                Ok::<(), PublishError>(())
+            },
+        )?;
+        let totals = steps.iter().zip(totals.into_iter().flatten());
+        let totals: Vec<(&StepFile, u128)> = totals.collect();
+        let named = totals
+            .iter()
+            .map(|(file, total)| (file.name.clone(), *total));
+        self.totals = named.collect();
         let platform = source.platform()?;
         if let Some(points) = platform.as_ref().filter(|_| kept.platform == Some(false)) {
             self.dumps.write("platform", FileKind::Platform, |file| {
-                points
-                    .iter()
-                    .try_for_each(|(time, players)| file.point(*time, *players))
+                let mut points = points.iter();
+                points.try_for_each(|(time, players)| file.point(*time, *players))
             })?;
         }
-        Ok(Now::new(newest, platform, totals))
-    }
-
-    fn dump_step(
-        &self,
-        catalogue: &Catalogue,
-        file: &StepFile,
-        step: &LiveStep,
-    ) -> Result<(), PublishError> {
-        self.dumps.write(&stem(&file.name), FileKind::Live, |file| {
-            step.players.iter().try_for_each(|(island, players)| {
-                file.players(catalogue.islands[*island as usize].code, *players)
-            })
-        })
+        let sums = totals.iter().map(|(file, total)| (file.time, *total));
+        Ok(Now::new(newest, platform, sums.collect()))
     }
 
     fn history(&mut self, held: &Held<'_>) -> Result<Payload, PublishError> {
         let (published, directory) = (self.options.published, self.options.directory);
         let tell = &mut self.tell;
-        payload(directory, "history", published, |out| {
+        payload(directory, HISTORY, published, |out| {
             history::write(held, published, out, &mut |done, all| {
                 tell(Event::Progress {
                     what: "rendering bodies",
@@ -250,6 +254,19 @@ impl<'a> Work<'a> {
             })
         })
     }
+}
+
+fn dump_step(
+    dumps: &DumpsWriter,
+    catalogue: &Catalogue,
+    file: &StepFile,
+    step: &LiveStep,
+) -> Result<(), PublishError> {
+    dumps.write(&stem(&file.name), FileKind::Live, |file| {
+        step.players.iter().try_for_each(|(island, players)| {
+            file.players(catalogue.islands[*island as usize].code, *players)
+        })
+    })
 }
 
 fn dump_day(

@@ -72,6 +72,15 @@ impl DumpIndex {
         )?)?)
     }
 
+    /// Reads the index that a manifest names, which must be the one that was written.
+    pub fn read_named(directory: &Path, named: &Dumps) -> io::Result<DumpIndex> {
+        let text = std::fs::read(directory.join(DumpIndex::FILE))?;
+        if format!("{:08x}", crc32fast::hash(&text)) != named.checksum {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(serde_json::from_slice(&text)?)
+    }
+
     /// The index as it stands in its file.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("an index is text and numbers");

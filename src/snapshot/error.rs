@@ -82,7 +82,7 @@ impl fmt::Display for SnapshotError {
                 )
             }
             SnapshotError::Malformed { part, problem } => {
-                write!(f, "{part}: {problem}; publish again")
+                write!(f, "{part}: {problem}; publish again with --full")
             }
         }
     }
