@@ -9,7 +9,7 @@
 //!                  the contents and the trailer before it, magic 8
 //! ```
 //! All integers are little-endian. Bodies are checked when they are read, by the checksums in
-//! their [`BodyRef`](super::BodyRef); everything else is checked at open.
+//! their [`BodyRef`]; everything else is checked at open.
 //!
 //! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was four
 //! fifths of all bodies, and of the memory in which the system keeps what is read of them.
