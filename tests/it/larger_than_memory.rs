@@ -168,7 +168,10 @@ fn a_history_of_several_times_the_memory_is_served_whole() {
     eprintln!("{figures}");
     assert_eq!(group.kills(), 0, "killed for want of memory: {figures}");
     let anonymous_mib_max = seen.anonymous_kib_max / 1024;
-    assert!(anonymous_mib_max < held_mib + SLACK_MIB / 2, "{figures}");
+    assert!(
+        anonymous_mib_max < held_mib + SLACK_MIB * 3 / 4,
+        "{figures}"
+    );
     // Files gave way: the second round had to read anew what the first had read.
     assert!(read_bytes > body_bytes * 3 / 2, "{figures}");
     assert!(server.terminate().success(), "{figures}");
