@@ -18,6 +18,7 @@
 //! - `crash`: processes killed at any moment lose no count and no key
 //! - `state`: the state directory and the settings: damage, and exit codes
 //! - `midnight`: the day's end, and clocks that jump
+//! - `refreshes`: what a refresh makes anew and keeps, against publishes from nothing
 //! - `torn`: publishes killed at any moment
 //! - `refused`: publishes whose system calls fail, or are their last
 //! - `synced`: what is on disk when the power goes
@@ -67,6 +68,7 @@ mod patience;
 mod published;
 mod publishing;
 mod races;
+mod refreshes;
 mod refused;
 mod state;
 mod support;

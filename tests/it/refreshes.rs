@@ -1,0 +1,380 @@
+//! Refreshes: what is made anew and what is kept, and that nobody could tell by what is published.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::support::{TempDir, is_slow, run, write_file};
+use crate::world::Rng;
+
+const TIME: &str = "2026-11-21T12:00:00Z";
+const LATER: &str = "2026-11-21T12:10:00Z";
+const DAILY: &str = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,averageMinutesPerPlayer,retentionD1,retentionD7\n";
+const ISLANDS: u64 = 9;
+
+/// Publishes; the exit code and what was said.
+fn publish(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> (Option<i32>, String) {
+    let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
+    words.extend(["--to", published.to_str().unwrap(), "--generated-at", time]);
+    words.extend(more);
+    let output = run(&words);
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+#[track_caller]
+fn published(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> String {
+    let (code, said) = publish(dataset, published, time, more);
+    assert_eq!(code, Some(0), "{said}");
+    said
+}
+
+/// The payloads and the dumps of a directory; of the index only what does not tell of publishes before.
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(directory.join("manifest.json")).unwrap()).unwrap();
+    for kind in ["history", "live"] {
+        let file = manifest[kind]["file"].as_str().unwrap();
+        found.insert(file.to_owned(), fs::read(directory.join(file)).unwrap());
+    }
+    let dumps = directory.join("dumps");
+    let index: serde_json::Value =
+        serde_json::from_slice(&fs::read(dumps.join("index.json")).unwrap()).unwrap();
+    for file in index["files"].as_array().unwrap() {
+        let name = file["file"].as_str().unwrap();
+        let bytes = fs::read(dumps.join(name)).unwrap();
+        assert_eq!(
+            bytes.len() as u64,
+            file["bytes"].as_u64().unwrap(),
+            "{name}"
+        );
+        let sum = file["sha256"].as_str().unwrap().to_owned();
+        found.insert(format!("{name} {sum}"), bytes);
+    }
+    found
+}
+
+/// A dataset that is edited at random.
+struct Edited {
+    path: PathBuf,
+    rng: Rng,
+}
+
+impl Edited {
+    fn new(path: PathBuf, seed: u64) -> Edited {
+        let mut edited = Edited {
+            path,
+            rng: Rng(seed),
+        };
+        edited.islands();
+        edited.edit("daily/2026-11-19.csv");
+        edited.edit("live/1795262400.csv");
+        edited
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.rng.below(end)
+    }
+
+    fn islands(&mut self) {
+        let mut text = "code,title,creator,createdIn,tags\n".to_owned();
+        for island in 0..ISLANDS {
+            let (title, creator) = (self.below(3), self.below(3));
+            let row = format!("1111-1111-111{island},T{title},c{creator},uefn,pvp\n");
+            text.push_str(&row);
+        }
+        write_file(&self.path.join("islands.csv"), &text);
+    }
+
+    fn row(&mut self, name: &str, island: u64) -> String {
+        let figure = self.below(9);
+        match name.split('/').next().unwrap() {
+            "daily" => format!("1111-1111-111{island},{figure},2,3,4,5,6,1.5,,\n"),
+            _ => format!("1111-1111-111{island},{figure}\n"),
+        }
+    }
+
+    /// Writes a file of rows anew.
+    fn edit(&mut self, name: &str) {
+        let header = match name.split('/').next().unwrap() {
+            "daily" => DAILY,
+            "live" => "code,players\n",
+            _ => "code,peakCCU\n",
+        };
+        let mut text = header.to_owned();
+        for island in 0..ISLANDS {
+            if self.below(2) == 0 {
+                text += &self.row(name, island);
+            }
+        }
+        write_file(&self.path.join(name), &text);
+    }
+
+    /// Does something to some file.
+    fn turn(&mut self) {
+        let names = [
+            "daily/2026-11-18.csv",
+            "daily/2026-11-19.csv",
+            "daily/2026-11-20.csv",
+            "ccu/2026-11-17.csv",
+            "ccu/2026-11-18.csv",
+            "live/1795261800.csv",
+            "live/1795262400.csv",
+            "live/1795263000.csv",
+        ];
+        let count = names.len() as u64;
+        let pick = |at: u64| names[usize::try_from(at).unwrap()];
+        let (name, other) = (pick(self.below(count)), pick(self.below(count)));
+        let (path, other_path) = (self.path.join(name), self.path.join(other));
+        match self.below(9) {
+            0 => self.islands(),
+            1 => drop(fs::remove_file(path)),
+            2 if path.exists() => {
+                // The same length and the same time, but other bytes.
+                let modified = fs::metadata(&path).unwrap().modified().unwrap();
+                let text = fs::read_to_string(&path).unwrap();
+                write_file(&path, &text.replace(",1\n", ",7\n").replace(",2\n", ",1\n"));
+                let file = fs::File::options().write(true).open(&path).unwrap();
+                file.set_modified(modified).unwrap();
+            }
+            3 if name != other
+                && path.exists()
+                && other_path.exists()
+                && name[..4] == other[..4] =>
+            {
+                // Each takes the other's place.
+                let aside = self.path.join("aside");
+                fs::rename(&path, &aside).unwrap();
+                fs::rename(&other_path, &path).unwrap();
+                fs::rename(&aside, &other_path).unwrap();
+            }
+            4 if path.exists() => {
+                let file = fs::File::options().write(true).open(&path).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_000_000))
+                    .unwrap();
+            }
+            5 => {
+                let figure = self.below(50);
+                let text = format!("time,players\n1795262400,{figure}\n");
+                write_file(&self.path.join("platform.csv"), &text);
+            }
+            6 => drop(fs::remove_file(self.path.join("platform.csv"))),
+            7 => {
+                let followers = self.below(3);
+                let text = format!("slug,followers\nc1,{followers}\n");
+                write_file(&self.path.join("creators.csv"), &text);
+            }
+            _ => self.edit(name),
+        }
+    }
+}
+
+#[test]
+fn a_refresh_publishes_what_a_publish_from_nothing_does() {
+    let dir = TempDir::new();
+    for seed in 1..=if is_slow() { 20 } else { 2 } {
+        let mut dataset = Edited::new(dir.join(&format!("dataset-{seed}")), seed);
+        let refreshed = dir.join(&format!("refreshed-{seed}"));
+        let fresh = dir.join(&format!("fresh-{seed}"));
+        for round in 0..15 {
+            // The same time each time, so that what is kept has the time of what is made anew.
+            let said = published(&dataset.path, &refreshed, TIME, &[]);
+            let _ = fs::remove_dir_all(&fresh);
+            published(&dataset.path, &fresh, TIME, &[]);
+            let (kept, new) = (contents(&refreshed), contents(&fresh));
+            let names = |of: &BTreeMap<String, Vec<u8>>| of.keys().cloned().collect::<Vec<_>>();
+            assert_eq!(
+                names(&kept),
+                names(&new),
+                "seed {seed} round {round}: {said}"
+            );
+            assert!(kept == new, "seed {seed} round {round}: {said}");
+            let again = dir.join("again");
+            published(&refreshed.join("dumps"), &again, TIME, &["--force"]);
+            assert!(
+                contents(&again) == new,
+                "seed {seed} round {round}, from its dumps"
+            );
+            for _ in 0..=dataset.below(3) {
+                dataset.turn();
+            }
+        }
+    }
+}
+
+fn inode(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
+/// The file of a payload.
+fn payload(published: &Path, kind: &str) -> PathBuf {
+    let manifest = fs::read(published.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    published.join(manifest[kind]["file"].as_str().unwrap())
+}
+
+#[test]
+fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
+    let dir = TempDir::new();
+    let mut dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    published(&dataset.path, &to, TIME, &[]);
+    let history = payload(&to, "history");
+    let before = inode(&history);
+    let dump = inode(&to.join("dumps/daily/2026-11-19.json.gz"));
+    dataset.edit("live/1795263000.csv");
+    let said = published(&dataset.path, &to, LATER, &[]);
+    let line = said.lines().next().unwrap();
+    assert_eq!(
+        line,
+        format!(
+            "history: kept as of {TIME}, no file of it has changed; \
+             live: rendered, live/1795263000.csv is new; dumps: 3 of 4 tables kept"
+        )
+    );
+    assert_eq!(
+        (payload(&to, "history"), inode(&history)),
+        (history, before)
+    );
+    assert_eq!(inode(&to.join("dumps/daily/2026-11-19.json.gz")), dump);
+    assert!(to.join("dumps/live/1795263000.csv.gz").exists());
+    // And all of it where that is asked for.
+    for (flag, reason) in [
+        ("--full", "--full was given"),
+        ("--force", "--force was given"),
+    ] {
+        let said = published(&dataset.path, &to, LATER, &[flag]);
+        assert!(
+            said.contains(&format!("history: rendered, {reason}")),
+            "{said}"
+        );
+        assert!(said.contains("dumps: 0 of 4 tables kept"), "{said}");
+    }
+}
+
+#[test]
+fn a_fault_that_only_an_unchanged_file_shows_is_found() {
+    for name in [
+        "live/1795261800.csv",
+        "live/1795262400.csv",
+        "ccu/2026-11-17.csv",
+    ] {
+        let dir = TempDir::new();
+        let dataset = Edited::new(dir.join("dataset"), 1);
+        let to = dir.join("published");
+        let islands = dataset.path.join("islands.csv");
+        let text = fs::read_to_string(&islands).unwrap();
+        write_file(&islands, &format!("{text}9999-9999-9999,Lone,c0,uefn,\n"));
+        let header = if name.starts_with("live") {
+            "players"
+        } else {
+            "peakCCU"
+        };
+        write_file(
+            &dataset.path.join(name),
+            &format!("code,{header}\n9999-9999-9999,5\n"),
+        );
+        published(&dataset.path, &to, TIME, &[]);
+        write_file(&islands, &text);
+        let (code, said) = publish(&dataset.path, &to, LATER, &[]);
+        assert_eq!(code, Some(65), "{name}: {said}");
+        assert!(said.contains(&format!("{name}:2:1")), "{said}");
+    }
+}
+
+#[test]
+fn what_no_publish_has_made_is_left_alone() {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    let mine = [
+        "core20.snap",
+        "notes.tmp",
+        "dumps-of-mine/file",
+        "history-notes.snap",
+    ];
+    for name in mine {
+        write_file(&to.join(name), "mine");
+    }
+    write_file(&to.join("history.tmp"), "of a publish that was killed");
+    published(&dataset.path, &to, TIME, &[]);
+    published(&dataset.path, &to, LATER, &["--full"]);
+    for name in mine {
+        assert!(to.join(name).exists(), "{name}");
+    }
+    assert!(!to.join("history.tmp").exists());
+}
+
+#[test]
+fn a_manifest_that_is_lost_costs_nothing_until_the_next_good_publish() {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    published(&dataset.path, &to, TIME, &[]);
+    let manifest = fs::read_to_string(to.join("manifest.json")).unwrap();
+    write_file(&to.join("manifest.json"), "{");
+    write_file(&dataset.path.join("creators.csv"), "no slug\n");
+    assert_eq!(publish(&dataset.path, &to, LATER, &[]).0, Some(65));
+    write_file(&to.join("manifest.json"), &manifest);
+    let sound = run(&["check", "--published", to.to_str().unwrap()]);
+    assert!(sound.status.success(), "{sound:?}");
+}
+
+#[test]
+fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    published(&dataset.path, &to, TIME, &[]);
+    let index = to.join("dumps/index.json");
+    let text = fs::read_to_string(&index).unwrap();
+    let at = text.find("\"sha256\": \"").unwrap() + 11;
+    let other = if text[at..].starts_with('0') {
+        "1"
+    } else {
+        "0"
+    };
+    write_file(
+        &index,
+        &format!("{}{other}{}", &text[..at], &text[at + 1..]),
+    );
+    published(&dataset.path, &to, LATER, &[]);
+    let sound = run(&["check", "--published", to.to_str().unwrap()]);
+    assert!(sound.status.success(), "{sound:?}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_the_link_is_told_and_all_else_is_published() {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    write_file(&to.join("dumps/mine"), "mine");
+    let said = published(&dataset.path, &to, TIME, &[]);
+    assert!(said.contains("published/dumps: "), "{said}");
+    assert!(to.join("dumps/mine").exists());
+}
+
+#[test]
+fn other_bytes_are_always_younger() {
+    let dir = TempDir::new();
+    let mut dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    let modified = |name: &str| {
+        let index = fs::read(to.join("dumps/index.json")).unwrap();
+        let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+        let files = index["files"].as_array().unwrap().clone();
+        let file = files.into_iter().find(|file| file["file"] == name).unwrap();
+        file["modified"].as_str().unwrap().to_owned()
+    };
+    published(&dataset.path, &to, TIME, &[]);
+    assert_eq!(modified("islands.csv"), TIME);
+    dataset.islands();
+    published(&dataset.path, &to, TIME, &[]);
+    assert_eq!(modified("islands.csv"), "2026-11-21T12:00:01Z");
+    assert_eq!(modified("live/1795262400.csv"), TIME);
+}
