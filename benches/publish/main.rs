@@ -1,7 +1,8 @@
 //! Publishing at the platform's scale: from nothing, with a live file more, with a day more; and beside
 //! it DuckDB, which makes the same JSON of every island from the same files.
 //!
-//! `cargo bench --bench publish`; words: `small` for a thirtieth of it, a number for so many rounds.
+//! `cargo bench --bench publish`; words: `small` for a thirtieth of it, `starts` for those of a server
+//! alone, a number for so many rounds.
 //! DuckDB runs where a Python that has it is named: `ISLAND_METRICS_DUCKDB=VENV/bin/python`.
 #![expect(
     clippy::cast_possible_truncation,
@@ -16,6 +17,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod same;
+mod starts;
 mod watched;
 
 use std::env;
@@ -37,6 +39,7 @@ struct Settings {
     long_run_days: u32,
     rows: u32,
     rounds: usize,
+    starts: usize,
 }
 
 const FULL: Settings = Settings {
@@ -46,6 +49,7 @@ const FULL: Settings = Settings {
     long_run_days: 700,
     rows: 60_000,
     rounds: 3,
+    starts: 15,
 };
 const SMALL: Settings = Settings {
     islands: 20_000,
@@ -54,6 +58,14 @@ const SMALL: Settings = Settings {
     long_run_days: 360,
     rows: 4_000,
     rounds: 5,
+    starts: 15,
+};
+/// Days enough for all rows, orders and indexes to be there.
+const STARTS: Settings = Settings {
+    days: 2,
+    long_run_days: 2,
+    rounds: 0,
+    ..FULL
 };
 const QUICK: Settings = Settings {
     islands: 400,
@@ -62,6 +74,7 @@ const QUICK: Settings = Settings {
     long_run_days: 8,
     rows: 80,
     rounds: 1,
+    starts: 3,
 };
 
 /// The variable that names a Python which has DuckDB.
@@ -163,9 +176,13 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     for _ in 0..settings.rounds {
         round(&places, python.as_ref(), &mut runs)?;
     }
-    table(&runs, input_bytes);
-    if python.is_some() {
-        run(places.publish(STAMPS[0]))?;
+    if settings.rounds > 0 {
+        table(&runs, input_bytes);
+    }
+    empty(&places.published)?;
+    run(places.publish(STAMPS[0]))?;
+    starts::measure(&places.published, settings.starts)?;
+    if python.is_some() && settings.rounds > 0 {
         let compared = same::compare(&places.published, &places.rival)?;
         println!("DuckDB's JSON is ours: {compared} islands compared, detail and history");
     }
@@ -246,6 +263,7 @@ fn main() -> Outcome<()> {
     let mut settings = match () {
         () if is_quick() => QUICK,
         () if words.iter().any(|word| word == "small") => SMALL,
+        () if words.iter().any(|word| word == "starts") => STARTS,
         () => FULL,
     };
     if let Some(rounds) = words.iter().find_map(|word| word.parse().ok()) {
