@@ -25,6 +25,10 @@ impl Disk {
     pub(crate) fn ext4(dir: &TempDir) -> Option<Disk> {
         let image = dir.join("image");
         File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        // By python3 it is shut down.
+        if !runs(Command::new("python3").arg("--version")) {
+            return skip("python3, `apt-get install python3`");
+        }
         let mut make = Command::new("mkfs.ext4");
         make.args(["-q", "-F", "-m", "0"]).arg(&image);
         if !runs(&mut make) {

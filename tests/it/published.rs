@@ -66,6 +66,28 @@ impl Published {
             .collect()
     }
 
+    /// Removes what the manifest does not name, as a publish that fails does before it needs room.
+    pub(crate) fn forget_the_one_before(&self) {
+        let named = self.named();
+        let is_of_a_publish = |name: &String| {
+            ["history-", "live-", "dumps-"]
+                .iter()
+                .any(|b| name.starts_with(b))
+        };
+        for name in self
+            .entries()
+            .difference(&named)
+            .filter(|n| is_of_a_publish(n))
+        {
+            let path = self.0.join(name);
+            if path.is_dir() {
+                fs::remove_dir_all(path).unwrap();
+            } else {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
     /// Everything that the manifest names is there, whole, and `check` finds it so too.
     #[track_caller]
     pub(crate) fn is_sound(&self) {
