@@ -154,7 +154,9 @@ fn fail(
         "{inject}: {failed:?}: {}: {said}",
         output.status
     );
-    if code == Some(74) {
+    // The thread that says what happened may be hit as it does.
+    let is_mute = failed.iter().any(|call| call.text.starts_with("2<"));
+    if code == Some(74) && !is_mute {
         let is_named = |root: &Path| {
             failed.iter().any(|call| call.is_about(root)) && said.contains(root.to_str().unwrap())
         };
