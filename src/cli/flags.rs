@@ -109,6 +109,61 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "N",
                 "addresses a day that the counters have room for, 72 MiB (5000000)",
             ),
+            flag(
+                "connections",
+                "N",
+                "connections in all (as many as there are descriptors for, but 128)",
+            ),
+            flag(
+                "connections-per-address",
+                "N",
+                "connections of one address, an IPv6 /64 being one; trusted proxies have no limit (1024)",
+            ),
+            flag(
+                "connection-requests",
+                "N",
+                "requests of a connection before it is closed (10000)",
+            ),
+            flag(
+                "connection-seconds",
+                "N",
+                "age at which a connection is closed behind its next answer (3600)",
+            ),
+            flag(
+                "first-byte-seconds",
+                "N",
+                "from a connection to its first byte (10)",
+            ),
+            flag(
+                "head-seconds",
+                "N",
+                "from the first byte of a request to the end of its head (10)",
+            ),
+            flag(
+                "idle-seconds",
+                "N",
+                "from an answer to the next request; more than a proxy in front waits (75)",
+            ),
+            flag(
+                "send-seconds",
+                "N",
+                "in which a client has to take some of an answer (10)",
+            ),
+            flag(
+                "drain-seconds",
+                "N",
+                "for requests under way after SIGTERM; a second signal ends at once (25)",
+            ),
+            flag(
+                "admin",
+                "ADDR",
+                "where /metrics, /livez and /readyz are answered; nowhere if not given",
+            ),
+            flag(
+                "access-log",
+                "PATH",
+                "a file that gets a line for each request; SIGHUP and SIGUSR1 reopen it",
+            ),
         ],
     },
     Command {

@@ -1,8 +1,10 @@
 //! `serve`: its flags made settings.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
@@ -10,10 +12,15 @@ use super::say;
 use crate::keys::KeyPrefix;
 use crate::quota::{Sizes, TierLimits};
 use crate::request::ProxyNetwork;
-use crate::server::{self, Served, Settings};
+use crate::server::{self, Build, ConnectionLimits, Served, Settings};
 
 const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
 const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
+/// Which build this is.
+pub(super) const BUILD: Build = Build {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: "unknown",
+};
 const DEFAULT_QUOTA_CLIENTS: u64 = 5_000_000;
 
 /// Serves until a signal.
@@ -50,6 +57,11 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         limits: limits(arguments)?,
         quota_sizes: Sizes::for_clients(clients),
         trusted_proxies: trusted.into(),
+        connections: connection_limits(arguments)?,
+        drain: seconds(arguments, "drain-seconds", 1..=3600, 25)?,
+        admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
+        access_log: arguments.one("access-log", "a file")?,
+        build: BUILD,
     };
     let started = |address: &str| {
         say(&format!("listening on {address}"));
@@ -61,6 +73,44 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     Ok(server::run(&settings, &started, say)?)
+}
+
+fn seconds(
+    arguments: &Arguments,
+    name: &str,
+    bounds: RangeInclusive<u64>,
+    default: u64,
+) -> Result<Duration, Failure> {
+    let seconds = arguments.number(name, bounds, default)?;
+    Ok(Duration::from_secs(seconds))
+}
+
+fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure> {
+    let default = ConnectionLimits::default();
+    let time = |name, default: Duration| seconds(arguments, name, 1..=86_400, default.as_secs());
+    let count = |name, max: u64, default: u32| arguments.number(name, 1..=max, default.into());
+    let in_all = if arguments.has("connections") {
+        Some(count("connections", u32::MAX.into(), 1)?)
+    } else {
+        None
+    };
+    let requests = count("connection-requests", u32::MAX.into(), default.requests)?;
+    let of_address = count(
+        "connections-per-address",
+        u16::MAX.into(),
+        default.of_address.into(),
+    )?;
+    let within = "within the range";
+    Ok(ConnectionLimits {
+        first_byte: time("first-byte-seconds", default.first_byte)?,
+        head: time("head-seconds", default.head)?,
+        idle: time("idle-seconds", default.idle)?,
+        send: time("send-seconds", default.send)?,
+        requests: u32::try_from(requests).expect(within),
+        age: time("connection-seconds", default.age)?,
+        in_all: in_all.map(|count| u32::try_from(count).expect(within)),
+        of_address: u16::try_from(of_address).expect(within),
+    })
 }
 
 fn limits(arguments: &Arguments) -> Result<TierLimits, Failure> {

@@ -28,4 +28,4 @@ mod settings;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::run;
-pub use settings::{Served, Settings, StartError};
+pub use settings::{Build, ConnectionLimits, Served, Settings, StartError};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::key_reload::KeysError;
 use crate::keys::{KeyFileError, KeyPrefix};
@@ -17,6 +18,52 @@ pub enum Served {
     Sample,
     /// A published directory.
     Directory(PathBuf),
+}
+
+/// What a connection may cost before it is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// From the connection to the first byte of its first request.
+    pub first_byte: Duration,
+    /// From the first byte of a request's head to its last.
+    pub head: Duration,
+    /// Between an answer and the next request.
+    pub idle: Duration,
+    /// In which a client takes some of an answer that waits for it.
+    pub send: Duration,
+    /// Requests, the last of which is answered with `connection: close`.
+    pub requests: u32,
+    /// Its age, after which the next request is its last.
+    pub age: Duration,
+    /// Connections in all; as many as there are descriptors for where it is `None`.
+    pub in_all: Option<u32>,
+    /// Connections of one address.
+    pub of_address: u16,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            first_byte: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            // Longer than proxies keep theirs: who closes first must not be the one that is asked.
+            idle: Duration::from_secs(75),
+            send: Duration::from_secs(10),
+            requests: 10_000,
+            age: Duration::from_hours(1),
+            in_all: None,
+            of_address: 1024,
+        }
+    }
+}
+
+/// Which build this is, for those who look at it from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// The version, as `1.0.0`.
+    pub version: &'static str,
+    /// The commit that it was made of, or `unknown`.
+    pub commit: &'static str,
 }
 
 /// How to serve.
@@ -43,6 +90,16 @@ pub struct Settings {
     pub quota_sizes: Sizes,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: TrustedProxies,
+    /// What a connection may cost.
+    pub connections: ConnectionLimits,
+    /// How long requests under way may take to end after a signal.
+    pub drain: Duration,
+    /// Where metrics and readiness are told; nowhere where it is `None`.
+    pub admin: Option<SocketAddr>,
+    /// The file that gets a line for each request.
+    pub access_log: Option<PathBuf>,
+    /// Which build this is.
+    pub build: Build,
 }
 
 /// Why serving could not begin.
