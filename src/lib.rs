@@ -48,6 +48,7 @@ pub mod dataset;
 pub mod durable;
 pub mod keys;
 pub mod model;
+pub mod observe;
 pub mod publish;
 pub mod quota;
 pub mod request;

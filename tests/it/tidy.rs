@@ -9,7 +9,7 @@ const ROWS: [&[&str]; 8] = [
     &["server"],
     &["publish"],
     &["snapshot"],
-    &["request", "dataset", "keys", "quota", "site"],
+    &["request", "dataset", "keys", "quota", "observe", "site"],
     &["model"],
     &["calendar", "durable"],
     &["sync"],

@@ -1,0 +1,168 @@
+//! What the service manager is told, by datagrams to the socket that it names (`sd_notify(3)`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// What a service manager has set up for this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Supervisor {
+    /// Where it wants to be told.
+    pub notify_socket: Option<OsString>,
+    /// Within which time it wants to hear that all is well.
+    pub watchdog: Option<Duration>,
+}
+
+impl Supervisor {
+    /// Reads what the environment says to the process of this number.
+    pub fn read(process: u32, variable: impl Fn(&str) -> Option<OsString>) -> Supervisor {
+        let number = |name: &str| variable(name)?.to_str()?.parse::<u64>().ok();
+        // A child must not feed its parent's watchdog.
+        let is_ours = variable("WATCHDOG_PID").is_none()
+            || number("WATCHDOG_PID") == Some(u64::from(process));
+        let micros = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0);
+        Supervisor {
+            notify_socket: variable("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
+            watchdog: micros.map(Duration::from_micros),
+        }
+    }
+}
+
+/// Tells the service manager, if there is one.
+#[derive(Debug, Default)]
+pub struct Notifier(Option<UnixDatagram>);
+
+impl Notifier {
+    /// To the socket of that name; one that begins with `@` is in the abstract namespace.
+    pub fn connect(name: Option<&OsStr>) -> io::Result<Notifier> {
+        let Some(name) = name else {
+            return Ok(Notifier(None));
+        };
+        let address = match name.as_bytes() {
+            [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,
+            _ => SocketAddr::from_pathname(name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.connect_addr(&address)?;
+        // Who does not listen is not waited for.
+        socket.set_nonblocking(true)?;
+        Ok(Notifier(Some(socket)))
+    }
+
+    /// It serves; `status` says what.
+    pub fn ready(&self, status: &str) {
+        self.tell(&format!("READY=1\nSTATUS={status}"));
+    }
+
+    /// It takes in what has changed; [`ready`](Self::ready) follows. Of one datagram, so that the
+    /// manager does not see the one without the other.
+    pub fn reloading(&self) {
+        match uptime_micros() {
+            Some(micros) => self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}")),
+            None => self.tell("RELOADING=1"),
+        }
+    }
+
+    /// It has begun to stop.
+    pub fn stopping(&self, status: &str) {
+        self.tell(&format!("STOPPING=1\nSTATUS={status}"));
+    }
+
+    /// What it does.
+    pub fn status(&self, status: &str) {
+        self.tell(&format!("STATUS={status}"));
+    }
+
+    /// All is well.
+    pub fn alive(&self) {
+        self.tell("WATCHDOG=1");
+    }
+
+    fn tell(&self, text: &str) {
+        if let Some(socket) = &self.0 {
+            // A manager that has gone away, or does not read, is no reason to stop serving.
+            let _ = socket.send(text.as_bytes());
+        }
+    }
+}
+
+/// Time on a clock that never runs behind the manager's monotonic one, which it compares this with:
+/// it counts sleep too, and is rounded up from the hundredths that the system tells.
+fn uptime_micros() -> Option<u64> {
+    let text = fs::read_to_string("/proc/uptime").ok()?;
+    let (seconds, rest) = text.split_once('.')?;
+    let hundredths = rest.get(..2)?.parse::<u64>().ok()?;
+    let seconds: u64 = seconds.parse().ok()?;
+    Some(seconds * 1_000_000 + (hundredths + 1) * 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(set: &[(&str, &str)]) -> Supervisor {
+        Supervisor::read(7, |name| {
+            let found = set.iter().find(|(other, _)| *other == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn a_watchdog_is_fed_by_the_process_that_it_is_set_for_only() {
+        let watchdog = |set: &[(&str, &str)]| read(set).watchdog;
+        let ten = ("WATCHDOG_USEC", "10000000");
+        assert_eq!(watchdog(&[ten]), Some(Duration::from_secs(10)));
+        assert_eq!(watchdog(&[ten, ("WATCHDOG_PID", "7")]), watchdog(&[ten]));
+        for set in [
+            &[ten, ("WATCHDOG_PID", "8")][..],
+            &[ten, ("WATCHDOG_PID", "x")],
+            &[("WATCHDOG_USEC", "0")],
+            &[("WATCHDOG_USEC", "soon")],
+            &[],
+        ] {
+            assert_eq!(watchdog(set), None, "{set:?}");
+        }
+        assert_eq!(read(&[("NOTIFY_SOCKET", "")]).notify_socket, None);
+    }
+
+    #[test]
+    fn datagrams_arrive_by_path_and_by_abstract_name() {
+        let place = std::env::temp_dir().join(format!("im-notify-{}", std::process::id()));
+        let abstract_name = format!("im-notify-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        for (name, listener) in [
+            (
+                place.clone().into_os_string(),
+                UnixDatagram::bind(&place).unwrap(),
+            ),
+            (
+                format!("@{abstract_name}").into(),
+                UnixDatagram::bind_addr(&address).unwrap(),
+            ),
+        ] {
+            let notifier = Notifier::connect(Some(&name)).unwrap();
+            notifier.ready("serving");
+            notifier.reloading();
+            notifier.alive();
+            let mut datagram = [0; 100];
+            let mut next = || {
+                let length = listener.recv(&mut datagram).unwrap();
+                String::from_utf8(datagram[..length].to_vec()).unwrap()
+            };
+            assert_eq!(next(), "READY=1\nSTATUS=serving");
+            assert!(next().starts_with("RELOADING=1"));
+            assert_eq!(next(), "WATCHDOG=1");
+        }
+        std::fs::remove_file(&place).unwrap();
+        assert!(Notifier::connect(Some(place.as_os_str())).is_err());
+    }
+
+    #[test]
+    fn nobody_is_told_where_nobody_listens() {
+        Notifier::connect(None).unwrap().ready("serving");
+    }
+}
