@@ -18,6 +18,13 @@ pub struct Now {
     pub reset_seconds: u32,
 }
 
+impl Now {
+    /// The moment, as far as the day that is counted for agrees with it.
+    pub fn moment(self) -> UnixSeconds {
+        UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
+    }
+}
+
 /// Which day it is, by everything that the clocks have said so far.
 #[derive(Debug)]
 pub(super) struct Judge {

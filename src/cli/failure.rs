@@ -92,6 +92,7 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         let code = match &error {
             StartError::Bind { .. } => 69,
+            StartError::Inherited(_) | StartError::AccessLog(_) | StartError::Supervisor(_) => 78,
             StartError::Runtime(_) | StartError::Sample(_) => 70,
             StartError::Keys(error) => key_file_code(error),
             StartError::State(_) => 74,

@@ -10,6 +10,7 @@ use super::arguments::Arguments;
 use super::failure::Failure;
 use super::say;
 use crate::keys::KeyPrefix;
+use crate::observe::Supervisor;
 use crate::quota::{Sizes, TierLimits};
 use crate::request::ProxyNetwork;
 use crate::server::{self, Build, ConnectionLimits, Served, Settings};
@@ -62,6 +63,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
         access_log: arguments.one("access-log", "a file")?,
         build: BUILD,
+        supervisor: Supervisor::read(std::process::id(), |name| std::env::var_os(name)),
     };
     let started = |address: &str| {
         say(&format!("listening on {address}"));

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use super::records::KeyRecords;
-use super::token::{KeyPrefix, Presented, SecretDigest};
+use super::token::{KeyId, KeyPrefix, Presented, SecretDigest};
 use crate::model::Tier;
 
 /// What an active key gives its client.
@@ -11,6 +11,8 @@ use crate::model::Tier;
 pub struct Grant {
     /// The key's place among the counters.
     pub number: u32,
+    /// What it is called by where its secret may not stand.
+    pub id: KeyId,
     /// What it buys.
     pub tier: Tier,
 }
@@ -26,7 +28,7 @@ pub enum Verdict {
     Unknown,
 }
 
-/// All keys at one moment. Forty-eight bytes and the id's eight for each.
+/// All keys at one moment. Fifty-six bytes and the id's eight for each.
 #[derive(Debug)]
 pub struct KeyRing {
     prefix: KeyPrefix,
@@ -54,6 +56,7 @@ impl KeyRing {
                     digest: record.digest,
                     grant: Grant {
                         number: record.number,
+                        id: record.id,
                         tier: record.tier,
                     },
                     revoked: record.revoked.is_some(),
@@ -65,6 +68,7 @@ impl KeyRing {
             digest: SecretDigest([0; 32]),
             grant: Grant {
                 number: u32::MAX,
+                id: KeyId::NOBODY,
                 tier: Tier::Free,
             },
             revoked: true,
@@ -143,7 +147,11 @@ mod tests {
                 Verdict::Revoked
             } else {
                 let tier = Tier::ALL[number as usize % 3];
-                Verdict::Active(Grant { number, tier })
+                Verdict::Active(Grant {
+                    number,
+                    id: key.id,
+                    tier,
+                })
             };
             assert_eq!(ring.judge(key.reveal().as_bytes()), want);
             let stranger = NewKey::random(&prefix);

@@ -66,6 +66,9 @@ impl fmt::Display for MalformedId {
 }
 
 impl KeyId {
+    /// The id of no key.
+    pub(super) const NOBODY: KeyId = KeyId(0);
+
     /// Sixty bits at most, in the order of the text.
     pub const fn number(self) -> u64 {
         self.0

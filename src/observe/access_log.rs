@@ -222,6 +222,9 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    // A static takes std's, whatever the models run with.
+    use std::sync::Mutex as StdMutex;
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
@@ -253,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_takes_nothing_stalls_nobody_and_every_line_is_counted() {
-        static SAID: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+        static SAID: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
         if !Path::new("/dev/full").exists() {
             return;
         }

@@ -157,7 +157,7 @@ mod tests {
             assert!(next().starts_with("RELOADING=1"));
             assert_eq!(next(), "WATCHDOG=1");
         }
-        std::fs::remove_file(&place).unwrap();
+        fs::remove_file(&place).unwrap();
         assert!(Notifier::connect(Some(place.as_os_str())).is_err());
     }
 

@@ -10,16 +10,20 @@
 mod dumps;
 mod forwarded;
 mod lists;
+mod loggable;
 mod percent;
 mod query;
 mod route;
 mod route_error;
 mod shown;
+mod template;
 
 pub use dumps::no_dump;
 pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
+pub use loggable::loggable;
 pub use percent::{BrokenEncoding, decode_form, decode_segment};
 pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
 pub use route::{DayRef, Parsed, Route, parse};
 pub use route_error::RouteError;
+pub use template::Template;

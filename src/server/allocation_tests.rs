@@ -8,13 +8,22 @@ use memchr::memmem;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use super::super::caller::Gate;
 use super::super::log::Log;
+use super::super::metrics::SHAPE;
+use super::super::near::Near;
+use super::super::request_id::RequestIds;
+use super::super::seldom::Seldom;
+use super::super::settings::ConnectionLimits;
 use super::*;
+use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
 use crate::model::Tier;
+use crate::observe::Tally;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
-use crate::sync::Latest;
+use crate::snapshot::Body;
+use crate::sync::{Latest, LatestReader};
 
 const REQUESTS: usize = 200;
 
@@ -48,6 +57,10 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         roster: Arc::default(),
         buffers: Arc::default(),
         complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
+        limits: ConnectionLimits::default(),
+        tally: Arc::new(Tally::new(SHAPE)),
+        ids: RequestIds::new(),
+        access: None,
     })
 }
 
@@ -155,7 +168,7 @@ fn a_fixed_body_is_answered_without_an_allocation_of_ours() {
         let by_hyper = allocations(serve_bare, &request, 200);
         let peer = SocketAddr::from(([198, 51, 100, 1], 1));
         let in_all = allocations(
-            |stream| serve(Arc::clone(&worker), stream, peer),
+            |stream| serve(Arc::clone(&worker), stream, peer, worker.roster.join(None)),
             &request,
             want,
         );

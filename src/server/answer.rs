@@ -11,11 +11,12 @@ use hyper::StatusCode;
 use super::api_error::ApiError;
 use super::body::Download;
 use super::conditions::{Part, Selection};
+use super::request_id::RequestId;
 use crate::snapshot::{Dump, DumpFormat, Encoded};
 
 /// On every answer.
 const COMMON: &str = "access-control-allow-origin: *\r\n\
-    access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset\r\n\
+    access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
 /// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
 /// program only.
@@ -105,10 +106,11 @@ impl Answer {
     }
 
     /// The header lines, but for `connection`, `content-length` and `date`.
-    pub(crate) fn write_lines(&self, limits: Limits, lines: &mut Vec<u8>) {
+    pub(crate) fn write_lines(&self, limits: Limits, id: RequestId, lines: &mut Vec<u8>) {
         figure(lines, "x-ratelimit-limit: ", limits.limit);
         figure(lines, "x-ratelimit-remaining: ", limits.remaining);
         figure(lines, "x-ratelimit-reset: ", limits.reset_seconds);
+        line(lines, "x-request-id: ", &id.digits());
         lines.extend_from_slice(COMMON.as_bytes());
         match self {
             Answer::Found { body, links, known } => {
@@ -130,6 +132,16 @@ impl Answer {
             Answer::Dump { dump, selection } => file(lines, dump, *selection),
             Answer::Preflight => lines.extend_from_slice(PREFLIGHT.as_bytes()),
             Answer::Failed(error) => failed(lines, error, limits),
+        }
+    }
+
+    /// Whether its body is sent as gzip.
+    pub(crate) fn is_gzip(&self) -> bool {
+        match self {
+            Answer::Found { body, known, .. }
+            | Answer::Momentary { body, known }
+            | Answer::Page { body, known } => body.gzip && !known,
+            Answer::Dump { .. } | Answer::Preflight | Answer::Failed(_) => false,
         }
     }
 
@@ -310,7 +322,7 @@ mod tests {
     fn header_lines_are_well_formed_and_none_comes_twice() {
         for answer in answers() {
             let mut lines = b"before\r\n".to_vec();
-            answer.write_lines(LIMITS, &mut lines);
+            answer.write_lines(LIMITS, RequestId(7), &mut lines);
             let text = std::str::from_utf8(&lines).unwrap();
             let text = text.strip_prefix("before\r\n").unwrap();
             let mut names = BTreeSet::new();
@@ -333,7 +345,7 @@ mod tests {
     fn what_describes_a_body_comes_with_a_body_only() {
         for answer in answers() {
             let mut lines = Vec::new();
-            answer.write_lines(LIMITS, &mut lines);
+            answer.write_lines(LIMITS, RequestId(7), &mut lines);
             let text = String::from_utf8(lines).unwrap();
             let has = |name| parsed(&text).iter().any(|line| line.0 == name);
             let gzip = matches!(

@@ -32,6 +32,14 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
+    /// How many bytes there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Outgoing::Whole(bytes) => bytes.len() as u64,
+            Outgoing::Pieces(pieces) => pieces.left,
+        }
+    }
+
     /// How many bytes come in pieces, of which hyper writes the first without knowing the others.
     pub(crate) fn bytes_in_pieces(&self) -> u64 {
         match self {
@@ -67,10 +75,7 @@ impl Body for Outgoing {
 
     #[inline]
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(match self {
-            Outgoing::Whole(bytes) => bytes.len() as u64,
-            Outgoing::Pieces(pieces) => pieces.left,
-        })
+        SizeHint::with_exact(self.bytes())
     }
 }
 

@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::calendar::UtcDay;
-use crate::keys::{Grant, KeyRing, Verdict, is_equal};
+use crate::keys::{Grant, KeyId, KeyRing, Verdict, is_equal};
 use crate::quota::{AnonymousQuota, Client, Decision, KeyedQuota, TierLimits};
 use crate::request::{self, SentKey, TrustedProxies};
 use crate::sync::LatestReader;
@@ -41,7 +41,10 @@ pub struct Visit {
 
 #[derive(Debug)]
 enum Peer {
-    Client(Client),
+    Client {
+        client: Client,
+        address: IpAddr,
+    },
     /// A trusted proxy: each request has a client of its own.
     Proxy(IpAddr),
 }
@@ -53,6 +56,9 @@ struct Recognised {
     grant: Grant,
 }
 
+/// Names of what callers are by their quota: without a key, and the tiers of keys in their order.
+pub(super) const TIERS: [&str; 4] = ["anonymous", "free", "starter", "pro"];
+
 /// Whom a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -63,6 +69,22 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// Its key, if it has one.
+    pub fn key(self) -> Option<KeyId> {
+        match self {
+            Caller::Anonymous(_) => None,
+            Caller::Keyed(grant) => Some(grant.id),
+        }
+    }
+
+    /// Its place among [`TIERS`].
+    pub fn tier(self) -> usize {
+        match self {
+            Caller::Anonymous(_) => 0,
+            Caller::Keyed(grant) => 1 + grant.tier as usize,
+        }
+    }
+
     /// A number for the caller, which hardly any other has.
     pub fn number(self) -> u64 {
         match self {
@@ -91,7 +113,10 @@ impl Gate {
         let peer = if self.proxies.trust(peer) {
             Peer::Proxy(peer)
         } else {
-            Peer::Client(Client::new(&self.anonymous, peer))
+            Peer::Client {
+                client: Client::new(&self.anonymous, peer),
+                address: peer,
+            }
         };
         Visit {
             peer,
@@ -103,13 +128,25 @@ impl Gate {
     #[inline]
     pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> Client {
         match visit.peer {
-            Peer::Client(client) => client,
+            Peer::Client { client, .. } => client,
+            Peer::Proxy(_) => Client::new(&self.anonymous, self.address(visit, headers)),
+        }
+    }
+
+    /// The address that a request comes from, as far as it is believed.
+    pub fn address(&self, visit: &Visit, headers: &HeaderMap) -> IpAddr {
+        match visit.peer {
+            Peer::Client { address, .. } => address,
             Peer::Proxy(proxy) => {
                 let lines = headers.get_all(FORWARDED_FOR).iter();
-                let lines = lines.map(HeaderValue::as_bytes);
-                Client::new(&self.anonymous, self.proxies.client(proxy, lines))
+                self.proxies.client(proxy, lines.map(HeaderValue::as_bytes))
             }
         }
+    }
+
+    /// Whether a peer is a proxy that is trusted.
+    pub fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.proxies.trust(peer)
     }
 
     /// Whom a request counts for: the key of the header, else of the query, else the address.
@@ -286,7 +323,11 @@ mod tests {
         let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
             world.gate.caller(&visit, &headers(lines), query)
         };
-        let keyed = |number, tier| Ok(Caller::Keyed(Grant { number, tier }));
+        let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
+        let keyed = |number, tier| {
+            let id = id_of(if number == 0 { &one } else { &other });
+            Ok(Caller::Keyed(Grant { number, id, tier }))
+        };
         let in_query = format!("limit=2&key={other}");
         let bearer = format!("Bearer {one}");
         assert_eq!(

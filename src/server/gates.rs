@@ -2,21 +2,22 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::caller::Gate;
 use super::key_reload::KeyReloader;
 use super::log::Log;
-use super::once::Once;
+use super::lookout::{Prompt, lookout};
+use super::once::{Once, Reloads};
 use super::settings::{Settings, StartError};
 use crate::calendar::{Clock, UtcDay};
 use crate::keys::{KeyRecords, KeyRing};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
-use crate::sync::{Latest, LatestReader};
+use crate::sync::{AtomicU64, Latest, LatestReader, Ordering};
 
-/// How often the key file and the day are looked at; a change has to show within a second.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// Looks between two counts of the clients, for each of which the whole table is read: a quarter of a
+/// minute.
+const LOOKS_A_COUNT: u32 = 60;
 /// Looks after a leap at which words of other days are emptied: stragglers may have written some.
 const LOOKS_AFTER_A_LEAP: u32 = 8;
 
@@ -28,11 +29,23 @@ pub(crate) struct Gates {
     keyed: Arc<KeyedQuota>,
     limits: TierLimits,
     proxies: Arc<TrustedProxies>,
+    census: Arc<Census>,
+}
+
+/// What was counted of a state directory, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    /// Anonymous clients of today with a counter of their own, and shared counters in use.
+    pub(crate) clients: AtomicU64,
+    pub(crate) overflow: AtomicU64,
+    /// Key files taken in, and refused.
+    pub(crate) reloads: Reloads,
 }
 
 impl Gates {
     /// Opens the state directory, if there is one, and watches it and the clock.
-    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<Gates, StartError> {
+    /// What is given beside them has all of it looked at.
+    pub(crate) fn open(settings: &Settings, log: &Log) -> Result<(Gates, Prompt), StartError> {
         let say = |line: &str| log.say(line);
         let (gates, kept) = match &settings.state {
             None => (Gates::in_memory(settings), None),
@@ -44,6 +57,8 @@ impl Gates {
         let upkeep = Upkeep {
             day: gates.clock.now().day,
             leaps: 0,
+            looks: 0,
+            census: Arc::clone(&gates.census),
             clock: Arc::clone(&gates.clock),
             keys: Arc::clone(&gates.keys),
             anonymous: Arc::clone(&gates.anonymous),
@@ -51,10 +66,18 @@ impl Gates {
             complaint: Once::default(),
         };
         let log = log.clone();
+        let (mut lookout, prompt) = lookout();
+        let run = move || {
+            let mut upkeep = upkeep;
+            loop {
+                upkeep.look(&|line: &str| log.say(line));
+                lookout.pause();
+            }
+        };
         std::thread::Builder::new()
             .name("state".into())
-            .spawn(move || upkeep.run(&|line: &str| log.say(line)))?;
-        Ok(gates)
+            .spawn(run)?;
+        Ok((gates, prompt))
     }
 
     fn new(
@@ -71,6 +94,7 @@ impl Gates {
             keyed,
             limits: settings.limits,
             proxies: Arc::new(settings.trusted_proxies.clone()),
+            census: Arc::default(),
         }
     }
 
@@ -115,6 +139,21 @@ impl Gates {
         Arc::clone(&self.clock)
     }
 
+    /// What is known of the counters and keys.
+    pub(crate) fn census(&self) -> Arc<Census> {
+        Arc::clone(&self.census)
+    }
+
+    /// The keys that are valid now.
+    pub(crate) fn keys(&self) -> Arc<Latest<KeyRing>> {
+        Arc::clone(&self.keys)
+    }
+
+    /// How many anonymous clients a day there is room for.
+    pub(crate) fn clients_max(&self) -> u64 {
+        self.anonymous.clients_max()
+    }
+
     /// A gate for one worker.
     pub(crate) fn make(&self) -> Gate {
         Gate {
@@ -143,17 +182,12 @@ struct Upkeep {
     day: UtcDay,
     /// Looks left at which words of other days are emptied.
     leaps: u32,
+    looks: u32,
+    census: Arc<Census>,
     complaint: Once,
 }
 
 impl Upkeep {
-    fn run(mut self, say: &dyn Fn(&str)) {
-        loop {
-            self.look(say);
-            std::thread::sleep(INTERVAL);
-        }
-    }
-
     fn look(&mut self, say: &dyn Fn(&str)) {
         if let Some(news) = self.clock.check() {
             say(&news);
@@ -169,8 +203,14 @@ impl Upkeep {
             self.leaps = LOOKS_AFTER_A_LEAP;
         }
         self.day = today;
+        if self.looks.is_multiple_of(LOOKS_A_COUNT) {
+            let (clients, overflow) = self.anonymous.in_use(today);
+            self.census.clients.store(clients, Ordering::Relaxed);
+            self.census.overflow.store(overflow, Ordering::Relaxed);
+        }
+        self.looks = self.looks.wrapping_add(1);
         let Some(kept) = &mut self.kept else { return };
-        if let Some(ring) = kept.reloader.poll(say) {
+        if let Some(ring) = kept.reloader.poll(&self.census.reloads, say) {
             self.keys.replace(ring);
         }
         if let Err(error) = kept.day.keep(today) {

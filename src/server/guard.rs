@@ -12,6 +12,8 @@
 //!   connection drains the guard itself. Hyper's own `pipeline_flush` gathers too, but loses the last
 //!   answers where unread bytes are left behind them, as a body that nobody reads.
 //! - **No copy** of a long body: it goes to the socket in one write with what is gathered.
+//! - **Progress.** What the connection is doing is noted for the roster: the first byte of a head, an
+//!   answer that waits for its client, the last byte taken.
 //! - **Pieces.** Of a file hyper gives the head with the first piece, and the others when it has them. How
 //!   many bytes are to come is told beforehand: nothing else tells a piece from the next head.
 
@@ -19,12 +21,15 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memchr;
 
 use super::buffers::{Buffers, Prepared};
-use super::roster::Membership;
+use super::journal::Journal;
+use super::roster::{Membership, Phase};
+use crate::observe::{Count, Tally};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Answers gathered before they are written.
@@ -32,6 +37,9 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bodies from this length on are not copied: that would cost more than a write with two parts.
 const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
+
+/// The slowest client that is waited for takes so much a second.
+const CLIENT_BYTES_A_SECOND: u64 = 16 * 1024;
 
 /// What a guard shares with the rest of its connection.
 pub(crate) struct Shared {
@@ -46,8 +54,17 @@ pub(crate) struct Shared {
     pub(crate) in_pieces: AtomicU64,
     /// Whether an answer waits for a disk: those before it are not kept waiting with it.
     pub(crate) waiting: AtomicBool,
+    /// Whether the connection ends behind the answer under way by the server's wish: the client may be
+    /// sending yet.
+    pub(crate) closing: AtomicBool,
+    /// Requests that came.
+    pub(crate) asked: Count,
     /// Where progress is noted.
     pub(crate) membership: Membership,
+    /// The worker's counters.
+    pub(crate) tally: Arc<Tally>,
+    /// Lines of the access log that wait for their answers to leave.
+    pub(crate) journal: Journal,
 }
 
 /// A socket that completes hyper's heads. `refusal` makes the whole answer of a status that hyper
@@ -62,12 +79,19 @@ pub(crate) struct Guard<S, F> {
     taken: usize,
     /// Bytes of a body whose beginning was taken, or whose head was, and that hyper will offer yet.
     owed: u64,
-    /// Whether an answer waits, for the client to take more of it or for a disk.
-    waits: bool,
+    /// When what is being answered was read, if that is timed.
+    timed: Option<Instant>,
+    /// How much the system holds for a client that takes nothing, as far as it tells.
+    send_buffer_bytes: fn(&S) -> usize,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
-    pub(crate) fn new(socket: S, refusal: F, shared: Arc<Shared>) -> Guard<S, F> {
+    pub(crate) fn new(
+        socket: S,
+        refusal: F,
+        send_buffer_bytes: fn(&S) -> usize,
+        shared: Arc<Shared>,
+    ) -> Guard<S, F> {
         Guard {
             socket,
             refusal,
@@ -75,8 +99,42 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             gathered: Vec::new(),
             taken: 0,
             owed: 0,
-            waits: false,
+            timed: None,
+            send_buffer_bytes,
         }
+    }
+
+    /// The socket, when all is written that is to be.
+    pub(crate) fn into_socket(self) -> S {
+        self.socket
+    }
+
+    /// Notes that everything read was answered, and every answer was taken.
+    #[inline]
+    pub(crate) fn rest(&mut self) {
+        if let Some(read) = self.timed.take() {
+            self.shared.tally.durations.observe(read.elapsed());
+        }
+        self.shared.journal.left();
+        self.shared.membership.enter(Phase::Idle);
+    }
+
+    /// Notes that something of a head has come.
+    #[inline]
+    fn begin(&mut self) {
+        if self.shared.tally.times_this() {
+            self.timed = Some(Instant::now());
+        }
+        self.shared.membership.enter(Phase::Head);
+    }
+
+    /// Notes that the client takes nothing more for now. Its system asks for more only when a third of
+    /// what it holds is gone: a slow client has the time that this takes.
+    #[cold]
+    fn wait(&mut self) {
+        let held = (self.send_buffer_bytes)(&self.socket) as u64;
+        let grace = held / 3 / CLIENT_BYTES_A_SECOND;
+        self.shared.membership.send(Duration::from_secs(grace));
     }
 
     /// Gathers a head, with its lines behind the status line.
@@ -94,6 +152,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         });
         if !known {
             gathered.extend_from_slice(&(self.refusal)(status(status_line)));
+            self.shared.closing.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -135,21 +194,16 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         } else {
             socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
         };
-        self.wait(written.is_pending());
+        if written.is_pending() && self.shared.membership.phase() != Phase::Sending {
+            self.wait();
+        }
         let count = ready!(written)?;
         if count > 0 {
-            self.shared.membership.progress();
+            self.shared.tally.sent_bytes.add(count as u64);
+            self.shared.membership.enter(Phase::Answering);
         }
         self.taken += count.min(gathered_bytes);
         Poll::Ready(Ok(count))
-    }
-
-    #[inline]
-    fn wait(&mut self, waits: bool) {
-        if self.waits != waits {
-            self.waits = waits;
-            self.shared.membership.wait(waits);
-        }
     }
 
     /// Writes a body, or the rest of one, of which `owed` bytes are left. Says how much of it was
@@ -192,7 +246,15 @@ where
         // Hyper reads only when it has answered every head it holds. A client that takes no
         // answers is not read from either.
         ready!(self.drain(cx))?;
-        Pin::new(&mut self.socket).poll_read(cx, buffer)
+        let phase = self.shared.membership.phase();
+        if matches!(phase, Phase::Answering | Phase::Sending) {
+            self.rest();
+        }
+        ready!(Pin::new(&mut self.socket).poll_read(cx, buffer))?;
+        if phase != Phase::Head {
+            self.begin();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -252,7 +314,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         if self.owed > 0 || self.shared.waiting.load(Ordering::Relaxed) {
             ready!(self.drain(cx))?;
             // It is not the client who is silent.
-            self.wait(true);
+            self.shared.membership.enter(Phase::Answering);
         }
         Poll::Ready(Ok(()))
     }

@@ -16,10 +16,14 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 
 use super::socket::{Side, Socket, Wire};
+use crate::observe::{Count, Tally};
 use crate::server::buffers::{Buffers, Prepared};
-use crate::server::connection::{converse, is_last};
+use crate::server::connection::converse;
 use crate::server::guard::{Guard, Shared};
+use crate::server::journal::Journal;
+use crate::server::metrics::SHAPE;
 use crate::server::roster::Roster;
+use crate::server::worker::is_last;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +175,8 @@ pub(super) fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<P
         read: None,
     });
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
-    if last || words.next() == Some("close") {
+    let stops = shared.membership.is_stopping();
+    if last || stops || words.next() == Some("close") {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
@@ -336,6 +341,22 @@ pub(super) fn take_all(rest: &mut &[u8], asks: &[Ask]) -> bool {
     true
 }
 
+/// What a guard shares, of a connection that has just come.
+pub(super) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) -> Arc<Shared> {
+    Arc::new(Shared {
+        prepared: Prepared::default(),
+        buffers: Arc::clone(buffers),
+        ending: AtomicBool::new(false),
+        in_pieces: AtomicU64::new(0),
+        waiting: AtomicBool::new(false),
+        closing: AtomicBool::new(false),
+        asked: Count::default(),
+        membership: roster.join(None),
+        tally: Arc::new(Tally::new(SHAPE)),
+        journal: Journal::default(),
+    })
+}
+
 struct Woken(AtomicBool);
 
 impl Wake for Woken {
@@ -352,15 +373,9 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     // One buffer, which is here again when the guard needs none.
     let buffers = Arc::new(Buffers::default());
     buffers.give_back(b"left by another".to_vec());
-    let shared = Arc::new(Shared {
-        prepared: Prepared::default(),
-        buffers: Arc::clone(&buffers),
-        ending: AtomicBool::new(false),
-        in_pieces: AtomicU64::new(0),
-        waiting: AtomicBool::new(false),
-        membership: roster.join(),
-    });
-    let guard = Guard::new(Socket(Rc::clone(&wire)), refusal, Arc::clone(&shared));
+    let shared = shared(&roster, &buffers);
+    let socket = Socket(Rc::clone(&wire));
+    let guard = Guard::new(socket, refusal, |_| 0, Arc::clone(&shared));
     let served = Cell::new(0);
     let service = service_fn(|request: Request<Incoming>| {
         served.set(served.get() + 1);
@@ -379,6 +394,11 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
         polls += 1;
         assert!(polls < 10_000, "it never rests");
     }
+    if !done && stop_at.is_some_and(|at| at < polls) {
+        // Nobody asks any more: it ends when it has been silent for a moment.
+        roster.tick(100);
+        done = conversation.as_mut().poll(&mut cx).is_ready();
+    }
     let wire = wire.borrow();
     let stopped = stop_at.is_some_and(|at| at < polls);
     let failed = wire.state == Side::Failed;
@@ -387,12 +407,6 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     let mut rest = &wire.received[..];
     let whole = take_all(&mut rest, &plan.asks[..served.get()]);
     if failed {
-        return;
-    }
-    // Told to stop while a last answer is under way, hyper drops what it holds if it ever saw
-    // `upgrade`.
-    let upgrade = plan.asks.iter().any(|ask| ask.more.contains("upgrade"));
-    if stopped && upgrade && !whole {
         return;
     }
     assert!(whole, "{} of {plan:?}", served.get());

@@ -9,7 +9,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 
-use self::scene::{Ask, PLAIN, Plan, answer, body, play, refusal, scene, take_all};
+use self::scene::{Ask, PLAIN, Plan, answer, body, play, refusal, scene, shared, take_all};
 use self::socket::{Socket, Wire};
 use super::super::connection::converse;
 use super::super::roster::Roster;
@@ -92,16 +92,10 @@ type Guarded = (
 /// A guard over a socket, with what it shares.
 fn guarded(roster: &Arc<Roster>, wire: Wire) -> Guarded {
     let wire = Rc::new(RefCell::new(wire));
-    let shared = Arc::new(Shared {
-        prepared: Prepared::default(),
-        buffers: Arc::default(),
-        ending: AtomicBool::new(false),
-        in_pieces: AtomicU64::new(0),
-        waiting: AtomicBool::new(false),
-        membership: roster.join(),
-    });
+    let shared = shared(roster, &Arc::default());
     let refusal: fn(u16) -> Vec<u8> = refusal;
-    let guard = Guard::new(Socket(Rc::clone(&wire)), refusal, Arc::clone(&shared));
+    let socket = Socket(Rc::clone(&wire));
+    let guard = Guard::new(socket, refusal, |_| 0, Arc::clone(&shared));
     (wire, guard, shared)
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::once::Once;
+use super::once::{Once, Reloads};
 use crate::calendar::Clock;
 use crate::keys::{KeyFileError, KeyFileState, KeyPrefix, KeyRing, KeyStore};
 use crate::quota::{KeyedQuota, StateError};
@@ -84,19 +84,20 @@ impl KeyReloader {
     }
 
     /// The keys as they are now, if they have changed. `say` is told of complaints.
-    pub(crate) fn poll(&mut self, say: &dyn Fn(&str)) -> Option<KeyRing> {
+    pub(crate) fn poll(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyRing> {
         self.spares.release_one();
-        let ring = self.look(say);
+        let ring = self.look(reloads, say);
         self.spares.refill();
         ring
     }
 
-    fn look(&mut self, say: &dyn Fn(&str)) -> Option<KeyRing> {
+    fn look(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyRing> {
+        let refuse = |is_new: bool| reloads.refused.add(u64::from(is_new));
         let state = match self.store.state() {
             Ok(state) => state,
             Err(error) => {
-                self.complaint
-                    .say(say, format!("{error}; the keys loaded before stay"));
+                let text = format!("{error}; the keys loaded before stay");
+                refuse(self.complaint.say(say, text));
                 return None;
             }
         };
@@ -106,7 +107,7 @@ impl KeyReloader {
         if state.is_none() {
             let path = self.store.path();
             let text = format!("{} is gone; the keys loaded before stay", path.display());
-            self.complaint.say(say, text);
+            refuse(self.complaint.say(say, text));
             return None;
         }
         let error = match self.load(say) {
@@ -114,13 +115,14 @@ impl KeyReloader {
                 match room {
                     Ok(()) => {
                         say(&loaded(&ring));
+                        reloads.taken.add(1);
                         self.complaint = Once::default();
                         self.seen = state;
                     }
                     // Tried again until there is.
                     Err(error) => {
                         let text = format!("{error}; the newest keys are refused");
-                        self.complaint.say(say, text);
+                        refuse(self.complaint.say(say, text));
                     }
                 }
                 return Some(ring);
@@ -132,7 +134,7 @@ impl KeyReloader {
             self.seen = state;
         }
         let text = format!("{error}; the keys loaded before stay");
-        self.complaint.say(say, text);
+        refuse(self.complaint.say(say, text));
         None
     }
 }

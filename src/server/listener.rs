@@ -1,18 +1,80 @@
-//! Listening sockets, one for each worker and address, and the accept loop.
+//! Listening sockets, each worker's own or inherited from a service manager, and the accept loop.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::task::Poll;
 
-use tokio::net::TcpSocket;
+use listenfd::ListenFd;
+use tokio::net::{TcpSocket, TcpStream};
 
-use super::connection::{Worker, serve};
+use super::connection::serve;
+use super::room::Room;
+use super::settings::StartError;
+use super::worker::Worker;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
+/// What the workers accept from.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    /// Those of each worker.
+    pub(crate) of_workers: Vec<Vec<TcpListener>>,
+    /// The first one's address.
+    pub(crate) address: SocketAddr,
+    /// Whether a service manager holds them too: what waits in them when the server stops is for
+    /// the next one.
+    pub(crate) are_inherited: bool,
+}
+
+impl Sockets {
+    /// Those that a service manager handed over, or else of our own. In a runtime.
+    pub(crate) fn open(listen: &[SocketAddr], workers: usize) -> Result<Sockets, StartError> {
+        let inherited = inherited().map_err(StartError::Inherited)?;
+        let mut of_workers: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut address = None;
+        for listener in &inherited {
+            address = address.or(listener.local_addr().ok());
+            for worker in &mut of_workers {
+                worker.push(listener.try_clone().map_err(StartError::Inherited)?);
+            }
+        }
+        let own = if inherited.is_empty() { listen } else { &[] };
+        for wanted in own {
+            let bound = bind(*wanted, workers).map_err(|source| StartError::Bind {
+                address: *wanted,
+                source,
+            })?;
+            address = address.or(bound[0].local_addr().ok());
+            for (worker, listener) in of_workers.iter_mut().zip(bound) {
+                worker.push(listener);
+            }
+        }
+        Ok(Sockets {
+            of_workers,
+            address: address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            are_inherited: !inherited.is_empty(),
+        })
+    }
+}
+
+/// The sockets that the environment names for this process, `LISTEN_FDS` of them.
+fn inherited() -> io::Result<Vec<TcpListener>> {
+    let mut handed = ListenFd::from_env();
+    let mut listeners = Vec::new();
+    for at in 0..handed.len() {
+        if let Some(listener) = handed.take_tcp_listener(at)? {
+            listener.set_nonblocking(true)?;
+            listeners.push(listener);
+        }
+    }
+    Ok(listeners)
+}
+
 /// Binds an address once for each worker. Port 0 becomes a free port, the same for all.
-pub(crate) fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     // Sharing a port is asked for below, and would be granted beside another running server too:
     // a plain bind finds out whether the port is free.
     let probe = socket(address)?;
@@ -39,13 +101,21 @@ fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Accepts connections for ever.
-pub(crate) async fn accept(listener: tokio::net::TcpListener, worker: Arc<Worker>) {
+/// Accepts connections for ever, as long as there is room.
+pub(crate) async fn accept(
+    listener: Arc<tokio::net::TcpListener>,
+    worker: Arc<Worker>,
+    room: Arc<Room>,
+) {
     loop {
+        let Some(place) = room.take() else {
+            worker.tally.full.add(1);
+            worker.roster.make_room();
+            worker.roster.descriptor().await;
+            continue;
+        };
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                tokio::spawn(serve(Arc::clone(&worker), stream, peer));
-            }
+            Ok((stream, peer)) => worker.take_in(stream, peer, place),
             // The client left before it was accepted.
             Err(error)
                 if matches!(
@@ -53,7 +123,48 @@ pub(crate) async fn accept(listener: tokio::net::TcpListener, worker: Arc<Worker
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
                 ) => {}
             // No descriptor or memory is left. Trying again at once would burn the core.
-            Err(_) => worker.roster.descriptor().await,
+            Err(_) => {
+                worker.tally.accept_errors.add(1);
+                drop(place);
+                worker.roster.make_room();
+                worker.roster.descriptor().await;
+            }
         }
+    }
+}
+
+/// Accepts what waits in the queue of a socket that is closed next, as long as there is room.
+pub(crate) async fn accept_rest(
+    listener: &tokio::net::TcpListener,
+    worker: &Arc<Worker>,
+    room: &Arc<Room>,
+) {
+    while let Some(place) = room.take() {
+        let next = poll_fn(|cx| match listener.poll_accept(cx) {
+            Poll::Ready(Ok(accepted)) => Poll::Ready(Some(accepted)),
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(None),
+        });
+        let Some((stream, peer)) = next.await else {
+            return;
+        };
+        worker.take_in(stream, peer, place);
+    }
+}
+
+impl Worker {
+    fn take_in(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut place: super::room::Place,
+    ) {
+        self.tally.accepted.add(1);
+        // Behind a proxy are many.
+        if !self.gate.is_proxy(peer.ip()) && !place.is_for(peer.ip()) {
+            self.tally.refused.add(1);
+            return;
+        }
+        let membership = self.roster.join(Some(place));
+        tokio::spawn(serve(Arc::clone(self), stream, peer, membership));
     }
 }

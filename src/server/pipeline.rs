@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::header::HOST;
+use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Version};
 
 use super::answer::{Answer, Limits};
@@ -18,7 +18,7 @@ use super::negotiate::{accepts_gzip, is_known};
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
-use crate::request::{self, DayRef, Route, RouteError};
+use crate::request::{self, DayRef, Route, RouteError, Template};
 use crate::snapshot::{Asker, Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
 /// The part of a request that is read. Bodies never are.
@@ -44,13 +44,19 @@ pub(crate) struct State<'a> {
     pub(crate) docs: &'a Body,
 }
 
-/// Answers a request, with its caller's figures to send along.
-pub(crate) fn answer(
-    head: Head<'_>,
-    visit: &Visit,
-    now: Now,
-    state: State<'_>,
-) -> (Answer, Limits) {
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) answer: Answer,
+    /// Its caller's figures, to send along.
+    pub(crate) limits: Limits,
+    pub(crate) template: Template,
+    /// Whom it counts for; nobody where no key was looked at.
+    pub(crate) caller: Option<Caller>,
+}
+
+/// Answers a request.
+pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) -> Outcome {
     let gate = state.gate;
     let limits = |caller, remaining| Limits {
         limit: gate.limit(caller),
@@ -59,18 +65,30 @@ pub(crate) fn answer(
     };
     let unspent = |caller| limits(caller, gate.left(caller, now.day));
     let address = || Caller::Anonymous(gate.client(visit, head.headers));
+    let outcome = |answer, limits, template, caller| Outcome {
+        answer,
+        limits,
+        template,
+        caller,
+    };
     let route = match outside_api(head, state) {
-        Ok(answer) => return (answer, unspent(address())),
+        Ok((answer, template)) => return outcome(answer, unspent(address()), template, None),
         Err(route) => route,
     };
+    let template = match &route {
+        Ok(route) => route.template(),
+        Err(_) => Template::of_path(head.path),
+    };
+    let outcome = |answer, limits, caller| outcome(answer, limits, template, caller);
     let caller = match gate.caller(visit, head.headers, head.query) {
         Ok(caller) => caller,
-        Err(fault) => return (Answer::Failed(fault.into()), unspent(address())),
+        Err(fault) => return outcome(Answer::Failed(fault.into()), unspent(address()), None),
     };
+    let outcome = |answer, limits| outcome(answer, limits, Some(caller));
     if matches!(route, Ok(Route::Health)) {
         let body = state.snapshot.health(asker(head, caller));
         let known = is_known(head.headers, body.etag.as_bytes());
-        return (Answer::Momentary { body, known }, unspent(caller));
+        return outcome(Answer::Momentary { body, known }, unspent(caller));
     }
     let limit = gate.limit(caller);
     if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
@@ -81,17 +99,17 @@ pub(crate) fn answer(
         } else {
             ApiError::NotReady
         };
-        return (Answer::Failed(error), limits);
+        return outcome(Answer::Failed(error), limits);
     }
     match gate.admit(caller, now.day) {
-        Decision::Refuse => (
+        Decision::Refuse => outcome(
             Answer::Failed(ApiError::RateLimited { limit }),
             limits(caller, 0),
         ),
         Decision::Admit { remaining } => {
             let answer = route.map_err(ApiError::from);
             let answer = answer.and_then(|route| find(head, caller, &route, state));
-            (
+            outcome(
                 answer.unwrap_or_else(Answer::Failed),
                 limits(caller, remaining),
             )
@@ -101,29 +119,38 @@ pub(crate) fn answer(
 
 /// The answer to a request that is refused by its form, or asks for what is outside the API: no key
 /// is looked at and nothing is spent. `Err` with the route of one that comes to the key.
-fn outside_api(head: Head<'_>, state: State<'_>) -> Result<Answer, Result<Route, RouteError>> {
+fn outside_api(
+    head: Head<'_>,
+    state: State<'_>,
+) -> Result<(Answer, Template), Result<Route, RouteError>> {
+    let refused = |error| Ok((Answer::Failed(error), Template::of_path(head.path)));
     if let Some(fault) = host_fault(head) {
-        return Ok(Answer::Failed(ApiError::BadRequest(fault.to_owned())));
+        return refused(ApiError::BadRequest(fault.to_owned()));
     }
     if head.method == Method::OPTIONS {
-        return Ok(Answer::Preflight);
+        return Ok((Answer::Preflight, Template::of_path(head.path)));
     }
     if head.method != Method::GET && head.method != Method::HEAD {
-        return Ok(Answer::Failed(ApiError::MethodNotAllowed));
+        return refused(ApiError::MethodNotAllowed);
+    }
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        let fault = "no request has a body here; leave Transfer-Encoding out";
+        return refused(ApiError::BadRequest(fault.to_owned()));
     }
     let parsed = request::parse(head.path, head.query);
     let gzip = || accepts_gzip(head.headers);
-    match parsed.route {
-        Ok(Route::OpenApi) => Ok(found(head, state.openapi.choose(gzip()))),
+    let answer = match parsed.route {
+        Ok(Route::OpenApi) => found(head, state.openapi.choose(gzip())),
         Ok(Route::Docs) => {
             let body = state.docs.choose(gzip());
             let known = is_known(head.headers, body.etag.as_bytes());
-            Ok(Answer::Page { body, known })
+            Answer::Page { body, known }
         }
-        Ok(Route::Dump(name)) => Ok(dump(head, &name, state.snapshot)),
-        Err(error) if !parsed.under_v1 => Ok(Answer::Failed(error.into())),
-        route => Err(route),
-    }
+        Ok(Route::Dump(ref name)) => dump(head, name, state.snapshot),
+        Err(error) if !parsed.under_v1 => return refused(error.into()),
+        route => return Err(route),
+    };
+    Ok((answer, Template::of_path(head.path)))
 }
 
 /// A file of the dumps, or the part of it that is asked for.

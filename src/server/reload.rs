@@ -2,15 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::once::Once;
+use super::lookout::Lookout;
+use super::once::{Once, Reloads};
 use crate::publish::open_published;
 use crate::snapshot::{DumpDirectory, History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
-
-/// How often the manifest is looked at; a publish has to show within a second.
-const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Watches a published directory.
 pub(crate) struct Reloader {
@@ -24,6 +21,7 @@ pub(crate) struct Reloader {
     /// Whether what is served lacks the dumps of its manifest.
     lacks_dumps: bool,
     complaint: Once,
+    reloads: Arc<Reloads>,
 }
 
 /// A history that requests are answered from.
@@ -57,7 +55,12 @@ impl Answering {
 }
 
 impl Reloader {
-    pub(crate) fn new(directory: &Path, memory_bytes: usize, base_url: &str) -> Reloader {
+    pub(crate) fn new(
+        directory: &Path,
+        memory_bytes: usize,
+        base_url: &str,
+        reloads: Arc<Reloads>,
+    ) -> Reloader {
         Reloader {
             directory: directory.to_owned(),
             memory_bytes,
@@ -66,6 +69,7 @@ impl Reloader {
             histories: Vec::new(),
             lacks_dumps: false,
             complaint: Once::default(),
+            reloads,
         }
     }
 
@@ -81,10 +85,8 @@ impl Reloader {
             }
             Err(error) => {
                 let path = self.directory.join(Manifest::FILE);
-                self.complaint.say(
-                    say,
-                    format!("{}: {error}; what was loaded before stays", path.display()),
-                );
+                let text = format!("{}: {error}; what was loaded before stays", path.display());
+                self.refuse(say, text);
                 return None;
             }
         };
@@ -109,15 +111,20 @@ impl Reloader {
                 }
                 self.lacks_dumps = fault.is_some();
                 self.complaint = Once::default();
+                self.reloads.taken.add(1);
                 self.served = Some(manifest);
                 Some(snapshot)
             }
             Err(error) => {
-                self.complaint
-                    .say(say, format!("{error}; what was loaded before stays"));
+                self.refuse(say, format!("{error}; what was loaded before stays"));
                 None
             }
         }
+    }
+
+    fn refuse(&mut self, say: &dyn Fn(&str), text: String) {
+        let is_new = self.complaint.say(say, text);
+        self.reloads.refused.add(u64::from(is_new));
     }
 
     /// Remembers the history that is served from now on.
@@ -151,12 +158,17 @@ impl Reloader {
     }
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.
-    pub(crate) fn watch(mut self, cell: &Latest<Snapshot>, say: &dyn Fn(&str)) {
+    pub(crate) fn watch(
+        mut self,
+        cell: &Latest<Snapshot>,
+        mut lookout: Lookout,
+        say: &dyn Fn(&str),
+    ) {
         work_in_background();
         // To free a snapshot takes tens of milliseconds: here, not on a worker that holds it last.
         let mut retired: Vec<Arc<Snapshot>> = Vec::new();
         loop {
-            std::thread::sleep(INTERVAL);
+            lookout.pause();
             retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
             if let Some(snapshot) = self.poll(say) {
                 retired.push(cell.replace(snapshot));

@@ -1,8 +1,8 @@
-//! The connections of one worker, as seen from outside: who has been silent for too long, and how all
-//! are told that the server stops.
+//! The connections of one worker, as seen from outside: what each is doing since when, who has done it
+//! for too long, and how all are told that the server stops.
 //!
-//! A connection notes its progress with one store. The time comes from [`Roster::tick`], which
-//! another thread calls; so no request registers a timer, and a worker's runtime has none.
+//! A connection notes what it does with one store. The time comes from [`Roster::tick`], which another
+//! thread calls; so no request registers a timer, and a worker's runtime has none.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Waker};
@@ -10,29 +10,109 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::room::Place;
+use super::settings::ConnectionLimits;
+use crate::observe::Cut;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a
 /// descriptor to be tried again, and a few microseconds of work each time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// Ticks that a client has for a whole head, from its connection or its last answer on, which is
-/// also how long a connection may be idle: 30 seconds.
-const SILENT_TICKS_MAX: u64 = 300;
-/// Ticks within which a client has to take some of an answer that waits for it, or a disk to give some of
-/// it: ten minutes. A system asks for more only when a good part of what it holds for a client is gone,
-/// which with megabytes held and a slow client takes minutes.
-const WAITING_TICKS_MAX: u64 = 6000;
+/// Ticks between two looks at all connections: who is overdue is cut within half a second.
+const LOOK_TICKS: u64 = 5;
+/// Ticks between two signs of life of a worker.
+const PULSE_TICKS: u64 = 10;
+/// Connections that are looked at without letting go of the lock, which a new one needs.
+const LOOKED_AT_ONCE: usize = 1024;
+/// Ticks that a disk has for some of an answer: ten minutes, as for a mount that comes back.
+const DISK_TICKS: u64 = 6000;
+/// Ticks that a client has to see that its connection is closed.
+const CLOSING_TICKS: u64 = 10;
+/// Ticks of silence after which a connection ends when the server stops. Who asks again and again has
+/// asked by then, and was told with its answer that it is the last.
+const STOPPING_SILENT_TICKS: u64 = 10;
+/// Ticks for a head that is under way when the server stops.
+const STOPPING_HEAD_TICKS: u64 = 50;
+/// Of the connections that wait for their clients, one in so many is ended when there is no room.
+const MADE_ROOM_OF: usize = 64;
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing has come yet.
+    Fresh,
+    /// A head is coming.
+    Head,
+    /// A request is being answered, perhaps by a disk.
+    Answering,
+    /// An answer waits for the client to take it.
+    Sending,
+    /// All is answered.
+    Idle,
+    /// The last answer was sent; what the client still sends is thrown away.
+    Closing,
+}
+
+impl Phase {
+    const ALL: [Phase; 6] = [
+        Phase::Fresh,
+        Phase::Head,
+        Phase::Answering,
+        Phase::Sending,
+        Phase::Idle,
+        Phase::Closing,
+    ];
+    const BITS: u32 = 3;
+
+    fn since(self, ticks: u64) -> u64 {
+        ticks << Phase::BITS | self as u64
+    }
+
+    fn of(state: u64) -> (Phase, u64) {
+        let at = usize::try_from(state & ((1 << Phase::BITS) - 1)).expect("three bits");
+        (Phase::ALL[at], state >> Phase::BITS)
+    }
+
+    /// Why a connection is cut that does this for too long.
+    fn cut(self) -> Cut {
+        match self {
+            Phase::Fresh => Cut::FirstByte,
+            Phase::Head => Cut::Head,
+            Phase::Answering | Phase::Sending => Cut::Send,
+            Phase::Idle | Phase::Closing => Cut::Idle,
+        }
+    }
+
+    /// Whether the client owes the next step, and no answer would be lost.
+    fn waits_for_client(self) -> bool {
+        matches!(self, Phase::Fresh | Phase::Head | Phase::Idle)
+    }
+}
+
+/// Ticks that clients have.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    first_byte: u64,
+    head: u64,
+    send: u64,
+    idle: u64,
+}
 
 /// The connections of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roster {
+    patience: Patience,
     members: Mutex<Vec<Arc<Member>>>,
     ticks: AtomicU64,
+    /// The tick of the worker's last sign of life.
+    beaten: AtomicU64,
     stopping: AtomicBool,
     /// Told once when the server stops, and when the last member has left after that.
     news: Notify,
-    /// Told when a descriptor may have become free.
+    /// Told when a descriptor, or a place, may have become free.
     descriptors: Notify,
+    /// Told when a sign of life is due.
+    pulse: Notify,
 }
 
 /// What a connection shows of itself.
@@ -40,23 +120,13 @@ pub(crate) struct Roster {
 struct Member {
     /// Place among the members.
     at: AtomicU64,
-    /// The tick at which there was progress last.
-    since: AtomicU64,
-    /// Whether an answer waits for the client to take it, or for a disk.
-    waiting: AtomicBool,
-    overdue: AtomicBool,
+    /// What it is doing, and since which tick.
+    state: AtomicU64,
+    /// Ticks that its client has beyond the limit to take some of an answer.
+    grace: AtomicU64,
+    /// Whether it is to end, and for which of the reasons: 0 for none.
+    ends: AtomicU64,
     waker: OnceLock<Waker>,
-}
-
-/// What a connection is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Go on.
-    Go,
-    /// End after the request under way.
-    Finish,
-    /// End at once.
-    End,
 }
 
 /// A connection's place in the roster, which it leaves when this is dropped.
@@ -64,56 +134,146 @@ pub(crate) enum Order {
 pub(crate) struct Membership {
     roster: Arc<Roster>,
     member: Arc<Member>,
+    joined: u64,
+    /// Its place among all connections; nowhere counted where it is `None`.
+    _place: Option<Place>,
+}
+
+impl Default for Roster {
+    fn default() -> Roster {
+        Roster::new(ConnectionLimits::default())
+    }
 }
 
 impl Roster {
-    /// A new connection's place.
-    pub(crate) fn join(self: &Arc<Self>) -> Membership {
+    pub(crate) fn new(limits: ConnectionLimits) -> Roster {
+        Roster {
+            patience: Patience {
+                first_byte: ticks(limits.first_byte),
+                head: ticks(limits.head),
+                send: ticks(limits.send),
+                idle: ticks(limits.idle),
+            },
+            members: Mutex::default(),
+            ticks: AtomicU64::new(0),
+            beaten: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            news: Notify::new(),
+            descriptors: Notify::new(),
+            pulse: Notify::new(),
+        }
+    }
+
+    /// A new connection's membership.
+    pub(crate) fn join(self: &Arc<Self>, place: Option<Place>) -> Membership {
         let mut members = self.members();
+        let joined = self.now();
         let member = Arc::new(Member {
             at: AtomicU64::new(members.len() as u64),
-            since: AtomicU64::new(self.ticks.load(Ordering::Relaxed)),
-            waiting: AtomicBool::new(false),
-            overdue: AtomicBool::new(false),
+            state: AtomicU64::new(Phase::Fresh.since(joined)),
+            grace: AtomicU64::new(0),
+            ends: AtomicU64::new(0),
             waker: OnceLock::new(),
         });
         members.push(Arc::clone(&member));
+        drop(members);
         Membership {
             roster: Arc::clone(self),
             member,
+            joined,
+            _place: place,
         }
+    }
+
+    /// How many members there are.
+    pub(crate) fn size(&self) -> u64 {
+        self.members().len() as u64
     }
 
     /// Time has come to `ticks` since the start: ends who is overdue.
     pub(crate) fn tick(&self, ticks: u64) {
         let before = self.ticks.swap(ticks, Ordering::Relaxed);
         self.descriptors.notify_one();
-        // Once a second is often enough to look at all of them.
-        if before / 10 == ticks / 10 {
+        let passes = |every: u64| before / every != ticks / every;
+        if passes(PULSE_TICKS) {
+            self.pulse.notify_one();
+        }
+        if passes(LOOK_TICKS) {
+            self.look(ticks);
+        }
+    }
+
+    /// Ends who is overdue. From the last to the first: who leaves meanwhile is replaced by the last,
+    /// so that nobody is missed.
+    fn look(&self, ticks: u64) {
+        let mut end = usize::MAX;
+        while end > 0 {
+            let members = self.members();
+            end = end.min(members.len());
+            let start = end.saturating_sub(LOOKED_AT_ONCE);
+            for member in &members[start..end] {
+                let (phase, since) = member.doing();
+                if ticks.saturating_sub(since) > self.limit(phase, member) {
+                    member.end(phase.cut());
+                }
+            }
+            end = start;
+        }
+    }
+
+    /// Ticks that a connection may do something.
+    fn limit(&self, phase: Phase, member: &Member) -> u64 {
+        let patience = self.patience;
+        let limit = match phase {
+            Phase::Fresh => patience.first_byte,
+            Phase::Head => patience.head,
+            Phase::Answering => DISK_TICKS,
+            Phase::Sending => patience.send + member.grace.load(Ordering::Relaxed),
+            Phase::Idle => patience.idle,
+            Phase::Closing => CLOSING_TICKS,
+        };
+        match phase {
+            Phase::Fresh | Phase::Idle if self.is_stopping() => limit.min(STOPPING_SILENT_TICKS),
+            Phase::Head if self.is_stopping() => limit.min(STOPPING_HEAD_TICKS),
+            _ => limit,
+        }
+    }
+
+    /// Ends some of those whose clients have let the server wait for longest. An honest one sends its
+    /// head in a moment, so under a flood it is not among them.
+    pub(crate) fn make_room(&self) {
+        let members = self.members();
+        let mut waiting: Vec<(u64, &Arc<Member>)> = members
+            .iter()
+            .filter(|member| member.ends.load(Ordering::Relaxed) == 0)
+            .map(|member| (member.doing(), member))
+            .filter(|((phase, _), _)| phase.waits_for_client())
+            .map(|((_, since), member)| (since, member))
+            .collect();
+        if waiting.is_empty() {
             return;
         }
-        for member in &*self.members() {
-            let silent = ticks.saturating_sub(member.since.load(Ordering::Relaxed));
-            if silent > member.ticks_max() {
-                member.overdue.store(true, Ordering::Relaxed);
-                member.wake();
-            }
+        let many = waiting.len().div_ceil(MADE_ROOM_OF);
+        waiting.select_nth_unstable_by_key(many - 1, |(since, _)| *since);
+        for (_, member) in &waiting[..many] {
+            member.end(Cut::Room);
         }
     }
 
     /// Tells the worker and all its connections that the server stops.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        // Who joins from now on finds the flag at the first look.
-        for member in &*self.members() {
-            member.wake();
-        }
         self.news.notify_one();
+    }
+
+    /// Whether the server stops: each answer is its connection's last.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// Waits for the server to stop.
     pub(crate) async fn stopped(&self) {
-        while !self.stopping.load(Ordering::Relaxed) {
+        while !self.is_stopping() {
             self.news.notified().await;
         }
     }
@@ -125,9 +285,31 @@ impl Roster {
         }
     }
 
-    /// Waits for a moment in which a descriptor may have become free.
+    /// Waits for a moment in which a descriptor or a place may have become free.
     pub(crate) async fn descriptor(&self) {
         self.descriptors.notified().await;
+    }
+
+    /// Waits until a sign of life is due.
+    pub(crate) async fn pulse(&self) {
+        self.pulse.notified().await;
+    }
+
+    /// The worker's sign of life.
+    pub(crate) fn beat(&self) {
+        self.beaten.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Since when there was no sign of life.
+    pub(crate) fn silent_for(&self) -> Duration {
+        let silent = self
+            .now()
+            .saturating_sub(self.beaten.load(Ordering::Relaxed));
+        TICK.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX))
+    }
+
+    fn now(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
@@ -135,16 +317,19 @@ impl Roster {
     }
 }
 
+/// Whole ticks of a time.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Member {
-    fn ticks_max(&self) -> u64 {
-        if self.waiting.load(Ordering::Relaxed) {
-            WAITING_TICKS_MAX
-        } else {
-            SILENT_TICKS_MAX
-        }
+    fn doing(&self) -> (Phase, u64) {
+        Phase::of(self.state.load(Ordering::Relaxed))
     }
 
-    fn wake(&self) {
+    /// Has the connection's task end it.
+    fn end(&self, cut: Cut) {
+        self.ends.store(1 + cut as u64, Ordering::Relaxed);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -156,31 +341,48 @@ impl Member {
 }
 
 impl Membership {
-    /// Notes that the client has sent a whole head, or has taken some of an answer.
+    /// What the connection is doing.
     #[inline]
-    pub(crate) fn progress(&self) {
-        let now = self.roster.ticks.load(Ordering::Relaxed);
-        self.member.since.store(now, Ordering::Relaxed);
+    pub(crate) fn phase(&self) -> Phase {
+        self.member.doing().0
     }
 
-    /// Notes that an answer waits for the client to take it or for a disk, or no longer does.
+    /// Notes what it does from now on.
     #[inline]
-    pub(crate) fn wait(&self, waits: bool) {
-        self.member.waiting.store(waits, Ordering::Relaxed);
+    pub(crate) fn enter(&self, phase: Phase) {
+        let since = phase.since(self.roster.now());
+        self.member.state.store(since, Ordering::Relaxed);
     }
 
-    /// What to do now. Has the connection's task woken when that changes.
+    /// Notes that an answer waits for the client, which has `grace` more than others to take some.
+    pub(crate) fn send(&self, grace: Duration) {
+        self.member.grace.store(ticks(grace), Ordering::Relaxed);
+        self.enter(Phase::Sending);
+    }
+
+    /// Whether the server stops.
     #[inline]
-    pub(crate) fn order(&self, cx: &Context<'_>) -> Order {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.roster.is_stopping()
+    }
+
+    /// Since when the connection is.
+    #[inline]
+    pub(crate) fn age(&self) -> Duration {
+        let age = self.roster.now().saturating_sub(self.joined);
+        TICK.saturating_mul(u32::try_from(age).unwrap_or(u32::MAX))
+    }
+
+    /// Whether the connection is to end at once, and why. Has its task woken when that changes.
+    #[inline]
+    pub(crate) fn ends(&self, cx: &Context<'_>) -> Option<Cut> {
         // One task polls a connection all its life.
         self.member.waker.get_or_init(|| cx.waker().clone());
-        if self.member.overdue.load(Ordering::Relaxed) {
-            Order::End
-        } else if self.roster.stopping.load(Ordering::Relaxed) {
-            Order::Finish
-        } else {
-            Order::Go
-        }
+        let ends = self.member.ends.load(Ordering::Relaxed);
+        let at = usize::try_from(ends)
+            .expect("one of a few")
+            .checked_sub(1)?;
+        Some(Cut::ALL[at])
     }
 }
 
@@ -195,100 +397,12 @@ impl Drop for Membership {
         let last = members.is_empty();
         drop(members);
         self.roster.descriptors.notify_one();
-        if last && self.roster.stopping.load(Ordering::Relaxed) {
+        if last && self.roster.is_stopping() {
             self.roster.news.notify_one();
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::task::Wake;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn order(membership: &Membership, woken: &Arc<Woken>) -> Order {
-        membership.order(&Context::from_waker(&Arc::clone(woken).into()))
-    }
-
-    #[test]
-    fn who_is_silent_for_too_long_is_woken_to_end() {
-        let roster = Arc::new(Roster::default());
-        let (silent, busy) = (roster.join(), roster.join());
-        let woken = [Arc::new(Woken::default()), Arc::new(Woken::default())];
-        for ticks in 1..=SILENT_TICKS_MAX + 20 {
-            roster.tick(ticks);
-            busy.progress();
-            assert_eq!(order(&busy, &woken[1]), Order::Go);
-            let early = ticks <= SILENT_TICKS_MAX;
-            if early {
-                assert_eq!(order(&silent, &woken[0]), Order::Go, "{ticks}");
-            }
-        }
-        assert_eq!(order(&silent, &woken[0]), Order::End);
-        assert!(woken[0].0.load(Ordering::Relaxed) > 0);
-        assert_eq!(woken[1].0.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn who_takes_an_answer_slowly_has_longer() {
-        let roster = Arc::new(Roster::default());
-        let (slow, woken) = (roster.join(), Arc::new(Woken::default()));
-        slow.wait(true);
-        roster.tick(WAITING_TICKS_MAX);
-        assert_eq!(order(&slow, &woken), Order::Go);
-        slow.progress();
-        slow.wait(false);
-        roster.tick(WAITING_TICKS_MAX + SILENT_TICKS_MAX);
-        assert_eq!(order(&slow, &woken), Order::Go);
-        slow.wait(true);
-        roster.tick(2 * WAITING_TICKS_MAX);
-        assert_eq!(order(&slow, &woken), Order::Go);
-        roster.tick(2 * WAITING_TICKS_MAX + 10);
-        assert_eq!(order(&slow, &woken), Order::End);
-    }
-
-    #[test]
-    fn members_leave_in_any_order() {
-        let roster = Arc::new(Roster::default());
-        arbtest::arbtest(|u| {
-            let mut held = Vec::new();
-            for _ in 0..u.int_in_range(0..=40)? {
-                if held.is_empty() || u.ratio(3, 5)? {
-                    held.push(roster.join());
-                } else {
-                    held.swap_remove(u.choose_index(held.len())?);
-                }
-                let members = roster.members();
-                assert_eq!(members.len(), held.len());
-                for (at, member) in members.iter().enumerate() {
-                    assert_eq!(member.place(), at);
-                }
-            }
-            Ok(())
-        });
-        assert!(roster.members().is_empty());
-    }
-
-    #[test]
-    fn all_are_told_to_finish_and_who_comes_late_too() {
-        let roster = Arc::new(Roster::default());
-        let early = roster.join();
-        let woken = Arc::new(Woken::default());
-        assert_eq!(order(&early, &woken), Order::Go);
-        roster.stop();
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-        assert_eq!(order(&early, &woken), Order::Finish);
-        assert_eq!(order(&roster.join(), &woken), Order::Finish);
-    }
-}
+#[path = "roster_tests.rs"]
+mod tests;

@@ -3,35 +3,38 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use std::task::Poll;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::MissedTickBehavior;
 
-use super::connection::Worker;
+use super::admin;
 use super::gates::Gates;
-use super::listener::{accept, bind};
+use super::listener::{Sockets, accept, accept_rest};
 use super::log::Log;
+use super::lookout::{Prompt, lookout};
+use super::metrics::{Figures, SHAPE};
 use super::near::Near;
+use super::once::Reloads;
 use super::reload::Reloader;
-use super::roster::{Roster, TICK};
+use super::request_id::RequestIds;
+use super::room::Room;
+use super::roster::Roster;
 use super::seldom::Seldom;
 use super::settings::{Served, Settings, StartError};
+use super::steward::{Ended, Signals, Steward};
+use super::worker::Worker;
 use crate::calendar::UnixSeconds;
+use crate::observe::{AccessLog, Notifier, Tally, descriptors_max};
 use crate::publish::open_sample;
 use crate::site;
 use crate::snapshot::{Body, Packed, Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
-/// How long requests under way may take to end after a signal.
-const DRAIN: Duration = Duration::from_secs(25);
 /// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
 /// no use for more requests at a time, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
+/// Descriptors that are not for connections: files, listeners, runtimes, and some to spare.
+const OTHER_DESCRIPTORS: u64 = 128;
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound; `say` gets a line for each event.
@@ -43,101 +46,165 @@ pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result
 }
 
 fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), StartError> {
-    let mut listeners: Vec<Vec<TcpListener>> = (0..settings.workers).map(|_| Vec::new()).collect();
-    let mut first = None;
-    for address in &settings.listen {
-        let bound = bind_in_runtime(*address, settings.workers)?;
-        first = first.or(bound[0].local_addr().ok());
-        for (worker, listener) in listeners.iter_mut().zip(bound) {
-            worker.push(listener);
-        }
-    }
-    let address = first.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080)));
+    let notifier = Notifier::connect(settings.supervisor.notify_socket.as_deref())
+        .map_err(StartError::Supervisor)?;
+    let access = open_access_log(settings, log)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // Tokio's listeners register with a runtime even on their way to plain ones.
+    let entered = runtime.enter();
+    let sockets = Sockets::open(&settings.listen, settings.workers)?;
+    let admin = settings.admin.map(bind_admin).transpose()?;
+    // Before anybody is told of the address: clients might leave no descriptor for it.
+    let signals = Signals::new()?;
+    drop(entered);
+    let address = sockets.address;
     let base_url = settings
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let (gates, snapshot) = open_all(settings, &base_url, log)?;
-    let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
-    let (openapi, docs) = (site(site::openapi(&base_url)), site(site::docs(&base_url)));
-    let complaints = Arc::new(Seldom::new(log.clone()));
-    // Nothing is ever sent: a worker's end is the end of its sender.
-    let (working, ended) = mpsc::channel::<()>();
-    let (mut threads, mut rosters) = (Vec::new(), Vec::new());
-    for (at, sockets) in listeners.into_iter().enumerate() {
-        let worker = Arc::new(Worker {
-            snapshot: LatestReader::new(Arc::clone(&snapshot)),
-            near: Near::new(),
-            gate: gates.make(),
-            openapi: openapi.counted_apart(),
-            docs: docs.counted_apart(),
-            clock: gates.clock(),
-            roster: Arc::default(),
-            buffers: Arc::default(),
-            complaints: Arc::clone(&complaints),
-        });
-        rosters.push(Arc::clone(&worker.roster));
-        threads.push(start(at, worker, sockets, working.clone())?);
+    let opened = open_all(settings, &base_url, log)?;
+    let rosters = settings.rosters();
+    let figures = Arc::new(opened.figures(settings, rosters, log, access));
+    let workers = start_workers(settings, &opened, &base_url, sockets, &figures)?;
+    let steward = Steward {
+        figures: Arc::clone(&figures),
+        notifier,
+        watchdog: settings.supervisor.watchdog,
+        prompts: opened.prompts,
+        log: log.clone(),
+        drain: settings.drain,
+        workers,
+    };
+    if let Some(listener) = admin {
+        runtime.spawn(admin::serve(listener, Arc::clone(&figures)));
     }
-    drop(working);
-    // Before anybody is told of the address: clients might leave no descriptor for it.
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let signals = runtime.block_on(async { Signals::new() })?;
     log.flush();
     started(&format!("http://{address}"));
-    runtime.block_on(signals.either(&rosters));
-    log.say("stopping: no new connections, requests under way end");
-    for roster in &rosters {
-        roster.stop();
-    }
-    if ended.recv_timeout(DRAIN) == Err(mpsc::RecvTimeoutError::Timeout) {
-        // They end with the process.
-        return Ok(());
-    }
-    for thread in threads {
-        if thread.join().is_err() {
-            log.say("a worker had panicked");
-        }
-    }
+    steward.notifier.ready(&steward.state());
+    let ended = runtime.block_on(steward.serve(signals));
+    end(steward, ended, log);
     Ok(())
 }
 
+/// Waits for workers that have ended; others end with the process.
+fn end(steward: Steward, ended: Ended, log: &Log) {
+    if ended == Ended::Drained {
+        for worker in steward.workers {
+            if worker.join().is_err() {
+                log.say("a worker had panicked");
+            }
+        }
+    }
+    if let Some(access) = &steward.figures.access {
+        access.flush();
+    }
+}
+
+impl Settings {
+    fn rosters(&self) -> Vec<Arc<Roster>> {
+        let workers = 0..self.workers;
+        workers
+            .map(|_| Arc::new(Roster::new(self.connections)))
+            .collect()
+    }
+
+    /// How many connections there may be: as many as there are descriptors for.
+    fn connections_max(&self) -> u32 {
+        let descriptors = descriptors_max().unwrap_or(1024);
+        let room = descriptors.saturating_sub(OTHER_DESCRIPTORS).max(16);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        self.connections.in_all.unwrap_or(u32::MAX).min(room)
+    }
+}
+
+fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
+    let open = |path| {
+        let log = log.clone();
+        AccessLog::open(path, move |line| log.say(line))
+    };
+    let opened = settings.access_log.as_deref().map(open).transpose();
+    opened.map_err(StartError::AccessLog)
+}
+
+fn bind_admin(address: SocketAddr) -> Result<tokio::net::TcpListener, StartError> {
+    admin::bind(address).map_err(|source| StartError::Bind { address, source })
+}
+
+/// What is answered from, and who looks after it.
+struct Opened {
+    gates: Gates,
+    snapshot: Arc<Latest<Snapshot>>,
+    reloads: Arc<Reloads>,
+    prompts: Vec<Prompt>,
+}
+
+impl Opened {
+    fn figures(
+        &self,
+        settings: &Settings,
+        rosters: Vec<Arc<Roster>>,
+        log: &Log,
+        access: Option<AccessLog>,
+    ) -> Figures {
+        Figures {
+            build: settings.build,
+            tallies: rosters
+                .iter()
+                .map(|_| Arc::new(Tally::new(SHAPE)))
+                .collect(),
+            rosters,
+            snapshot: Arc::clone(&self.snapshot),
+            reloads: Arc::clone(&self.reloads),
+            keys: self.gates.keys(),
+            census: self.gates.census(),
+            clients_max: self.gates.clients_max(),
+            log: log.clone(),
+            access,
+        }
+    }
+}
+
 /// Opens the counters and what is published at once: both take their time to bring to memory.
-fn open_all(
-    settings: &Settings,
-    base_url: &str,
-    log: &Log,
-) -> Result<(Gates, Arc<Latest<Snapshot>>), StartError> {
-    let (gates, snapshot) = both(
+fn open_all(settings: &Settings, base_url: &str, log: &Log) -> Result<Opened, StartError> {
+    let reloads = Arc::new(Reloads::default());
+    let (gates, published) = both(
         || Gates::open(settings, log),
         || -> Result<_, StartError> {
             let snapshot = Arc::new(Latest::new(open(settings, base_url, log)?));
-            watch_published(settings, base_url, &snapshot, log)?;
-            Ok(snapshot)
+            let prompt = watch_published(settings, base_url, (&snapshot, &reloads), log)?;
+            Ok((snapshot, prompt))
         },
     );
-    Ok((gates?, snapshot?))
+    let ((gates, keys_prompt), (snapshot, data_prompt)) = (gates?, published?);
+    Ok(Opened {
+        gates,
+        snapshot,
+        reloads,
+        prompts: data_prompt.into_iter().chain([keys_prompt]).collect(),
+    })
 }
 
 /// Takes in what is published now, and from now on.
 fn watch_published(
     settings: &Settings,
     base_url: &str,
-    snapshot: &Arc<Latest<Snapshot>>,
+    (snapshot, reloads): (&Arc<Latest<Snapshot>>, &Arc<Reloads>),
     log: &Log,
-) -> io::Result<()> {
+) -> io::Result<Option<Prompt>> {
     let Served::Directory(directory) = &settings.served else {
-        return Ok(());
+        return Ok(None);
     };
-    let mut reloader = Reloader::new(directory, settings.memory_bytes, base_url);
+    let reloads = Arc::clone(reloads);
+    let mut reloader = Reloader::new(directory, settings.memory_bytes, base_url, reloads);
     if let Some(published) = reloader.poll(&|line| log.say(line)) {
         snapshot.replace(published);
     }
     let (watched, log) = (Arc::clone(snapshot), log.clone());
+    let (lookout, prompt) = lookout();
     std::thread::Builder::new()
         .name("reload".into())
-        .spawn(move || reloader.watch(&watched, &|line| log.say(line)))?;
-    Ok(())
+        .spawn(move || reloader.watch(&watched, lookout, &|line| log.say(line)))?;
+    Ok(Some(prompt))
 }
 
 fn open(settings: &Settings, base_url: &str, log: &Log) -> Result<Snapshot, StartError> {
@@ -150,13 +217,6 @@ fn open(settings: &Settings, base_url: &str, log: &Log) -> Result<Snapshot, Star
     }
 }
 
-fn bind_in_runtime(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, StartError> {
-    // Tokio's listener registers with a runtime even on its way to a plain one.
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let _entered = runtime.enter();
-    bind(address, workers).map_err(|source| StartError::Bind { address, source })
-}
-
 /// What clients on this machine can use; others need `--base-url`.
 fn default_base_url(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
@@ -166,13 +226,56 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
-/// Starts a worker's thread. `working` is dropped when all its connections have ended.
-fn start(
-    at: usize,
-    worker: Arc<Worker>,
+/// Starts a thread for each worker.
+fn start_workers(
+    settings: &Settings,
+    opened: &Opened,
+    base_url: &str,
+    sockets: Sockets,
+    figures: &Figures,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+    let (openapi, docs) = (site(site::openapi(base_url)), site(site::docs(base_url)));
+    let complaints = Arc::new(Seldom::new(figures.log.clone()));
+    let limits = settings.connections;
+    let room = Arc::new(Room::new(settings.connections_max(), limits.of_address));
+    let are_inherited = sockets.are_inherited;
+    let mut threads = Vec::new();
+    for (at, own) in sockets.of_workers.into_iter().enumerate() {
+        let worker = Arc::new(Worker {
+            snapshot: LatestReader::new(Arc::clone(&opened.snapshot)),
+            near: Near::new(),
+            gate: opened.gates.make(),
+            openapi: openapi.counted_apart(),
+            docs: docs.counted_apart(),
+            clock: opened.gates.clock(),
+            roster: Arc::clone(&figures.rosters[at]),
+            buffers: Arc::default(),
+            complaints: Arc::clone(&complaints),
+            limits,
+            tally: Arc::clone(&figures.tallies[at]),
+            ids: RequestIds::new(),
+            access: figures.access.as_ref().map(|log| Arc::new(log.pen())),
+        });
+        let doors = Doors {
+            sockets: own,
+            are_inherited,
+            room: Arc::clone(&room),
+        };
+        threads.push(start(at, worker, doors)?);
+    }
+    Ok(threads)
+}
+
+/// Where a worker's connections come from.
+struct Doors {
     sockets: Vec<TcpListener>,
-    working: mpsc::Sender<()>,
-) -> io::Result<JoinHandle<()>> {
+    are_inherited: bool,
+    room: Arc<Room>,
+}
+
+/// Starts a worker's thread, which ends when the server stops and all its connections have ended.
+fn start(at: usize, worker: Arc<Worker>, doors: Doors) -> io::Result<JoinHandle<()>> {
     // No timers: a runtime that has any reads the clock at each turn.
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -180,8 +283,7 @@ fn start(
         .max_blocking_threads(READERS_MAX)
         .build()?;
     let body = move || {
-        runtime.block_on(work(worker, sockets));
-        drop(working);
+        runtime.block_on(work(worker, doors));
         // Whoever waits for a disk that does not answer is not waited for.
         runtime.shutdown_background();
     };
@@ -189,55 +291,29 @@ fn start(
     std::thread::Builder::new().name(name).spawn(body)
 }
 
-async fn work(worker: Arc<Worker>, sockets: Vec<TcpListener>) {
+async fn work(worker: Arc<Worker>, doors: Doors) {
+    tokio::spawn(Arc::clone(&worker).live());
     let mut accepting = Vec::new();
-    for socket in sockets {
-        match tokio::net::TcpListener::from_std(socket) {
-            Ok(listener) => accepting.push(tokio::spawn(accept(listener, Arc::clone(&worker)))),
-            Err(_) => return,
-        }
+    for socket in doors.sockets {
+        let Ok(listener) = tokio::net::TcpListener::from_std(socket) else {
+            return;
+        };
+        let listener = Arc::new(listener);
+        let room = Arc::clone(&doors.room);
+        let task = accept(Arc::clone(&listener), Arc::clone(&worker), room);
+        accepting.push((tokio::spawn(task), listener));
     }
     worker.roster.stopped().await;
-    for task in accepting {
+    for (task, listener) in accepting {
         task.abort();
         let _ = task.await;
+        // Who waits in a queue that nobody else holds would be refused when it is closed.
+        if !doors.are_inherited {
+            accept_rest(&listener, &worker, &doors.room).await;
+        }
     }
     worker.roster.emptied().await;
-}
-
-/// What ends a server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    /// Listens from now on, in the runtime that it is called in.
-    fn new() -> io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one of them, and tells the rosters the time until then.
-    async fn either(mut self, rosters: &[Arc<Roster>]) {
-        let begun = Instant::now();
-        let mut interval = tokio::time::interval(TICK);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        std::future::poll_fn(|cx| {
-            let terminated = self.terminate.poll_recv(cx).is_ready();
-            if terminated || self.interrupt.poll_recv(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            while interval.poll_tick(cx).is_ready() {
-                let ticks = begun.elapsed().as_millis() / TICK.as_millis();
-                for roster in rosters {
-                    roster.tick(u64::try_from(ticks).unwrap_or(u64::MAX));
-                }
-            }
-            Poll::Pending
-        })
-        .await;
+    if let Some(pen) = &worker.access {
+        pen.flush();
     }
 }

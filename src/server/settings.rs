@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::key_reload::KeysError;
 use crate::keys::{KeyFileError, KeyPrefix};
+use crate::observe::{AccessLogError, Supervisor};
 use crate::quota::{Sizes, StateError, TierLimits};
 use crate::request::TrustedProxies;
 
@@ -100,6 +101,8 @@ pub struct Settings {
     pub access_log: Option<PathBuf>,
     /// Which build this is.
     pub build: Build,
+    /// What a service manager wants to be told.
+    pub supervisor: Supervisor,
 }
 
 /// Why serving could not begin.
@@ -112,6 +115,12 @@ pub enum StartError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A socket that a service manager handed over is not one to accept from.
+    Inherited(io::Error),
+    /// The access log cannot be opened.
+    AccessLog(AccessLogError),
+    /// The service manager cannot be told.
+    Supervisor(io::Error),
     /// The runtime or a thread could not be made.
     Runtime(io::Error),
     /// The compiled-in sample does not publish.
@@ -127,6 +136,16 @@ impl fmt::Display for StartError {
         match self {
             StartError::Bind { address, source } => {
                 write!(f, "cannot listen on {address}: {source}")
+            }
+            StartError::Inherited(error) => {
+                write!(
+                    f,
+                    "a socket of LISTEN_FDS is no listening TCP socket: {error}"
+                )
+            }
+            StartError::AccessLog(error) => error.fmt(f),
+            StartError::Supervisor(error) => {
+                write!(f, "the socket that NOTIFY_SOCKET names: {error}")
             }
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
             StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),

@@ -63,6 +63,19 @@ impl Live {
     }
 }
 
+/// How much there is to answer from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Islands.
+    pub islands: u64,
+    /// Creators.
+    pub creators: u64,
+    /// Days that are held.
+    pub days: u64,
+    /// Answers that could not be sent, since their bytes in the history were damaged.
+    pub damaged_answers: u64,
+}
+
 /// Which payloads are there to answer from (CONTRACT section 4, health).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
@@ -177,6 +190,26 @@ impl Snapshot {
     pub fn published(&self) -> Option<UnixSeconds> {
         let history = self.history.as_ref().map(|history| history.stamp.published);
         history.max(self.live.as_ref().map(Live::published))
+    }
+
+    /// How many islands, creators and days there are, and answers that could not be sent for damage.
+    pub fn sizes(&self) -> Sizes {
+        let history = self.history.as_deref();
+        let count = |size: fn(&History) -> usize| history.map_or(0, size) as u64;
+        Sizes {
+            islands: count(History::island_rows),
+            creators: count(History::creator_count),
+            days: count(|history| history.days().len()),
+            damaged_answers: history.map_or(0, |history| history.damage().count()),
+        }
+    }
+
+    /// When the history and the live payload were published.
+    pub fn publishes(&self) -> [Option<UnixSeconds>; 2] {
+        [
+            self.history.as_ref().map(|history| history.stamp.published),
+            self.live.as_ref().map(Live::published),
+        ]
     }
 
     /// What the history and the live payload are known by.

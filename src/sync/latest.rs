@@ -35,6 +35,11 @@ impl<T> Latest<T> {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// The value now.
+    pub fn current(&self) -> Arc<T> {
+        self.load().1
+    }
+
     fn load(&self) -> (u64, Arc<T>) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         (self.generation(), Arc::clone(&current))

@@ -202,6 +202,26 @@ impl AnonymousQuota {
         self.words.empty_unless(self.sizes.keep(today));
     }
 
+    /// How many clients have a word of their own on that day, and how many shared words are in use.
+    /// Looks at the whole table.
+    pub fn in_use(&self, day: UtcDay) -> (u64, u64) {
+        let day = RingDay::from(day);
+        let (slots, overflow) = self.words.split_at(self.sizes.slots());
+        let count = |words: &[AtomicU64]| {
+            let used = |word: &&AtomicU64| {
+                let word = QuotaWord::from_bits(word.load(Ordering::Relaxed));
+                word.count() > 0 && word.day() == day
+            };
+            words.iter().filter(used).count() as u64
+        };
+        (count(slots), count(overflow))
+    }
+
+    /// How many clients a day there is room for before some come to share.
+    pub fn clients_max(&self) -> u64 {
+        self.sizes.slots() as u64 * 3 / 5
+    }
+
     /// Counts a request of the client, if it has one left on that day.
     pub fn admit(&self, client: Client, limit: u16, day: UtcDay) -> Decision {
         self.admit_on(client, limit, day.into()).0

@@ -1,0 +1,106 @@
+//! A request target as it may stand in a log: without its key, wherever that was put.
+
+use memchr::memmem;
+
+use super::percent::decode_form;
+
+/// Bytes of a target that are logged.
+const SHOWN_BYTES: usize = 512;
+/// How often a text is decoded in search of a key.
+const DECODED_MAX: usize = 4;
+/// Stands in every key, whatever its prefix.
+const MARK: &[u8] = b"_live_";
+
+/// The path and query of a request, without `key`, of visible ASCII without quotes. A target that
+/// holds a key elsewhere, as in a search or in the path, is `-`; a long one is cut.
+pub fn loggable(path: &str, query: Option<&str>) -> String {
+    let mut text = path.to_owned();
+    let mut before = '?';
+    for pair in query.into_iter().flat_map(|query| query.split('&')) {
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+        // A name that does not decode might be meant as `key`.
+        if decode_form(name).is_ok_and(|name| name != "key") {
+            text.push(before);
+            text.push_str(pair);
+            before = '&';
+        }
+    }
+    if holds_key(text.as_bytes()) {
+        return "-".to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if shown.len() >= SHOWN_BYTES {
+            shown.push_str("...");
+            break;
+        }
+        match byte {
+            b'"' | b'\\' => shown.extend(format!("%{byte:02X}").chars()),
+            b'!'..=b'~' => shown.push(byte.into()),
+            _ => shown.extend(format!("%{byte:02X}").chars()),
+        }
+    }
+    shown
+}
+
+/// Whether the mark of a key stands in the text, be it encoded, or encoded again.
+fn holds_key(text: &[u8]) -> bool {
+    let mut text = text.to_ascii_lowercase();
+    for _ in 0..DECODED_MAX {
+        if memmem::find(&text, MARK).is_some() {
+            return true;
+        }
+        let decoded: Vec<u8> = percent_encoding::percent_decode(&text).collect();
+        let decoded = decoded.to_ascii_lowercase();
+        if decoded == text {
+            return false;
+        }
+        text = decoded;
+    }
+    // So much encoding serves nobody but who hides something.
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_logged_as_it_was_sent_but_for_its_key() {
+        for (path, query, logged) in [
+            ("/v1", None, "/v1"),
+            (
+                "/v1/islands",
+                Some("limit=2&q=a+b"),
+                "/v1/islands?limit=2&q=a+b",
+            ),
+            ("/v1/islands", Some("key=im_live_a_b"), "/v1/islands"),
+            ("/v1", Some("key=x&limit=2&key"), "/v1?limit=2"),
+            ("/v1", Some("%6Be%79=x&a"), "/v1?a"),
+            ("/v1", Some("a=1&k%zz=x"), "/v1?a=1"),
+            ("/v1", Some("Key=x"), "/v1?Key=x"),
+            ("/a\"b\\c\u{e9}", Some(""), "/a%22b%5Cc%C3%A9?"),
+        ] {
+            assert_eq!(loggable(path, query), logged);
+        }
+        assert_eq!(loggable(&"/x".repeat(400), None).len(), SHOWN_BYTES + 3);
+    }
+
+    #[test]
+    fn a_key_in_any_other_place_hides_the_target() {
+        let key = "im_live_abc_def";
+        let all = percent_encoding::NON_ALPHANUMERIC;
+        let encoded = percent_encoding::utf8_percent_encode(key, all).to_string();
+        let twice = encoded.replace('%', "%25");
+        let ever = (0..9).fold(encoded.clone(), |text, _| text.replace('%', "%25"));
+        for hidden in [key, &encoded, &twice, &ever, &key.to_uppercase()] {
+            for (path, query) in [
+                (format!("/v1/{hidden}"), None),
+                ("/v1/islands".to_owned(), Some(format!("q={hidden}"))),
+                ("/v1".to_owned(), Some(format!("a&{hidden}=1"))),
+            ] {
+                assert_eq!(loggable(&path, query.as_deref()), "-", "{path} {query:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The end of a connection whose client may be sending yet.
+//!
+//! A system that closes a socket with unread bytes tells the client that everything is off, and the
+//! client throws away the answer that it has not read. So what still comes is read, and thrown away,
+//! until the client has seen the end.
+
+use std::future::poll_fn;
+use std::task::{Poll, ready};
+
+use tokio::io::AsyncWrite as _;
+use tokio::net::TcpStream;
+
+use super::roster::{Membership, Phase};
+
+/// Bytes that are thrown away; who sends more does not read answers.
+const THROWN_AWAY_MAX: usize = 1 << 20;
+
+/// Ends our side, and waits for the client to end its own. Not for long: the roster ends it.
+pub(crate) async fn linger(mut stream: TcpStream, membership: &Membership) {
+    membership.enter(Phase::Closing);
+    let mut left = THROWN_AWAY_MAX;
+    let mut scratch = [0; 4096];
+    poll_fn(|cx| {
+        if membership.ends(cx).is_some() {
+            return Poll::Ready(());
+        }
+        // A second time it does nothing.
+        if ready!(std::pin::Pin::new(&mut stream).poll_shutdown(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        while left > 0 {
+            if ready!(stream.poll_read_ready(cx)).is_err() {
+                return Poll::Ready(());
+            }
+            match stream.try_read(&mut scratch) {
+                Ok(0) => return Poll::Ready(()),
+                Ok(count) => left = left.saturating_sub(count),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => return Poll::Ready(()),
+            }
+        }
+        Poll::Ready(())
+    })
+    .await;
+}

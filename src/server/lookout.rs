@@ -1,0 +1,86 @@
+//! `Lookout`: a thread that looks at something again and again, and at once when it is asked to.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+/// How often files and clocks are looked at; a change has to show within a second.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The thread's side.
+#[derive(Debug)]
+pub(crate) struct Lookout {
+    asked: Receiver<SyncSender<()>>,
+    /// Who waits for the look under way.
+    waiting: Vec<SyncSender<()>>,
+}
+
+/// The side of whoever wants a look.
+#[derive(Debug)]
+pub(crate) struct Prompt(Sender<SyncSender<()>>);
+
+/// Both sides.
+pub(crate) fn lookout() -> (Lookout, Prompt) {
+    let (prompt, asked) = channel();
+    let waiting = Vec::new();
+    (Lookout { asked, waiting }, Prompt(prompt))
+}
+
+impl Lookout {
+    /// Tells those who wait that the look is done, and waits until the next one is due.
+    pub(crate) fn pause(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            // Who asked may have gone.
+            let _ = waiting.send(());
+        }
+        match self.asked.recv_timeout(INTERVAL) {
+            Ok(first) => {
+                self.waiting.push(first);
+                self.waiting.extend(self.asked.try_iter());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(INTERVAL),
+        }
+    }
+}
+
+impl Prompt {
+    /// Asks for a look. What is given back is told when it is done, or ends with the thread.
+    pub(crate) fn ask(&self) -> Receiver<()> {
+        let (tell, told) = sync_channel(1);
+        // A thread that has ended looks no more, and what is given back says so.
+        let _ = self.0.send(tell);
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_is_told_after_a_look_that_began_after_the_question() {
+        static LOOKS: AtomicU32 = AtomicU32::new(0);
+        let (mut lookout, prompt) = lookout();
+        let thread = thread::spawn(move || {
+            for _ in 0..20 {
+                LOOKS.fetch_add(1, Ordering::SeqCst);
+                lookout.pause();
+            }
+        });
+        let begun = Instant::now();
+        for _ in 0..10 {
+            let before = LOOKS.load(Ordering::SeqCst);
+            let told = prompt.ask();
+            if told.recv().is_ok() {
+                assert!(LOOKS.load(Ordering::SeqCst) > before);
+            }
+        }
+        assert!(begun.elapsed() < 10 * INTERVAL, "it waited its time");
+        drop(prompt);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,185 @@
+//! Time passes by hand; connections do one thing or another.
+
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+
+use super::*;
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Connection {
+    membership: Membership,
+    woken: Arc<Woken>,
+}
+
+impl Connection {
+    fn new(roster: &Arc<Roster>) -> Connection {
+        let (membership, woken) = (roster.join(None), Arc::default());
+        let connection = Connection { membership, woken };
+        assert_eq!(connection.ends(), None);
+        connection
+    }
+
+    fn doing(roster: &Arc<Roster>, phase: Phase) -> Connection {
+        let connection = Connection::new(roster);
+        connection.membership.enter(phase);
+        connection
+    }
+
+    fn ends(&self) -> Option<Cut> {
+        let waker = Arc::clone(&self.woken).into();
+        self.membership.ends(&Context::from_waker(&waker))
+    }
+
+    fn times_woken(&self) -> usize {
+        self.woken.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn each_phase_has_its_limit_and_half_a_second() {
+    let limits = ConnectionLimits {
+        first_byte: Duration::from_secs(3),
+        head: Duration::from_secs(5),
+        idle: Duration::from_secs(7),
+        send: Duration::from_secs(4),
+        ..ConnectionLimits::default()
+    };
+    for (phase, limit, cut) in [
+        (Phase::Fresh, 30, Cut::FirstByte),
+        (Phase::Head, 50, Cut::Head),
+        (Phase::Idle, 70, Cut::Idle),
+        (Phase::Sending, 40, Cut::Send),
+        (Phase::Answering, DISK_TICKS, Cut::Send),
+        (Phase::Closing, CLOSING_TICKS, Cut::Idle),
+    ] {
+        for begun in [0, 1, 4, 17] {
+            let roster = Arc::new(Roster::new(limits));
+            roster.tick(begun);
+            let (late, busy) = (
+                Connection::doing(&roster, phase),
+                Connection::doing(&roster, phase),
+            );
+            for passed in 1..=limit + LOOK_TICKS + 1 {
+                roster.tick(begun + passed);
+                busy.membership.enter(phase);
+                if passed <= limit {
+                    assert_eq!(late.ends(), None, "{phase:?} after {passed}");
+                }
+            }
+            assert_eq!(late.ends(), Some(cut), "{phase:?}");
+            assert!(late.times_woken() > 0);
+            assert_eq!((busy.ends(), busy.times_woken()), (None, 0));
+        }
+    }
+}
+
+#[test]
+fn who_takes_an_answer_slowly_has_the_grace_that_its_system_needs() {
+    let roster = Arc::new(Roster::default());
+    let slow = Connection::new(&roster);
+    let send = ticks(ConnectionLimits::default().send);
+    slow.membership.send(Duration::from_mins(1));
+    roster.tick(send + 600);
+    assert_eq!(slow.ends(), None);
+    slow.membership.send(Duration::from_secs(1));
+    roster.tick(send + 600 + send + 10 + LOOK_TICKS + 1);
+    assert_eq!(slow.ends(), Some(Cut::Send));
+}
+
+#[test]
+fn a_server_that_stops_ends_who_is_silent_for_a_second_and_no_one_who_is_answered() {
+    let roster = Arc::new(Roster::default());
+    let phases = [
+        (Phase::Fresh, STOPPING_SILENT_TICKS),
+        (Phase::Idle, STOPPING_SILENT_TICKS),
+        (Phase::Head, STOPPING_HEAD_TICKS),
+        (Phase::Answering, DISK_TICKS),
+    ];
+    let all = phases.map(|(phase, limit)| (Connection::doing(&roster, phase), limit));
+    roster.stop();
+    for now in 1..STOPPING_HEAD_TICKS + 20 {
+        roster.tick(now);
+        for (connection, limit) in &all {
+            if now <= *limit {
+                assert_eq!(connection.ends(), None);
+            }
+            if now > limit + LOOK_TICKS {
+                assert!(connection.ends().is_some());
+            }
+        }
+    }
+    assert!(roster.join(None).is_stopping());
+}
+
+#[test]
+fn room_is_made_of_those_who_keep_the_server_waiting_for_longest() {
+    let roster = Arc::new(Roster::default());
+    let mut all = Vec::new();
+    let phases = [Phase::Head, Phase::Answering, Phase::Idle, Phase::Sending];
+    for (now, phase) in (0..320).zip(phases.into_iter().cycle()) {
+        // Looked at seldom enough here that nobody is overdue.
+        roster.ticks.store(now, Ordering::Relaxed);
+        all.push(Connection::doing(&roster, phase));
+    }
+    roster.make_room();
+    let ended = |all: &[Connection]| -> Vec<usize> {
+        let ends = all.iter().enumerate();
+        ends.filter(|(_, connection)| connection.ends().is_some())
+            .map(|(at, _)| at)
+            .collect()
+    };
+    // One in 64 of the 160 that wait for their clients.
+    assert_eq!(ended(&all), [0, 2, 4]);
+    assert_eq!(all[0].ends(), Some(Cut::Room));
+    roster.make_room();
+    assert_eq!(ended(&all), [0, 2, 4, 6, 8, 10]);
+}
+
+#[test]
+fn members_leave_in_any_order() {
+    let roster = Arc::new(Roster::default());
+    arbtest::arbtest(|u| {
+        let mut held = Vec::new();
+        for _ in 0..u.int_in_range(0..=40)? {
+            if held.is_empty() || u.ratio(3, 5)? {
+                held.push(roster.join(None));
+            } else {
+                held.swap_remove(u.choose_index(held.len())?);
+            }
+            let members = roster.members();
+            assert_eq!(members.len(), held.len());
+            for (at, member) in members.iter().enumerate() {
+                assert_eq!(member.place(), at);
+            }
+        }
+        Ok(())
+    });
+    assert!(roster.members().is_empty());
+}
+
+#[test]
+fn a_worker_that_gives_no_sign_of_life_is_known_by_it() {
+    let roster = Roster::default();
+    roster.tick(100);
+    roster.beat();
+    assert_eq!(roster.silent_for(), Duration::ZERO);
+    roster.tick(135);
+    assert_eq!(roster.silent_for(), Duration::from_millis(3500));
+}
+
+#[test]
+fn all_phases_are_read_back_from_what_was_stored() {
+    for phase in Phase::ALL {
+        for ticks in [0, 1, u64::MAX >> Phase::BITS] {
+            assert_eq!(Phase::of(phase.since(ticks)), (phase, ticks));
+        }
+    }
+}

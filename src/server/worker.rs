@@ -1,0 +1,321 @@
+//! What the connections of a worker share, and the way from hyper's request to hyper's response.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+
+use super::answer::{Answer, Limits};
+use super::api_error::ApiError;
+use super::body::{Download, Outgoing};
+use super::buffers::Buffers;
+use super::caller::{Caller, Gate, Visit};
+use super::guard::Shared;
+use super::journal::Record;
+use super::near::Near;
+use super::pipeline::{self, Head, Outcome, State};
+use super::request_id::{RequestId, RequestIds};
+use super::roster::Roster;
+use super::seldom::Seldom;
+use super::settings::ConnectionLimits;
+use crate::calendar::{Clock, UnixSeconds};
+use crate::keys::KeyId;
+use crate::observe::{AccessPen, Tally};
+use crate::request::{Template, loggable};
+use crate::snapshot::{Body, Snapshot};
+use crate::sync::{LatestReader, Ordering};
+
+/// What all connections of a worker share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) snapshot: LatestReader<Snapshot>,
+    pub(crate) near: Near,
+    pub(crate) gate: Gate,
+    pub(crate) openapi: Body,
+    pub(crate) docs: Body,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) complaints: Arc<Seldom>,
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) ids: RequestIds,
+    /// Nothing is logged where it is `None`.
+    pub(crate) access: Option<Arc<AccessPen>>,
+}
+
+/// A response that is there, or one that waits for a disk.
+pub(crate) enum Responding {
+    Now(Option<Response<Outgoing>>),
+    Later(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
+}
+
+impl Future for Responding {
+    type Output = Result<Response<Outgoing>, Infallible>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Responding::Now(response) => {
+                Poll::Ready(Ok(response.take().expect("polled once when it is there")))
+            }
+            Responding::Later(response) => response.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+/// What a response has beside its answer.
+struct Envelope {
+    limits: Limits,
+    id: RequestId,
+    template: Template,
+    tier: usize,
+    headers: HeaderMap,
+    is_head: bool,
+    /// Where requests are logged.
+    asked: Option<Box<Asked>>,
+}
+
+/// What is logged of a request.
+struct Asked {
+    begun: Instant,
+    time: UnixSeconds,
+    client: IpAddr,
+    key: Option<KeyId>,
+    method: Method,
+    target: String,
+}
+
+impl Worker {
+    /// Gives a sign of life when one is due, as long as the pipeline answers; leaves the lines that
+    /// have gathered.
+    pub(crate) async fn live(self: Arc<Self>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        let visit = self.gate.arrive(IpAddr::from([127, 0, 0, 1]));
+        let head = Head {
+            method: &Method::GET,
+            path: "/v1/health",
+            query: None,
+            version: Version::HTTP_11,
+            headers: &headers,
+        };
+        loop {
+            if self.judge(head, &visit).answer.status() == StatusCode::OK {
+                self.roster.beat();
+            }
+            if let Some(pen) = &self.access {
+                pen.flush();
+            }
+            self.roster.pulse().await;
+        }
+    }
+
+    fn judge(&self, head: Head<'_>, visit: &Visit) -> Outcome {
+        let now = self.clock.now();
+        self.snapshot.with(|generation, snapshot| {
+            let state = State {
+                snapshot,
+                generation,
+                near: &self.near,
+                gate: &self.gate,
+                openapi: &self.openapi,
+                docs: &self.docs,
+            };
+            pipeline::answer(head, visit, now, state)
+        })
+    }
+
+    /// Answers a request of a connection.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        visit: &Visit,
+        shared: &Arc<Shared>,
+    ) -> Responding {
+        let head = Head {
+            method: request.method(),
+            path: request.uri().path(),
+            query: request.uri().query(),
+            version: request.version(),
+            headers: request.headers(),
+        };
+        let outcome = self.judge(head, visit);
+        let asked = shared.journal.is_kept().then(|| {
+            let begun = Instant::now();
+            Box::new(self.asked(head, visit, outcome.caller, begun))
+        });
+        let closes = self.closes(&request, shared);
+        let Outcome {
+            answer,
+            limits,
+            template,
+            caller,
+        } = outcome;
+        let is_head = request.method() == Method::HEAD;
+        // The request's map has room already, and hyper takes it for the next request again.
+        let mut headers = std::mem::take(request.headers_mut());
+        headers.clear();
+        if closes {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let envelope = Envelope {
+            limits,
+            id: self.ids.next(),
+            template,
+            tier: caller.map_or(0, Caller::tier),
+            headers,
+            is_head,
+            asked,
+        };
+        if let Some(download) = answer.download() {
+            let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
+            return Responding::Later(Box::pin(async move {
+                worker
+                    .respond_later(answer, download, envelope, &shared)
+                    .await
+            }));
+        }
+        Responding::Now(Some(envelope.respond(answer, None, shared)))
+    }
+
+    /// Whether the connection ends behind the answer to this request.
+    #[inline]
+    fn closes(&self, request: &Request<Incoming>, shared: &Shared) -> bool {
+        shared.asked.add(1);
+        let last = is_last(request);
+        let closes = last
+            || shared.asked.get() >= u64::from(self.limits.requests)
+            || shared.membership.is_stopping()
+            || shared.membership.age() >= self.limits.age;
+        if closes {
+            shared.closing.store(true, Ordering::Relaxed);
+            // Hyper then ends without offering all of the answer.
+            if last || request.headers().contains_key(UPGRADE) {
+                shared.ending.store(true, Ordering::Relaxed);
+            }
+        }
+        closes
+    }
+
+    /// What is to be logged of a request.
+    #[cold]
+    fn asked(
+        &self,
+        head: Head<'_>,
+        visit: &Visit,
+        caller: Option<Caller>,
+        begun: Instant,
+    ) -> Asked {
+        Asked {
+            begun,
+            time: self.clock.now().moment(),
+            client: self.gate.address(visit, head.headers),
+            key: caller.and_then(Caller::key),
+            method: head.method.clone(),
+            target: loggable(head.path, head.query),
+        }
+    }
+
+    /// Responds when the file of an answer is open, or is found not to be what was published.
+    async fn respond_later(
+        &self,
+        answer: Answer,
+        download: Download,
+        envelope: Envelope,
+        shared: &Shared,
+    ) -> Response<Outgoing> {
+        shared.waiting.store(true, Ordering::Relaxed);
+        let opened = download.open(!envelope.is_head, &self.complaints).await;
+        shared.waiting.store(false, Ordering::Relaxed);
+        match opened {
+            Ok(body) => envelope.respond(answer, Some(body), shared),
+            Err(_) => envelope.respond(Answer::Failed(ApiError::Damaged), None, shared),
+        }
+    }
+
+    /// The bytes that replace hyper's own answer to a head it cannot read.
+    pub(crate) fn refusal(&self, status: u16, caller: Caller) -> Vec<u8> {
+        let code = self.tally.shape.code(status);
+        self.tally.unreadable[code].add(1);
+        let now = self.clock.now();
+        let limits = Limits {
+            limit: self.gate.limit(caller),
+            remaining: self.gate.left(caller, now.day),
+            reset_seconds: now.reset_seconds,
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        let answer = Answer::Failed(ApiError::UnreadableHead(status));
+        let mut out = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
+        answer.write_lines(limits, self.ids.next(), &mut out);
+        let body = answer.into_body();
+        out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        out.extend_from_slice(&body);
+        out
+    }
+}
+
+impl Envelope {
+    /// The response. `body` is what a download opened; without one the answer has its body with it.
+    fn respond(
+        self,
+        answer: Answer,
+        body: Option<Outgoing>,
+        shared: &Shared,
+    ) -> Response<Outgoing> {
+        shared
+            .prepared
+            .put(|lines| answer.write_lines(self.limits, self.id, lines));
+        let (status, gzip) = (answer.status(), answer.is_gzip());
+        let body = body.unwrap_or_else(|| Outgoing::Whole(answer.into_body()));
+        let body_bytes = if self.is_head { 0 } else { body.bytes() };
+        self.count(status, body_bytes, gzip, shared);
+        if !self.is_head {
+            let bytes = body.bytes_in_pieces();
+            shared.in_pieces.store(bytes, Ordering::Relaxed);
+        }
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+
+    #[inline]
+    fn count(&self, status: StatusCode, body_bytes: u64, gzip: bool, shared: &Shared) {
+        let (tally, route) = (&shared.tally, self.template as usize);
+        tally.answered(route, status.as_u16(), body_bytes, gzip);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            tally.rejections[self.tier].add(1);
+        }
+        if let Some(asked) = &self.asked {
+            let record = Record {
+                time: asked.time,
+                id: self.id,
+                client: asked.client,
+                key: asked.key,
+                method: &asked.method,
+                route: self.template.text(),
+                target: &asked.target,
+                status,
+                body_bytes,
+                gzip,
+            };
+            shared.journal.note(&record, asked.begun);
+        }
+    }
+}
+
+/// Whether nothing that follows this request is answered.
+pub(super) fn is_last(request: &Request<Incoming>) -> bool {
+    // What follows a body is not taken for a request: no body is ever read.
+    let has_body =
+        !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+    has_body || request.method() == Method::CONNECT
+}
