@@ -12,6 +12,7 @@ fn main() {
     // Whoever packages an archive knows the commit.
     let told = env::var_os("BUILD_COMMIT").and_then(|commit| commit.into_string().ok());
     let commit = told
+        .filter(|commit| !commit.is_empty())
         .or_else(|| commit(Path::new(".git")))
         .filter(|commit| commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let shown = commit.map_or_else(
@@ -38,7 +39,7 @@ fn commit(git: &Path) -> Option<String> {
     let loose = shared.join(name);
     read(&loose).or_else(|| {
         // Packed; the next commit makes the file anew. A missing file would be built for every time.
-        watch(loose.parent()?);
+        watch(loose.ancestors().find(|path| path.exists())?);
         let packed = read(&shared.join("packed-refs"))?;
         let mut refs = packed.lines().filter_map(|line| line.split_once(' '));
         refs.find_map(|(commit, of)| (of == name).then(|| commit.to_owned()))
