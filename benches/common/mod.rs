@@ -28,5 +28,5 @@ pub(crate) const LOAD_CORE: u32 = 1;
 /// `cargo test --benches` does not.
 pub(crate) fn is_quick() -> bool {
     let has = |flag: &str| env::args_os().any(|word| word == flag);
-    env::var_os("ISLAND_METRICS_BENCH_QUICK").is_some() || has("--test") || !has("--bench")
+    env::var_os("IM_BENCH_QUICK").is_some() || has("--test") || !has("--bench")
 }

@@ -2,7 +2,7 @@
 //! loop, axum, actix-web and nginx.
 //!
 //! In: the release binary and a made-up dataset, or a published directory named in
-//! `ISLAND_METRICS_BENCH_PUBLISHED`. Out: a table on stdout, every round in `target/bench/load.csv`,
+//! `IM_BENCH_PUBLISHED`. Out: a table on stdout, every round in `target/bench/load.csv`,
 //! and with `--save` the medians and a chart in `benches/results`, and the table in the README. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
@@ -78,7 +78,7 @@ fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     let starts = (0..if quick { 1 } else { 5 }).map(|_| first_answer());
     let starts = starts.collect::<Outcome<Vec<f64>>>()?;
     println!("start to first 200 on the sample: {:.1} ms", median(starts));
-    let published = match env::var_os("ISLAND_METRICS_BENCH_PUBLISHED") {
+    let published = match env::var_os("IM_BENCH_PUBLISHED") {
         Some(directory) => directory.into(),
         None => world::published(scratch.path(), settings.size)?,
     };

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench publish`; words: `small` for a thirtieth of it, `starts` for those of a server
 //! alone, a number for so many rounds.
-//! DuckDB runs where a Python that has it is named: `ISLAND_METRICS_DUCKDB=VENV/bin/python`.
+//! DuckDB runs where a Python that has it is named: `IM_BENCH_DUCKDB=VENV/bin/python`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -78,7 +78,7 @@ const QUICK: Settings = Settings {
 };
 
 /// The variable that names a Python which has DuckDB.
-const DUCKDB: &str = "ISLAND_METRICS_DUCKDB";
+const DUCKDB: &str = "IM_BENCH_DUCKDB";
 /// When each publish of a round says it was made.
 const STAMPS: [&str; 3] = [
     "2026-11-21T12:05:00Z",

@@ -1,14 +1,14 @@
 //! The words of the command line, and the environment behind them, as values of flags.
 
 use std::collections::BTreeMap;
-use std::env::VarError;
 use std::ffi::OsString;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::failure::Failure;
-use super::flags::{COMMANDS, Command, Flag, is_begun_by, variable};
+use super::flag::{Command, Flag, PREFIX, Unset, Value};
+use super::flags::{COMMANDS, is_begun_by};
+use super::nearest::nearest;
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -20,12 +20,23 @@ pub(crate) struct Arguments {
     pub(crate) wants_version: bool,
     /// The word after the command's name, for a command that has one.
     pub(crate) operand: Option<String>,
-    given: BTreeMap<&'static str, Vec<String>>,
+    given: BTreeMap<&'static str, Given>,
+}
+
+/// The values that a flag was given.
+#[derive(Debug)]
+struct Given {
+    values: Vec<String>,
+    /// What a person would look for to change it: `--listen` or `ISLAND_METRICS_LISTEN`.
+    place: String,
 }
 
 impl Arguments {
-    /// Reads the words. Flags over environment.
-    pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, Failure> {
+    /// Reads the words, and the environment behind them. Flags over environment over defaults.
+    pub(crate) fn parse(
+        words: impl Iterator<Item = OsString>,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Arguments, Failure> {
         let mut parser = lexopt::Parser::from_args(words);
         let mut arguments = Arguments {
             command: &COMMANDS[0],
@@ -42,18 +53,11 @@ impl Arguments {
                     arguments.wants_version = true;
                 }
                 lexopt::Arg::Long(flag) => {
-                    whole(&arguments.name)?;
+                    whole(&arguments.name, &arguments.name)?;
                     let flag = arguments.flag(flag)?;
                     let value = match flag.value {
-                        Some(_) => match text(parser.value().map_err(Failure::usage)?)? {
-                            value if value.is_empty() => {
-                                let name = flag.name;
-                                let empty = format!("--{name} is empty; want a value");
-                                return Err(arguments.bad_value(empty));
-                            }
-                            value => value,
-                        },
-                        None => String::new(),
+                        Some(_) => parser.value().map_err(Failure::usage)?,
+                        None => OsString::new(),
                     };
                     arguments.give(flag, value)?;
                 }
@@ -61,10 +65,11 @@ impl Arguments {
                 lexopt::Arg::Short(_) => return Err(Failure::usage(word.unexpected())),
             }
         }
-        if !arguments.wants_help {
-            whole(&arguments.name)?;
+        // Who asks for help may be asking because the environment is not right.
+        if !arguments.wants_help && !arguments.wants_version {
+            whole(&arguments.name, &arguments.name)?;
+            arguments.take_environment(environment)?;
         }
-        arguments.read_environment()?;
         Ok(arguments)
     }
 
@@ -92,7 +97,8 @@ impl Arguments {
                 } else {
                     &word
                 };
-                Err(Failure::usage(format!("no command {shown}")))
+                let meant = meant_command(&word);
+                Err(Failure::usage(format!("no command {shown}{meant}")))
             }
             _ if self.command.name == *name && self.command.operand.is_some() => {
                 match self.operand.replace(word) {
@@ -103,7 +109,7 @@ impl Arguments {
             }
             // The word is not repeated: it may be a key.
             _ => {
-                whole(name)?;
+                whole(name, &longer)?;
                 Err(Failure::usage(
                     "a word stands where none is wanted; the command comes first",
                 ))
@@ -112,51 +118,117 @@ impl Arguments {
     }
 
     fn flag(&self, name: &str) -> Result<&'static Flag, Failure> {
-        let mut flags = self.command.flags.iter();
-        let unknown = || Failure::usage(format!("{} has no flag --{name}", self.command.name));
-        flags.find(|flag| flag.name == name).ok_or_else(unknown)
+        let flags = self.command.flags;
+        flags.iter().find(|flag| flag.name == name).ok_or_else(|| {
+            let command = self.command.name;
+            // As with commands: what has an underscore may be a key.
+            let shown = if name.contains('_') {
+                "of this name".to_owned()
+            } else {
+                format!("--{name}")
+            };
+            let dashed = name.replace('_', "-").to_lowercase();
+            let meant = nearest(
+                &dashed,
+                flags
+                    .iter()
+                    .map(|flag| flag.name)
+                    .chain(["help", "version"]),
+            )
+            .map_or_else(String::new, |meant| format!("; did you mean --{meant}?"));
+            Failure::usage(format!("{command} has no flag {shown}{meant}"))
+        })
     }
 
-    fn give(&mut self, flag: &'static Flag, value: String) -> Result<(), Failure> {
-        let values = self.given.entry(flag.name).or_default();
-        values.push(value);
-        if values.len() > 1 && !flag.repeatable {
-            let name = flag.name;
+    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), Failure> {
+        let place = format!("--{}", flag.name);
+        let value = value
+            .into_string()
+            .map_err(|_| self.bad_value(format!("{place} is not UTF-8")))?;
+        if flag.value.is_some() && value.is_empty() {
+            return Err(self.bad_value(format!("{place} is empty; want a value")));
+        }
+        if !flag.repeatable && self.given.contains_key(flag.name) {
             return Err(Failure::usage(format!(
-                "--{name} is given twice; want it once"
+                "{place} is given twice; want it once"
             )));
         }
+        let values = Vec::new();
+        let given = self.given.entry(flag.name);
+        let given = given.or_insert(Given { values, place });
+        given.values.push(value);
         Ok(())
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the environment is read"
-    )]
-    fn read_environment(&mut self) -> Result<(), Failure> {
+    fn take_environment(
+        &mut self,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<(), Failure> {
+        // In order, so that the same environment is always told of the same fault.
+        let ours: BTreeMap<String, OsString> = environment
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+            .filter(|(name, _)| name.starts_with(PREFIX))
+            .collect();
+        if self.command.name == "serve" {
+            ours.keys().try_for_each(|name| known(name))?;
+        }
         for flag in self.command.flags {
-            let variable = variable(flag);
-            let value = match std::env::var(&variable) {
-                // An empty one is as good as none.
-                Ok(value) if !value.is_empty() => value,
-                Ok(_) | Err(VarError::NotPresent) => continue,
-                Err(VarError::NotUnicode(_)) => {
-                    return Err(self.bad_value(format!("{variable} is not UTF-8")));
+            let place = flag.variable();
+            let Some(value) = ours.get(&place) else {
+                continue;
+            };
+            // An empty one is as good as none.
+            if value.is_empty() || self.given.contains_key(flag.name) {
+                continue;
+            }
+            let value = value
+                .to_str()
+                .ok_or_else(|| self.bad_value(format!("{place} is not UTF-8")))?;
+            let values: Vec<String> = match (flag.value, value) {
+                (None, "1" | "true") => vec![String::new()],
+                (None, "0" | "false") => continue,
+                (None, _) => {
+                    let want = "1, true, 0 or false";
+                    return Err(self.bad_value(format!("{place} is {value:?}; want {want}")));
                 }
+                (Some(_), _) if flag.repeatable => {
+                    let parts = value.split(',').map(str::trim);
+                    parts
+                        .filter(|part| !part.is_empty())
+                        .map(str::to_owned)
+                        .collect()
+                }
+                (Some(_), _) => vec![value.to_owned()],
             };
-            let parts = value.split(',').map(str::trim);
-            let values = match (flag.value, flag.repeatable) {
-                (None, _) if matches!(value.as_str(), "0" | "false") => continue,
-                (None, _) => vec![String::new()],
-                (Some(_), true) => parts
-                    .filter(|part| !part.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-                (Some(_), false) => vec![value],
-            };
-            self.given.entry(flag.name).or_insert(values);
+            if values.is_empty() {
+                let want = "values between the commas";
+                return Err(self.bad_value(format!("{place} is {value:?}; want {want}")));
+            }
+            self.given.insert(flag.name, Given { values, place });
         }
         Ok(())
+    }
+
+    /// A flag's values as they stand; the one of the table where none was given and it has one.
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+        let mut flags = self.command.flags.iter();
+        let flag = flags.find(|flag| flag.name == name);
+        match (self.given.get(name), flag.map(|flag| flag.unset)) {
+            (Some(given), _) => given.values.iter().map(String::as_str).collect(),
+            (None, Some(Unset::Value(value))) => vec![value],
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// Where a flag's values come from: `--listen`, `ISLAND_METRICS_LISTEN`, or nowhere.
+    pub(crate) fn origin(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(|given| given.place.as_str())
+    }
+
+    /// What a person would look for to change a flag's value.
+    pub(crate) fn place(&self, name: &str) -> String {
+        let origin = self.origin(name).map(str::to_owned);
+        origin.unwrap_or_else(|| format!("--{name}"))
     }
 
     /// All values of a flag.
@@ -164,13 +236,13 @@ impl Arguments {
     where
         T::Err: fmt::Display,
     {
-        let values = self.given.get(name).map(Vec::as_slice).unwrap_or_default();
-        let parse = |value: &String| {
-            value
-                .parse()
-                .map_err(|_| self.bad_value(format!("--{name} is {value:?}; want {want}")))
+        let parse = |text: &str| {
+            text.parse().map_err(|_| {
+                let place = self.place(name);
+                self.bad_value(format!("{place} is {text:?}; want {want}"))
+            })
         };
-        values.iter().map(parse).collect()
+        self.texts(name).into_iter().map(parse).collect()
     }
 
     /// What a server is started with is its configuration; other commands are used once.
@@ -190,21 +262,35 @@ impl Arguments {
         Ok(self.all(name, want)?.pop())
     }
 
-    /// The value of a flag that is a number within bounds, or what it is if not given.
-    pub(crate) fn number(
+    /// The value of a flag that is a number within the table's bounds, if it has one.
+    pub(crate) fn number_if_given<T: TryFrom<u64>>(
         &self,
         name: &str,
-        bounds: RangeInclusive<u64>,
-        default: u64,
-    ) -> Result<u64, Failure> {
-        let want = format!("a number from {} to {}", bounds.start(), bounds.end());
-        let Some(text) = self.one::<String>(name, &want)? else {
-            return Ok(default);
+    ) -> Result<Option<T>, Failure> {
+        let mut flags = self.command.flags.iter();
+        let flag = flags.find(|flag| flag.name == name);
+        let Some(Value::Number(least, most)) = flag.and_then(|flag| flag.value) else {
+            unreachable!("--{name} is no number");
+        };
+        let Some(text) = self.texts(name).pop() else {
+            return Ok(None);
         };
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
         let number = text.parse().ok().filter(|_| is_plain);
-        let number = number.filter(|number| bounds.contains(number));
-        number.ok_or_else(|| self.bad_value(format!("--{name} is {text}; want {want}")))
+        let number = number.filter(|number| (least..=most).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.map(Some).ok_or_else(|| {
+            let place = self.place(name);
+            self.bad_value(format!(
+                "{place} is {text}; want a number from {least} to {most}"
+            ))
+        })
+    }
+
+    /// The same, of a flag to which the table gives a value where none is given.
+    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, Failure> {
+        let number = self.number_if_given(name)?;
+        Ok(number.expect("the table has a value"))
     }
 
     /// The word that follows the command's name.
@@ -231,18 +317,50 @@ impl Arguments {
     }
 }
 
-/// Refuses a command's name of which a word is missing, as `keys`.
-fn whole(name: &str) -> Result<(), Failure> {
-    let begun = COMMANDS.iter().filter(|command| is_begun_by(command, name));
-    let longer: Vec<&str> = begun.map(|command| command.name).collect();
-    if name.is_empty() || longer == [name] {
-        Ok(())
-    } else {
-        Err(Failure::usage(format!(
-            "{name} is no whole command; want {}",
-            longer.join(", ")
-        )))
+/// Refuses a variable that belongs to no flag: it was meant to set something, and does not.
+fn known(name: &str) -> Result<(), Failure> {
+    let flags = COMMANDS.iter().flat_map(|command| command.flags);
+    let variables: Vec<String> = flags.map(Flag::variable).collect();
+    if variables.iter().any(|variable| variable == name) {
+        return Ok(());
     }
+    let short = |name: &str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
+    let meant = nearest(
+        &short(&name.to_uppercase()),
+        variables.iter().map(|name| short(name)),
+    );
+    let hint = meant.map_or_else(
+        || "`island-metrics serve --help` lists the settings".to_owned(),
+        |meant| format!("did you mean {PREFIX}{meant}?"),
+    );
+    Err(Failure::configuration(format!(
+        "{name} is no setting; {hint}"
+    )))
+}
+
+/// The command that was meant, as a question to add; nothing if it resembles none.
+fn meant_command(word: &str) -> String {
+    let first = |command: &Command| command.name.split(' ').next();
+    nearest(word, COMMANDS.iter().filter_map(first))
+        .map_or_else(String::new, |name| format!("; did you mean {name}?"))
+}
+
+/// Refuses a command's name of which a word is missing, as `keys`, or wrong, as the last one of
+/// these longer words, which is not repeated: it may be a key.
+fn whole(name: &str, longer: &str) -> Result<(), Failure> {
+    let begun = COMMANDS.iter().filter(|command| is_begun_by(command, name));
+    let names: Vec<&str> = begun.map(|command| command.name).collect();
+    if name.is_empty() || names == [name] {
+        return Ok(());
+    }
+    let meant = nearest(longer, names.iter().copied()).filter(|_| longer != name);
+    let hint = meant.map_or_else(
+        || format!("want {}", names.join(", ")),
+        |meant| format!("did you mean {meant}?"),
+    );
+    Err(Failure::usage(format!(
+        "{name} is no whole command; {hint}"
+    )))
 }
 
 fn text(word: OsString) -> Result<String, Failure> {

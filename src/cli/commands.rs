@@ -5,9 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::arguments::Arguments;
+use super::completions;
 use super::failure::Failure;
-use super::flags;
+use super::help;
 use super::keys;
+use super::man;
 use super::progress::Progress;
 use super::serve;
 use super::{print, say};
@@ -21,17 +23,25 @@ use crate::site;
 /// bytes on any day.
 const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 
-/// The line that users of the dumps show, unless the publisher has one.
-const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
+/// What `--version` prints: the target too, as builds for several may lie side by side.
+const VERSION: &str = concat!(
+    "island-metrics ",
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("BUILD_COMMIT"),
+    ", ",
+    env!("BUILD_TARGET"),
+    ")\n"
+);
 
 /// Runs the command that the words name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
-    let arguments = Arguments::parse(words)?;
+    let arguments = Arguments::parse(words, std::env::vars_os())?;
     if arguments.wants_help {
-        return print(&flags::help(&arguments.name));
+        return print(&help::help(&arguments.name));
     }
     if arguments.wants_version {
-        return print(concat!("island-metrics ", env!("CARGO_PKG_VERSION"), "\n"));
+        return print(VERSION);
     }
     match arguments.command.name {
         "serve" => serve::serve(&arguments),
@@ -42,7 +52,9 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
         "keys list" => keys::list(&arguments),
         "keys revoke" => keys::revoke(&arguments),
         "keys restore" => keys::restore(&arguments),
-        _ => openapi(&arguments),
+        "openapi" => openapi(&arguments),
+        "completions" => completions::completions(&arguments),
+        _ => print(&man::page()),
     }
 }
 
@@ -55,11 +67,8 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         Some(text) => UnixSeconds::parse(&text)
             .ok_or_else(|| Failure::usage(format!("--generated-at is {text:?}; want {want}")))?,
     };
-    let credit: Option<String> = arguments.one("credit", "a line of text")?;
-    if credit
-        .as_ref()
-        .is_some_and(|line| line.contains(char::is_control))
-    {
+    let credit: String = arguments.required("credit", "a line of text")?;
+    if credit.contains(char::is_control) {
         return Err(Failure::usage("--credit is of several lines; want one"));
     }
     let options = Options {
@@ -67,7 +76,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         published,
         force: arguments.has("force"),
         full: arguments.has("full"),
-        credit: credit.as_deref().unwrap_or(DEFAULT_CREDIT),
+        credit: &credit,
     };
     let mut progress = Progress::new();
     let outcome = publish::publish(
@@ -136,17 +145,16 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn synth(arguments: &Arguments) -> Result<(), Failure> {
-    let number = "a whole number";
     let to: PathBuf = arguments.required("to", "a directory")?;
-    let days: u32 = arguments.one("days", number)?.unwrap_or(30);
-    let long_run_days = arguments.one("long-run-days", number)?;
+    let days: u32 = arguments.number("days")?;
+    let long_run_days = arguments.number_if_given("long-run-days")?;
     let spec = Synthetic {
-        islands: arguments.one("islands", number)?.unwrap_or(2000),
-        creators: arguments.one("creators", number)?.unwrap_or(800),
+        islands: arguments.number("islands")?,
+        creators: arguments.number("creators")?,
         days,
         long_run_days: long_run_days.unwrap_or(days.saturating_mul(2).min(60)),
-        rows: arguments.one("rows", number)?,
-        seed: arguments.one("seed", number)?.unwrap_or(1),
+        rows: arguments.number_if_given("rows")?,
+        seed: arguments.number("seed")?,
         last_day: SYNTH_LAST_DAY,
     };
     fs::create_dir_all(&to).map_err(|error| Failure::io(&to, &error))?;
@@ -168,7 +176,6 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn openapi(arguments: &Arguments) -> Result<(), Failure> {
-    let base_url =
-        serve::base_url(arguments)?.unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
-    print(&site::openapi(&base_url))
+    let base_url = serve::base_url(arguments)?;
+    print(&site::openapi(&base_url.expect("the table has a value")))
 }

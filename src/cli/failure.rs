@@ -19,9 +19,11 @@ pub(crate) struct Failure {
 impl Failure {
     /// The command line is not understood.
     pub(crate) fn usage(message: impl fmt::Display) -> Failure {
+        let message = one_line(message);
+        let between = if message.ends_with('?') { " " } else { "; " };
         Failure {
             code: 64,
-            message: format!("{message}; `island-metrics --help` lists commands and flags"),
+            message: format!("{message}{between}`island-metrics --help` lists commands and flags"),
         }
     }
 
@@ -29,7 +31,7 @@ impl Failure {
     pub(crate) fn configuration(message: impl fmt::Display) -> Failure {
         Failure {
             code: 78,
-            message: message.to_string(),
+            message: one_line(message),
         }
     }
 
@@ -50,6 +52,19 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
+}
+
+/// What is repeated of the command line may hold anything, and is to leave one line in a log.
+fn one_line(message: impl fmt::Display) -> String {
+    let mut line = String::new();
+    for c in message.to_string().chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 impl fmt::Display for Failure {

@@ -1,47 +1,22 @@
-//! The one table of commands and flags: parsing, help and environment names come from it.
+//! The one table of commands and flags: parsing, defaults, environment names, help, man page and
+//! shell completions come from it.
 
-use std::fmt::Write as _;
+use super::flag::Value::{Directory, File, Number, Text, Words};
+use super::flag::{Command, Flag, Value, flag, switch};
+use crate::quota::Sizes;
 
-/// A command.
-#[derive(Debug)]
-pub(crate) struct Command {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    /// What stands for the one word that follows the name; `None` where none does.
-    pub(crate) operand: Option<&'static str>,
-    pub(crate) flags: &'static [Flag],
-}
+const STATE: Flag = flag("state", Directory, "the state directory of the server");
+const KEY_PREFIX: Flag = flag("key-prefix", Text("TEXT"), "what keys begin with").or("im");
 
-/// A flag. Its environment variable is `ISLAND_METRICS_` and the name in capitals.
-#[derive(Debug)]
-pub(crate) struct Flag {
-    pub(crate) name: &'static str,
-    /// What stands for its value in help; `None` for a switch.
-    pub(crate) value: Option<&'static str>,
-    pub(crate) help: &'static str,
-    pub(crate) repeatable: bool,
-}
+/// A count of anything, or of seconds where the service sets no bound of its own.
+const COUNT: Value = Number(1, u32::MAX as u64);
+const UP_TO_A_DAY: Value = Number(1, 86_400);
+/// What synthetic datasets are measured in.
+const ANY: Value = Number(0, u32::MAX as u64);
 
-const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
-    Flag {
-        name,
-        value: Some(value),
-        help,
-        repeatable: false,
-    }
-}
-
-const STATE: Flag = flag("state", "DIR", "the state directory of the server");
-const KEY_PREFIX: Flag = flag("key-prefix", "TEXT", "what keys begin with (im)");
-
-const fn switch(name: &'static str, help: &'static str) -> Flag {
-    Flag {
-        name,
-        value: None,
-        help,
-        repeatable: false,
-    }
-}
+/// The descriptors that a server may need beside those of its connections: for listening, the
+/// state, the dumps that are read and the logs.
+pub(crate) const DESCRIPTORS_ASIDE: u64 = 128;
 
 /// Every command; the first is the one that runs when none is named.
 pub(crate) const COMMANDS: &[Command] = &[
@@ -49,140 +24,27 @@ pub(crate) const COMMANDS: &[Command] = &[
         name: "serve",
         help: "serves the API; without --published, a sample dataset",
         operand: None,
-        flags: &[
-            Flag {
-                name: "listen",
-                value: Some("ADDR"),
-                help: "address and port to listen on; may be given again (127.0.0.1:8080)",
-                repeatable: true,
-            },
-            flag(
-                "published",
-                "DIR",
-                "the published directory; without it, the sample dataset",
-            ),
-            flag(
-                "base-url",
-                "URL",
-                "the service's own address in links (the first --listen)",
-            ),
-            flag("workers", "N", "threads that serve (the machine's cores)"),
-            flag(
-                "memory",
-                "BYTES",
-                "for bodies and pages beside rows and orders; 64MiB also reads (256MiB)",
-            ),
-            flag(
-                "state",
-                "DIR",
-                "where keys and counters are kept; without it, no keys, and counts end with the server",
-            ),
-            KEY_PREFIX,
-            Flag {
-                name: "trusted-proxy",
-                value: Some("CIDR"),
-                help: "a network whose X-Forwarded-For is believed; may be given again",
-                repeatable: true,
-            },
-            flag(
-                "limit-anonymous",
-                "N",
-                "requests a UTC day for an address without a key, 1 to 65535 (100)",
-            ),
-            flag(
-                "limit-free",
-                "N",
-                "requests a UTC day for a free key (1000)",
-            ),
-            flag(
-                "limit-starter",
-                "N",
-                "requests a UTC day for a starter key (20000)",
-            ),
-            flag(
-                "limit-pro",
-                "N",
-                "requests a UTC day for a pro key (100000)",
-            ),
-            flag(
-                "quota-clients",
-                "N",
-                "addresses a day that the counters have room for, 72 MiB (5000000)",
-            ),
-            flag(
-                "connections",
-                "N",
-                "connections in all (as many as there are descriptors for, but 128)",
-            ),
-            flag(
-                "connections-per-address",
-                "N",
-                "connections of one address, an IPv6 /64 being one; trusted proxies have no limit (1024)",
-            ),
-            flag(
-                "connection-requests",
-                "N",
-                "requests of a connection before it is closed (10000)",
-            ),
-            flag(
-                "connection-seconds",
-                "N",
-                "age at which a connection is closed behind its next answer (3600)",
-            ),
-            flag(
-                "first-byte-seconds",
-                "N",
-                "from a connection to its first byte (10)",
-            ),
-            flag(
-                "head-seconds",
-                "N",
-                "from the first byte of a request to the end of its head (10)",
-            ),
-            flag(
-                "idle-seconds",
-                "N",
-                "from an answer to the next request; more than a proxy in front waits (75)",
-            ),
-            flag(
-                "send-seconds",
-                "N",
-                "in which a client has to take some of an answer (10)",
-            ),
-            flag(
-                "drain-seconds",
-                "N",
-                "for requests under way after SIGTERM; a second signal ends at once (25)",
-            ),
-            flag(
-                "admin",
-                "ADDR",
-                "where /metrics, /livez and /readyz are answered; nowhere if not given",
-            ),
-            flag(
-                "access-log",
-                "PATH",
-                "a file that gets a line for each request; SIGHUP and SIGUSR1 reopen it",
-            ),
-        ],
+        flags: SERVE,
     },
     Command {
         name: "publish",
         help: "publishes a dataset to a directory, atomically",
         operand: None,
         flags: &[
-            flag("dataset", "DIR", "the dataset"),
-            flag("to", "DIR", "the published directory, made if need be"),
+            flag("dataset", Directory, "the dataset"),
+            flag("to", Directory, "the published directory, made if need be"),
             flag(
                 "generated-at",
-                "TIME",
-                "the publish timestamp, as 2026-11-20T12:05:00Z (now)",
-            ),
+                Text("TIME"),
+                "the publish timestamp, as 2026-11-20T12:05:00Z",
+            )
+            .or_else("now"),
             flag(
                 "credit",
-                "LINE",
-                "what users of the dumps are to show (Data: island-metrics, CC BY 4.0)",
-            ),
+                Text("LINE"),
+                "what users of the dumps are to show",
+            )
+            .or("Data: island-metrics, CC BY 4.0"),
             switch(
                 "force",
                 "replaces what is published even if it is newer; renders everything",
@@ -195,8 +57,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "validates a dataset, or a published directory, and writes nothing",
         operand: None,
         flags: &[
-            flag("dataset", "DIR", "the dataset to validate"),
-            flag("published", "DIR", "the published directory to validate"),
+            flag("dataset", Directory, "the dataset to validate"),
+            flag(
+                "published",
+                Directory,
+                "the published directory to validate",
+            ),
         ],
     },
     Command {
@@ -207,10 +73,15 @@ pub(crate) const COMMANDS: &[Command] = &[
             STATE,
             flag(
                 "address",
-                "ADDRESS",
+                Text("ADDRESS"),
                 "the e-mail or IP address that the key is for",
             ),
-            flag("tier", "TIER", "free, starter or pro (free)"),
+            flag(
+                "tier",
+                Words("TIER", &["free", "starter", "pro"]),
+                "free, starter or pro",
+            )
+            .or("free"),
             KEY_PREFIX,
         ],
     },
@@ -223,13 +94,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "keys revoke",
         help: "disables a key; a running server knows within a second",
-        operand: Some("ID"),
+        operand: Some(Text("ID")),
         flags: &[STATE],
     },
     Command {
         name: "keys restore",
         help: "makes a revoked key active again",
-        operand: Some("ID"),
+        operand: Some(Text("ID")),
         flags: &[STATE],
     },
     Command {
@@ -237,91 +108,223 @@ pub(crate) const COMMANDS: &[Command] = &[
         help: "writes a realistic synthetic dataset; same arguments, same bytes",
         operand: None,
         flags: &[
-            flag("islands", "N", "islands (2000)"),
-            flag("creators", "N", "creators (800)"),
-            flag("days", "N", "days with daily files (30)"),
+            flag("islands", ANY, "islands").or("2000"),
+            flag("creators", ANY, "creators").or("800"),
+            flag("days", ANY, "days with daily files").or("30"),
             flag(
                 "long-run-days",
-                "N",
-                "days with long-run peaks before those (twice as many, at most 60)",
-            ),
+                ANY,
+                "days with long-run peaks before those",
+            )
+            .or_else("twice as many, at most 60"),
+            flag("rows", ANY, "islands that have a row on a day").or_else("three in ten"),
             flag(
-                "rows",
-                "N",
-                "islands that have a row on a day (three in ten)",
+                "seed",
+                Number(0, u64::MAX),
+                "which of the datasets of this size",
+            )
+            .or("1"),
+            flag(
+                "to",
+                Directory,
+                "where to write it; a new or empty directory",
             ),
-            flag("seed", "N", "which of the datasets of this size (1)"),
-            flag("to", "DIR", "where to write it; a new or empty directory"),
         ],
     },
     Command {
         name: "openapi",
         help: "prints the OpenAPI document",
         operand: None,
-        flags: &[flag(
-            "base-url",
-            "URL",
-            "the one server it names (http://127.0.0.1:8080)",
-        )],
+        flags: &[
+            flag("base-url", Text("URL"), "the one server it names").or("http://127.0.0.1:8080")
+        ],
+    },
+    Command {
+        name: "completions",
+        help: "prints the completions of a shell",
+        operand: Some(Words("SHELL", &["bash", "zsh", "fish"])),
+        flags: &[],
+    },
+    Command {
+        name: "man",
+        help: "prints the manual page; read it with `island-metrics man | man -l -`",
+        operand: None,
+        flags: &[],
     },
 ];
 
-/// The environment variable of a flag.
-pub(crate) fn variable(flag: &Flag) -> String {
-    format!(
-        "ISLAND_METRICS_{}",
-        flag.name.to_uppercase().replace('-', "_")
+/// What a server may be told.
+const SERVE: &[Flag] = &[
+    flag("listen", Text("ADDR"), "address and port to listen on")
+        .or("127.0.0.1:8080")
+        .repeatable(),
+    flag("published", Directory, "the published directory").or_else("the sample dataset"),
+    flag(
+        "base-url",
+        Text("URL"),
+        "the service's own address in links",
     )
-}
+    .or_else("the first --listen"),
+    flag("workers", Number(1, 1024), "threads that serve").or_else("the machine's cores"),
+    flag(
+        "memory",
+        Text("BYTES"),
+        "for bodies and pages beside rows and orders; 67108864 and 64MiB are the same",
+    )
+    .or("256MiB"),
+    flag("state", Directory, "where keys and counters are kept")
+        .or_else("nowhere: no keys, and counts end with the server"),
+    KEY_PREFIX,
+    flag(
+        "trusted-proxy",
+        Text("CIDR"),
+        "a network whose X-Forwarded-For is believed",
+    )
+    .or_else("none")
+    .repeatable(),
+    flag(
+        "limit-anonymous",
+        Number(1, u16::MAX as u64),
+        "requests a UTC day for an address without a key",
+    )
+    .or("100"),
+    flag("limit-free", COUNT, "requests a UTC day for a free key").or("1000"),
+    flag(
+        "limit-starter",
+        COUNT,
+        "requests a UTC day for a starter key",
+    )
+    .or("20000"),
+    flag("limit-pro", COUNT, "requests a UTC day for a pro key").or("100000"),
+    flag(
+        "quota-clients",
+        Number(1, Sizes::CLIENTS_MAX),
+        "addresses a day that the counters have room for, 15 bytes each",
+    )
+    .or("5000000"),
+    flag(
+        "connections",
+        // Fewer serve nobody: a browser opens six.
+        Number(16, u32::MAX as u64),
+        "connections in all",
+    )
+    .or_else("as many as there are descriptors for, but 128"),
+    flag(
+        "connections-per-address",
+        Number(1, u16::MAX as u64),
+        "connections of one address, an IPv6 /64 being one; trusted proxies have no limit",
+    )
+    .or("1024"),
+    flag(
+        "connection-requests",
+        COUNT,
+        "requests of a connection before it is closed",
+    )
+    .or("10000"),
+    flag(
+        "connection-seconds",
+        UP_TO_A_DAY,
+        "age at which a connection is closed behind its next answer",
+    )
+    .or("3600"),
+    flag(
+        "first-byte-seconds",
+        UP_TO_A_DAY,
+        "from a connection to its first byte",
+    )
+    .or("10"),
+    flag(
+        "head-seconds",
+        UP_TO_A_DAY,
+        "from the first byte of a request to the end of its head",
+    )
+    .or("10"),
+    flag(
+        "idle-seconds",
+        UP_TO_A_DAY,
+        "from an answer to the next request; more than a proxy in front waits",
+    )
+    .or("75"),
+    flag(
+        "send-seconds",
+        UP_TO_A_DAY,
+        "in which a client has to take some of an answer",
+    )
+    .or("10"),
+    flag(
+        "drain-seconds",
+        Number(1, 3600),
+        "for requests under way after SIGTERM; a second signal ends at once",
+    )
+    .or("25"),
+    flag(
+        "admin",
+        Text("ADDR"),
+        "where /metrics, /livez and /readyz are answered",
+    )
+    .or_else("nowhere"),
+    flag(
+        "access-log",
+        File,
+        "gets a line for each request; SIGHUP and SIGUSR1 reopen it",
+    )
+    .or_else("none"),
+    switch(
+        "print-config",
+        "prints every setting with its value and where that comes from, and ends",
+    ),
+];
 
-/// Whether a command's name is this, or begins with these words.
+/// Whether the words are the command's name, or its first words.
 pub(crate) fn is_begun_by(command: &Command, words: &str) -> bool {
     let rest = command.name.strip_prefix(words);
     words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// What `--help` prints: the commands that a name, or its first words, mean; without one, all.
-pub(crate) fn help(name: &str) -> String {
-    let mut text = String::from(
-        "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
-    );
-    for command in COMMANDS.iter().filter(|command| is_begun_by(command, name)) {
-        let _ = write!(
-            text,
-            "\nisland-metrics {}{}\n  {}\n",
-            command.name,
-            command
-                .operand
-                .map_or_else(String::new, |operand| format!(" {operand}")),
-            command.help
-        );
-        for flag in command.flags {
-            let shown = format!("--{} {}", flag.name, flag.value.unwrap_or_default());
-            let _ = writeln!(text, "    {shown:<24} {}", flag.help);
-        }
-    }
-    text.push_str(
-        "\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
-    );
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::flag::Unset;
 
     #[test]
     fn no_command_names_a_flag_twice() {
         for command in COMMANDS {
             for (at, flag) in command.flags.iter().enumerate() {
+                let before = &command.flags[..at];
                 assert!(
-                    command.flags[..at]
-                        .iter()
-                        .all(|other| other.name != flag.name),
+                    before.iter().all(|other| other.name != flag.name),
                     "{}",
                     flag.name
                 );
             }
         }
+    }
+
+    #[test]
+    fn every_setting_of_the_server_says_what_holds_without_it() {
+        for flag in SERVE.iter().filter(|flag| flag.value.is_some()) {
+            assert!(!matches!(flag.unset, Unset::Nothing), "{}", flag.name);
+        }
+    }
+
+    #[test]
+    fn help_names_no_default_and_no_bound_beside_the_table() {
+        for flag in COMMANDS.iter().flat_map(|command| command.flags) {
+            assert!(
+                !flag.help.contains(['(', '\n']),
+                "{}: {}",
+                flag.name,
+                flag.help
+            );
+        }
+    }
+
+    #[test]
+    fn the_words_for_connections_name_the_descriptors_set_aside() {
+        let flag = SERVE.iter().find(|flag| flag.name == "connections");
+        let Some(Unset::Words(words)) = flag.map(|flag| flag.unset) else {
+            panic!("no words for the default of --connections");
+        };
+        assert!(words.ends_with(&format!("but {DESCRIPTORS_ASIDE}")));
     }
 }

@@ -24,15 +24,14 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
     let store = store(arguments)?;
     let address: KeyAddress =
         arguments.required("address", "an e-mail or IP address, as ann@example.com")?;
-    let tier = match arguments.one::<String>("tier", "a tier")? {
-        None => Tier::Free,
-        Some(name) => Tier::parse(&name).ok_or_else(|| {
-            arguments.bad_value(format!("--tier is {name:?}; want free, starter or pro"))
-        })?,
-    };
-    let prefix: Option<KeyPrefix> = arguments.one("key-prefix", "1 to 16 letters and digits")?;
+    let name: String = arguments.required("tier", "a tier")?;
+    let tier = Tier::parse(&name).ok_or_else(|| {
+        let place = arguments.place("tier");
+        arguments.bad_value(format!("{place} is {name:?}; want free, starter or pro"))
+    })?;
+    let prefix: KeyPrefix = arguments.required("key-prefix", "1 to 16 letters and digits")?;
     let now = UnixSeconds::now();
-    let key = store.issue(&prefix.unwrap_or_default(), &address, tier, now)?;
+    let key = store.issue(&prefix, &address, tier, now)?;
     let id = key.id;
     print(&format!("{}\n", key.reveal())).map_err(|failure| {
         failure.and(format!(

@@ -1,70 +1,31 @@
 //! `serve`: its flags made settings.
 
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use super::say;
+use super::{config, possible, print, say};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
 use crate::quota::{Sizes, TierLimits};
 use crate::request::ProxyNetwork;
 use crate::server::{self, Build, ConnectionLimits, Served, Settings};
 
-const DEFAULT_LISTEN: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
-const DEFAULT_MEMORY_BYTES: usize = 256 << 20;
 /// Which build this is.
-pub(super) const BUILD: Build = Build {
+const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
-    commit: "unknown",
+    commit: env!("BUILD_COMMIT"),
 };
-const DEFAULT_QUOTA_CLIENTS: u64 = 5_000_000;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
-    let mut listen: Vec<SocketAddr> =
-        arguments.all("listen", "an address and port, as 127.0.0.1:8080")?;
-    if listen.is_empty() {
-        listen.push(DEFAULT_LISTEN.into());
+    let settings = settings(arguments)?;
+    possible::judge(arguments, &settings)?;
+    if arguments.has("print-config") {
+        return print(&config::shown(arguments, &settings));
     }
-    let published: Option<PathBuf> = arguments.one("published", "a directory")?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers = arguments.number("workers", 1..=1024, cores.min(1024) as u64)?;
-    let key_prefix: Option<KeyPrefix> =
-        arguments.one("key-prefix", "1 to 16 letters and digits")?;
-    let trusted: Vec<ProxyNetwork> = arguments.all(
-        "trusted-proxy",
-        "a network or an address, as 10.0.0.0/8 or 2001:db8::1",
-    )?;
-    let clients = arguments.number(
-        "quota-clients",
-        1..=Sizes::CLIENTS_MAX,
-        DEFAULT_QUOTA_CLIENTS,
-    )?;
-    let memory: Option<Bytes> =
-        arguments.one("memory", "a number of bytes, as 268435456 or 256MiB")?;
-    let settings = Settings {
-        served: published.map_or(Served::Sample, Served::Directory),
-        listen,
-        base_url: base_url(arguments)?,
-        workers: usize::try_from(workers).expect("at most 1024"),
-        memory_bytes: memory.map_or(DEFAULT_MEMORY_BYTES, |bytes| bytes.0),
-        state: arguments.one("state", "a directory")?,
-        key_prefix: key_prefix.unwrap_or_default(),
-        limits: limits(arguments)?,
-        quota_sizes: Sizes::for_clients(clients),
-        trusted_proxies: trusted.into(),
-        connections: connection_limits(arguments)?,
-        drain: seconds(arguments, "drain-seconds", 1..=3600, 25)?,
-        admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
-        access_log: arguments.one("access-log", "a file")?,
-        build: BUILD,
-        supervisor: Supervisor::read(std::process::id(), |name| std::env::var_os(name)),
-    };
     let started = |address: &str| {
         say(&format!("listening on {address}"));
         if settings.served == Served::Sample {
@@ -77,82 +38,93 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
     Ok(server::run(&settings, &started, say)?)
 }
 
-fn seconds(
-    arguments: &Arguments,
-    name: &str,
-    bounds: RangeInclusive<u64>,
-    default: u64,
-) -> Result<Duration, Failure> {
-    let seconds = arguments.number(name, bounds, default)?;
-    Ok(Duration::from_secs(seconds))
-}
-
-fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure> {
-    let default = ConnectionLimits::default();
-    let time = |name, default: Duration| seconds(arguments, name, 1..=86_400, default.as_secs());
-    let count = |name, max: u64, default: u32| arguments.number(name, 1..=max, default.into());
-    let in_all = if arguments.has("connections") {
-        Some(count("connections", u32::MAX.into(), 1)?)
-    } else {
-        None
-    };
-    let requests = count("connection-requests", u32::MAX.into(), default.requests)?;
-    let of_address = count(
-        "connections-per-address",
-        u16::MAX.into(),
-        default.of_address.into(),
+/// The flags as values, each sound by itself.
+fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
+    let published: Option<PathBuf> = arguments.one("published", "a directory")?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers: Option<u16> = arguments.number_if_given("workers")?;
+    let key_prefix: KeyPrefix = arguments.required("key-prefix", "1 to 16 letters and digits")?;
+    let trusted: Vec<ProxyNetwork> = arguments.all(
+        "trusted-proxy",
+        "a network or an address, as 10.0.0.0/8 or 2001:db8::1",
     )?;
-    let within = "within the range";
-    Ok(ConnectionLimits {
-        first_byte: time("first-byte-seconds", default.first_byte)?,
-        head: time("head-seconds", default.head)?,
-        idle: time("idle-seconds", default.idle)?,
-        send: time("send-seconds", default.send)?,
-        requests: u32::try_from(requests).expect(within),
-        age: time("connection-seconds", default.age)?,
-        in_all: in_all.map(|count| u32::try_from(count).expect(within)),
-        of_address: u16::try_from(of_address).expect(within),
+    let memory: Bytes =
+        arguments.required("memory", "a number of bytes, as 268435456 or 256MiB")?;
+    Ok(Settings {
+        served: published.map_or(Served::Sample, Served::Directory),
+        listen: arguments.all("listen", "an address and port, as 127.0.0.1:8080")?,
+        base_url: base_url(arguments)?,
+        workers: workers.map_or_else(|| cores.min(1024), usize::from),
+        memory_bytes: memory.0,
+        state: arguments.one("state", "a directory")?,
+        key_prefix,
+        limits: TierLimits {
+            anonymous: arguments.number("limit-anonymous")?,
+            free: arguments.number("limit-free")?,
+            starter: arguments.number("limit-starter")?,
+            pro: arguments.number("limit-pro")?,
+        },
+        quota_sizes: Sizes::for_clients(arguments.number("quota-clients")?),
+        trusted_proxies: trusted.into(),
+        connections: connection_limits(arguments)?,
+        drain: seconds(arguments, "drain-seconds")?,
+        admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
+        access_log: arguments.one("access-log", "a file")?,
+        build: BUILD,
+        supervisor: Supervisor::read(std::process::id(), |name| std::env::var_os(name)),
     })
 }
 
-fn limits(arguments: &Arguments) -> Result<TierLimits, Failure> {
-    let default = TierLimits::default();
-    let anonymous = arguments.number(
-        "limit-anonymous",
-        1..=u16::MAX.into(),
-        default.anonymous.into(),
-    )?;
-    let keyed = |name, default: u32| -> Result<u32, Failure> {
-        let limit = arguments.number(name, 1..=u32::MAX.into(), default.into())?;
-        Ok(u32::try_from(limit).expect("within the range"))
-    };
-    Ok(TierLimits {
-        anonymous: u16::try_from(anonymous).expect("within the range"),
-        free: keyed("limit-free", default.free)?,
-        starter: keyed("limit-starter", default.starter)?,
-        pro: keyed("limit-pro", default.pro)?,
+fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, Failure> {
+    Ok(Duration::from_secs(arguments.number(name)?))
+}
+
+fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure> {
+    Ok(ConnectionLimits {
+        first_byte: seconds(arguments, "first-byte-seconds")?,
+        head: seconds(arguments, "head-seconds")?,
+        idle: seconds(arguments, "idle-seconds")?,
+        send: seconds(arguments, "send-seconds")?,
+        requests: arguments.number("connection-requests")?,
+        age: seconds(arguments, "connection-seconds")?,
+        in_all: arguments.number_if_given("connections")?,
+        of_address: arguments.number("connections-per-address")?,
     })
 }
 
 /// A base URL without its trailing slash, made of what may stand in a header.
 pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
-    let want = "http:// or https:// and a host, perhaps a path";
+    let want = "http:// or https:// and a host, perhaps a port and a path";
     let Some(url) = arguments.one::<String>("base-url", want)? else {
         return Ok(None);
     };
-    let host = url
+    let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
-    let sound = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
+    let sound = rest.is_some_and(|rest| is_authority(rest.split('/').next().unwrap_or_default()))
         && url
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && !b"<>\"\\?#{}".contains(&byte));
     if !sound {
-        return Err(Failure::configuration(format!(
-            "--base-url is {url:?}; want {want}"
-        )));
+        let place = arguments.place("base-url");
+        return Err(arguments.bad_value(format!("{place} is {url:?}; want {want}")));
     }
     Ok(Some(url.trim_end_matches('/').to_owned()))
+}
+
+/// Whether it is a host, with or without a port. A name or password of a user has no place in links.
+fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        // A colon within brackets is a part of an IPv6 address.
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    !host.is_empty()
+        && !host.contains('@')
+        && (bracketed || !host.contains([':', '[', ']']))
+        && port.is_none_or(is_port)
 }
 
 /// A number of bytes; `KiB`, `MiB` and `GiB` multiply.
@@ -167,7 +139,88 @@ impl FromStr for Bytes {
             .iter()
             .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
         let (digits, shift) = unit.unwrap_or((text, 0));
-        let count: usize = digits.trim().parse().map_err(|_| "no number")?;
+        // Not what `parse` takes beside digits: a plus.
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err("no number");
+        }
+        let count: usize = digits.parse().map_err(|_| "no number")?;
         count.checked_mul(1 << shift).map(Bytes).ok_or("too many")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+        let words = words.iter().map(Into::into);
+        let environment = environment
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        settings(&Arguments::parse(words, environment)?)
+    }
+
+    #[test]
+    fn defaults_of_the_table_are_those_of_the_rooms() {
+        let settings = parsed(&[], &[]).unwrap();
+        assert_eq!(settings.limits, TierLimits::default());
+        assert_eq!(settings.connections, ConnectionLimits::default());
+        assert_eq!(settings.key_prefix, KeyPrefix::default());
+        assert_eq!(settings.served, Served::Sample);
+        assert!(settings.state.is_none() && settings.admin.is_none());
+        assert!(settings.base_url.is_none() && settings.access_log.is_none());
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_defaults() {
+        let environment = [
+            ("ISLAND_METRICS_LIMIT_FREE", "7"),
+            ("ISLAND_METRICS_LIMIT_PRO", "8"),
+            ("ISLAND_METRICS_WORKERS", ""),
+            ("ISLAND_METRICS_LISTEN", "127.0.0.1:1, [::1]:2"),
+        ];
+        let settings = parsed(&["--limit-free", "5"], &environment).unwrap();
+        assert_eq!(settings.limits.free, 5);
+        assert_eq!(settings.limits.pro, 8);
+        assert_eq!(settings.limits.starter, TierLimits::default().starter);
+        assert_eq!(settings.listen.len(), 2);
+        let settings = parsed(&["--listen", "127.0.0.1:3"], &environment).unwrap();
+        assert_eq!(settings.listen, ["127.0.0.1:3".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_base_url_is_a_scheme_a_host_and_perhaps_a_port_and_a_path() {
+        for good in [
+            "http://a",
+            "https://a.test/",
+            "http://a:80/b",
+            "http://[::1]",
+            "http://[::1]:8080/b",
+            "http://10.0.0.1:65535",
+        ] {
+            assert!(parsed(&["--base-url", good], &[]).is_ok(), "{good}");
+        }
+        for bad in [
+            "a.test",
+            "ftp://a",
+            "http://",
+            "http:///b",
+            "http://:80",
+            "http://a:0",
+            "http://a:65536",
+            "http://a:b",
+            "http://a:",
+            "http://::1",
+            "http://ann:word@a",
+            "http://a b",
+            "http://a?b",
+            "http://é",
+        ] {
+            let failure = parsed(&["--base-url", bad], &[]).unwrap_err();
+            assert!(
+                failure.to_string().starts_with("--base-url is"),
+                "{bad}: {failure}"
+            );
+        }
     }
 }

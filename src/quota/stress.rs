@@ -1,6 +1,6 @@
 //! Threads that hammer a counter on days that differ, against a ledger of every `remaining` told.
 //!
-//! `ISLAND_METRICS_STRESS=1000 cargo test --release --lib stress` goes on for a thousand million
+//! `IM_TEST_STRESS=1000 cargo test --release --lib stress` goes on for a thousand million
 //! admissions of each kind of counter; without it, enough to show that the checks work.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -27,7 +27,7 @@ const CALLS_PER_TABLE: u64 = 200_000;
     reason = "how long to go on is for the person who runs the test"
 )]
 fn admissions_wanted() -> u64 {
-    let millions = std::env::var("ISLAND_METRICS_STRESS").map_or(1, |text| text.parse().unwrap());
+    let millions = std::env::var("IM_TEST_STRESS").map_or(1, |text| text.parse().unwrap());
     millions * 1_000_000_u64
 }
 

@@ -30,6 +30,9 @@
 //! - `published`: what a published directory must be at any moment
 //! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
 //! - `dump_files`: dumps written by hand, and downloads that take their time
+//! - `cli`: what the program says of itself, of its settings and of mistyped words
+//! - `cli_settings`: settings that cannot be, by the hundred
+//! - `cli_shells`: completions and the manual page, read by those who will read them
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `larger_than_memory`: a history that does not fit is served all the same
 //! - `memory_group`: the cgroup that it must not fit in
@@ -45,6 +48,9 @@ mod ask;
 mod callers;
 mod callers_model;
 mod canary;
+mod cli;
+mod cli_settings;
+mod cli_shells;
 mod crash;
 mod crowds;
 mod damage;

@@ -1,5 +1,5 @@
 //! How long a connection may be silent, and that a slow one is not. Half a minute each, so these run
-//! with `ISLAND_METRICS_SLOW=1`.
+//! with `IM_TEST_SLOW=1`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether tests are to take minutes rather than seconds.
 pub(crate) fn is_slow() -> bool {
-    std::env::var_os("ISLAND_METRICS_SLOW").is_some()
+    std::env::var_os("IM_TEST_SLOW").is_some()
 }
 
 /// A directory of its own, removed with all it holds when dropped, and no place for a secret.

@@ -1,0 +1,90 @@
+//! What `--help` and the README show of the table.
+
+use std::fmt::Write as _;
+
+use super::flag::{Flag, Unset};
+use super::flags::{COMMANDS, is_begun_by};
+
+/// What `--help` prints: the commands that a name, or its first words, mean; without one, all.
+pub(crate) fn help(name: &str) -> String {
+    let mut text = String::from(
+        "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
+    );
+    for command in COMMANDS.iter().filter(|command| is_begun_by(command, name)) {
+        let operand = command.operand.map_or("", |operand| operand.shown());
+        let usage = format!("\nisland-metrics {} {operand}", command.name);
+        let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
+        for flag in command.flags {
+            let default = match flag.unset {
+                Unset::Nothing => String::new(),
+                Unset::Value(value) | Unset::Words(value) => format!(" ({value})"),
+            };
+            let (usage, described) = (usage_of(flag), flag.described());
+            let _ = writeln!(text, "    {usage:<27} {described}{default}");
+        }
+    }
+    text.push_str(
+        "\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
+    );
+    text
+}
+
+/// A flag with what stands for its value.
+pub(crate) fn usage_of(flag: &Flag) -> String {
+    match flag.value {
+        None => format!("--{}", flag.name),
+        Some(value) => format!("--{} {}", flag.name, value.shown()),
+    }
+}
+
+/// The README's table of the settings of `serve`. A test writes it there.
+#[cfg(test)]
+fn readme_table() -> String {
+    let mut text =
+        String::from("| flag of `serve` | default | what it sets |\n| --- | --- | --- |\n");
+    for flag in COMMANDS[0].flags {
+        let default = match flag.unset {
+            Unset::Nothing => String::new(),
+            Unset::Value(value) => format!("`{value}`"),
+            Unset::Words(words) => words.to_owned(),
+        };
+        let (usage, described) = (usage_of(flag), flag.described());
+        let _ = writeln!(text, "| `{usage}` | {default} | {described} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::durable;
+
+    /// `IM_TEST_REWRITE=1 cargo test --lib readme` puts the table there instead.
+    #[test]
+    fn the_readme_shows_the_settings_as_they_are() {
+        const MARKS: [&str; 2] = ["<!-- flags -->\n", "<!-- /flags -->\n"];
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = fs::read_to_string(&path).unwrap();
+        let (before, rest) = readme.split_once(MARKS[0]).unwrap();
+        let (shown, after) = rest.split_once(MARKS[1]).unwrap();
+        let table = readme_table();
+        if std::env::var_os("IM_TEST_REWRITE").is_some() {
+            let text = [before, MARKS[0], &table, MARKS[1], after].concat();
+            durable::replace(&path, text.as_bytes()).unwrap();
+        } else {
+            assert_eq!(shown, table, "IM_TEST_REWRITE=1 writes it anew");
+        }
+    }
+
+    #[test]
+    fn help_of_one_command_shows_no_other() {
+        let text = help("keys issue");
+        assert!(text.contains("--tier TIER                 free, starter or pro (free)\n"));
+        assert!(!text.contains("--listen"));
+        assert!(help("keys").contains("island-metrics keys revoke ID\n"));
+        assert!(help("").contains("\nisland-metrics serve\n"));
+    }
+}

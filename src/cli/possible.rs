@@ -1,0 +1,110 @@
+//! Whether settings can be met together and on this machine, before anything is bound or opened.
+//!
+//! A server that is told of what cannot be ends at once, with one line: better than half a start,
+//! or a fault on the day when the setting first matters.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::arguments::Arguments;
+use super::failure::Failure;
+use super::flags::DESCRIPTORS_ASIDE;
+use crate::server::{Served, Settings};
+
+/// Refuses the first setting that cannot be met.
+pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+    let refuse = |name: &str, problem: String| {
+        let place = arguments.place(name);
+        Err(Failure::configuration(format!("{place} {problem}")))
+    };
+    for (at, address) in settings.listen.iter().enumerate() {
+        // Port 0 is another one each time.
+        if address.port() != 0 && settings.listen[..at].contains(address) {
+            return refuse("listen", format!("is {address} twice; want it once"));
+        }
+    }
+    if let Some(admin) = settings.admin
+        && admin.port() != 0
+        && settings.listen.contains(&admin)
+    {
+        let problem = format!("is {admin}, where the API listens; want another port");
+        return refuse("admin", problem);
+    }
+    if let Served::Directory(path) = &settings.served
+        && path.metadata().is_ok_and(|found| !found.is_dir())
+    {
+        let problem = format!("is {}, which is no directory; want one", quoted(path));
+        return refuse("published", problem);
+    }
+    if let Some(path) = &settings.state
+        && let Some(in_the_way) = in_the_way(path)
+    {
+        let problem = if in_the_way == path {
+            format!("is {}, which is no directory; want one", quoted(path))
+        } else {
+            let (path, in_the_way) = (quoted(path), quoted(in_the_way));
+            format!("is {path}, but {in_the_way} is no directory; want a place to make one in")
+        };
+        return refuse("state", problem);
+    }
+    if let Some(path) = &settings.access_log
+        && let Err(problem) = appendable(path)
+    {
+        return refuse("access-log", format!("is {}; {problem}", quoted(path)));
+    }
+    if let (Some(count), Some(limit)) = (settings.connections.in_all, descriptors()) {
+        let most = limit.saturating_sub(DESCRIPTORS_ASIDE);
+        if u64::from(count) > most {
+            let problem = format!(
+                "is {count}; want at most {most}, as the process may open {limit} files (ulimit -n, LimitNOFILE=) and needs {DESCRIPTORS_ASIDE} beside connections"
+            );
+            return refuse("connections", problem);
+        }
+    }
+    Ok(())
+}
+
+/// A path within a sentence; what it ends with is seen.
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.to_string_lossy())
+}
+
+/// What keeps a directory from being there or being made: the nearest thing on its path that
+/// exists and is none.
+fn in_the_way(path: &Path) -> Option<&Path> {
+    // A link that leads nowhere is there too.
+    let there = |path: &&Path| path.symlink_metadata().is_ok();
+    let nearest = path.ancestors().find(there)?;
+    (!nearest.is_dir()).then_some(nearest)
+}
+
+/// Whether a log can be appended to, or be made, as far as that shows without making it.
+fn appendable(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err("want a file, not a directory".to_owned()),
+        Ok(found) if found.is_file() => {
+            let opened = File::options().append(true).open(path);
+            opened
+                .map(drop)
+                .map_err(|error| format!("it cannot be written: {error}"))
+        }
+        // To open a pipe would wait for its reader.
+        Ok(_) => Ok(()),
+        Err(_) => match path.parent().filter(|above| *above != Path::new("")) {
+            Some(above) if !above.is_dir() => {
+                Err(format!("want a directory {} to make it in", quoted(above)))
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+/// How many files the process may open, where the system tells.
+fn descriptors() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    // `unlimited` is no number, and no limit.
+    line.split_whitespace().next()?.parse().ok()
+}

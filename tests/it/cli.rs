@@ -1,0 +1,243 @@
+//! What the program says of itself, of its settings, and of words that are mistyped.
+
+use std::process::Output;
+
+use crate::support::{TempDir, command, run, write_file};
+
+fn text(output: &Output) -> &str {
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+/// What is said in one line by a command that fails with this code.
+#[track_caller]
+pub(crate) fn refusal(output: &Output, code: i32) -> &str {
+    let said = std::str::from_utf8(&output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    assert!(
+        said.ends_with('\n') && said.lines().count() == 1,
+        "{said:?}"
+    );
+    let line = said.trim_end().strip_prefix("island-metrics: ");
+    line.expect("the program's name first")
+}
+
+#[test]
+fn the_version_names_commit_and_target() {
+    let output = run(&["--version"]);
+    let line = text(&output);
+    let rest = line.strip_prefix("island-metrics 1.").unwrap();
+    let (_, build) = rest.trim_end().split_once(" (commit ").unwrap();
+    let (commit, target) = build.strip_suffix(')').unwrap().split_once(", ").unwrap();
+    let is_commit = commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_commit || commit == "unknown", "{line}");
+    assert!(target.contains(std::env::consts::ARCH), "{line}");
+}
+
+/// Name, value and origin of each setting.
+fn printed(output: &Output) -> Vec<(String, String, String)> {
+    let rows = text(output).lines().map(|line| {
+        let (name, rest) = line.split_once(" = ").unwrap();
+        let (value, origin) = rest.rsplit_once("  # ").unwrap();
+        let [name, value, origin] = [name, value, origin].map(|part| part.trim().to_owned());
+        (name, value, origin)
+    });
+    rows.collect()
+}
+
+#[test]
+fn printed_settings_tell_their_values_and_who_gave_them() {
+    let words = ["serve", "--listen", "127.0.0.1:0", "--limit-free", "7"];
+    let output = command()
+        .args(words)
+        .arg("--print-config")
+        .env("ISLAND_METRICS_LIMIT_FREE", "6")
+        .env("ISLAND_METRICS_LIMIT_PRO", "8")
+        .env("ISLAND_METRICS_TRUSTED_PROXY", "10.0.0.0/8, ::1")
+        .output()
+        .unwrap();
+    let rows = printed(&output);
+    for (name, value, origin) in [
+        ("listen", "127.0.0.1:0", "--listen"),
+        ("limit-free", "7", "--limit-free"),
+        ("limit-pro", "8", "ISLAND_METRICS_LIMIT_PRO"),
+        ("limit-starter", "20000", "default"),
+        (
+            "trusted-proxy",
+            "10.0.0.0/8,::1",
+            "ISLAND_METRICS_TRUSTED_PROXY",
+        ),
+        ("memory", "256MiB", "default"),
+        ("published", "(the sample dataset)", "default"),
+    ] {
+        let row = rows.iter().find(|row| row.0 == name).unwrap();
+        assert_eq!((&*row.1, &*row.2), (value, origin), "{name}");
+    }
+    let columns = text(&output).lines().map(|line| line.rfind("  # "));
+    let columns: Vec<_> = columns.collect();
+    assert!(columns.iter().all(|column| *column == columns[0]));
+}
+
+#[test]
+fn every_setting_that_help_lists_is_printed_in_its_order() {
+    let help = run(&["serve", "--help"]);
+    let flags = text(&help).lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("    --")?.split_once(' ')?;
+        rest.starts_with(char::is_uppercase).then_some(name)
+    });
+    let printed = printed(&run(&["--print-config"]));
+    let names = printed.iter().map(|row| row.0.as_str());
+    assert_eq!(flags.collect::<Vec<_>>(), names.collect::<Vec<_>>());
+    assert!(printed.len() > 20);
+}
+
+#[test]
+fn settings_are_printed_only_if_a_server_could_start_with_them() {
+    let output = run(&["serve", "--print-config", "--workers", "0"]);
+    let line = refusal(&output, 78);
+    assert!(line.starts_with("--workers is 0; want "), "{line}");
+    // Nothing is made, opened or bound for it.
+    let directory = TempDir::new();
+    let (state, log) = (directory.join("state"), directory.join("log"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = command()
+        .args(["--listen", &address, "--admin", "127.0.0.1:0"])
+        .arg("--state")
+        .arg(&state)
+        .arg("--access-log")
+        .arg(&log)
+        .arg("--print-config")
+        .output()
+        .unwrap();
+    assert_eq!(printed(&output)[0].1, address);
+    assert!(!state.exists() && !log.exists());
+}
+
+#[test]
+fn mistyped_flags_and_commands_are_answered_with_the_nearest() {
+    for (words, said) in [
+        (
+            &["serve", "--lisen", "x"][..],
+            "serve has no flag --lisen; did you mean --listen? ",
+        ),
+        (
+            &["--limit-annonymous=5"],
+            "serve has no flag --limit-annonymous; did you mean --limit-anonymous? ",
+        ),
+        (
+            &["--base_url", "x"],
+            "serve has no flag of this name; did you mean --base-url? ",
+        ),
+        (
+            &["publish", "--frce"],
+            "publish has no flag --frce; did you mean --force? ",
+        ),
+        (
+            &["--hlep"],
+            "serve has no flag --hlep; did you mean --help? ",
+        ),
+        (
+            &["--verbose"],
+            "serve has no flag --verbose; `island-metrics --help`",
+        ),
+        (&["pubilsh"], "no command pubilsh; did you mean publish? "),
+        (&["key"], "no command key; did you mean keys? "),
+        (
+            &["keys", "isue"],
+            "keys is no whole command; did you mean keys issue? ",
+        ),
+        (
+            &["dance"],
+            "no command dance; `island-metrics --help` lists",
+        ),
+        (
+            &["completions", "tcsh"],
+            "completions wants bash, zsh or fish; ",
+        ),
+        (
+            &["serve", "--two\nlines"],
+            "serve has no flag --two\\nlines; ",
+        ),
+    ] {
+        let output = run(words);
+        let line = refusal(&output, 64);
+        assert!(line.starts_with(said), "{words:?}: {line}");
+    }
+}
+
+#[test]
+fn what_may_be_a_key_is_not_repeated_in_a_suggestion() {
+    const KEY: &str = "im_live_DDeDNaKcIF_made_up";
+    let flag = format!("--{KEY}");
+    for words in [
+        &[KEY][..],
+        &[&flag],
+        &["keys", KEY],
+        &["keys", "issue", &flag],
+    ] {
+        let output = run(words);
+        assert!(!refusal(&output, 64).contains("DDeDNaKcIF"), "{words:?}");
+    }
+}
+
+#[test]
+fn a_variable_that_sets_nothing_stops_a_server_and_nothing_else() {
+    let with = |name: &str, words: &[&str]| {
+        let mut command = command();
+        command.args(words).env(name, "x").output().unwrap()
+    };
+    for (name, hint) in [
+        (
+            "ISLAND_METRICS_LISTN",
+            "did you mean ISLAND_METRICS_LISTEN?",
+        ),
+        (
+            "ISLAND_METRICS_limit_free",
+            "did you mean ISLAND_METRICS_LIMIT_FREE?",
+        ),
+        (
+            "ISLAND_METRICS_VERBOSE",
+            "`island-metrics serve --help` lists the settings",
+        ),
+        (
+            "ISLAND_METRICS_",
+            "`island-metrics serve --help` lists the settings",
+        ),
+    ] {
+        let output = with(name, &["serve", "--print-config"]);
+        let line = refusal(&output, 78);
+        assert_eq!(line, format!("{name} is no setting; {hint}"));
+        assert!(with(name, &["openapi"]).status.success(), "{name}");
+        assert!(with(name, &["serve", "--help"]).status.success(), "{name}");
+    }
+    // One machine may publish and serve.
+    for name in ["ISLAND_METRICS_DATASET", "ISLAND_METRICS_CREDIT"] {
+        assert!(with(name, &["--print-config"]).status.success(), "{name}");
+    }
+}
+
+#[test]
+fn a_switch_in_the_environment_is_on_or_off_and_nothing_between() {
+    let directory = TempDir::new();
+    write_file(
+        &directory.join("set/islands.csv"),
+        "code,title,creator,createdIn,tags\n",
+    );
+    let publish = |force: &str| {
+        let (dataset, to) = (directory.join("set"), directory.join("to"));
+        let mut command = command();
+        command.args(["publish", "--dataset"]).arg(dataset);
+        command
+            .arg("--to")
+            .arg(to)
+            .env("ISLAND_METRICS_FORCE", force);
+        command.output().unwrap()
+    };
+    let output = publish("no");
+    let line = refusal(&output, 64);
+    assert!(line.starts_with("ISLAND_METRICS_FORCE is \"no\"; want 1, true, 0 or false"));
+    assert!(!directory.join("to").exists());
+}

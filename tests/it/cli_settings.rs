@@ -1,0 +1,305 @@
+//! Settings that cannot be, by the hundred: each ends the start with code 78 and one line that names
+//! it, before anything is bound or opened.
+
+use std::ffi::OsStr;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::cli::refusal;
+use crate::support::{TempDir, command, write_file};
+
+/// Flags that take a number.
+const NUMBERS: [&str; 15] = [
+    "workers",
+    "limit-anonymous",
+    "limit-free",
+    "limit-starter",
+    "limit-pro",
+    "quota-clients",
+    "connections",
+    "connections-per-address",
+    "connection-requests",
+    "connection-seconds",
+    "first-byte-seconds",
+    "head-seconds",
+    "idle-seconds",
+    "send-seconds",
+    "drain-seconds",
+];
+
+/// What is no number that any of them takes.
+const NO_NUMBERS: [&str; 16] = [
+    "0",
+    "-1",
+    "+5",
+    "1e3",
+    "abc",
+    "0x10",
+    " 5",
+    "5 ",
+    "5\n",
+    "\u{1b}[31m5",
+    "1.5",
+    "1_000",
+    "10,20",
+    "५",
+    "99999999999999999999",
+    "18446744073709551616",
+];
+
+/// Other flags, and values that they do not take.
+const OTHERS: [(&str, &[&str]); 6] = [
+    (
+        "listen",
+        &[
+            "8080",
+            ":8080",
+            "localhost:8080",
+            "127.0.0.1",
+            "127.0.0.1:65536",
+            "256.0.0.1:80",
+            "::1:80",
+            "[::1]",
+            "http://127.0.0.1:80",
+        ],
+    ),
+    ("admin", &["9100", "localhost:9100", "127.0.0.1", "[::1]"]),
+    (
+        "memory",
+        &[
+            "-1",
+            "+5",
+            " 5",
+            "1e9",
+            "lots",
+            "64MB",
+            "64 MiB",
+            "0x10",
+            "1.5GiB",
+            "MiB",
+            "99999999999999999999",
+            "99999999999GiB",
+        ],
+    ),
+    (
+        "base-url",
+        &[
+            "x.test",
+            "ftp://x.test",
+            "http://",
+            "http://x.test:0",
+            "http://x.test/a b",
+            "http://x.test\r\n",
+            "http://ann:word@x.test",
+        ],
+    ),
+    ("key-prefix", &["i_m", "im-", "12345678901234567", "é"]),
+    (
+        "trusted-proxy",
+        &["10.0.0.0/33", "10.0.0/8", "::/129", "proxy.test"],
+    ),
+];
+
+/// A place where a server would be seen to begin: a port that is taken and a state that is not there.
+struct Scene {
+    directory: TempDir,
+    taken: TcpListener,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (directory, taken) = (TempDir::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+        Scene { directory, taken }
+    }
+
+    fn address(&self) -> String {
+        self.taken.local_addr().unwrap().to_string()
+    }
+
+    fn state(&self) -> PathBuf {
+        self.directory.join("state")
+    }
+
+    fn serve(&self) -> Command {
+        let mut command = command();
+        command.arg("serve").arg("--state").arg(self.state());
+        command
+    }
+
+    /// Runs a server that must be refused with a line about this flag or variable.
+    #[track_caller]
+    fn check(&self, mut command: Command, place: &str) {
+        let output = command.output().unwrap();
+        let line = refusal(&output, 78);
+        // A colored terminal is not to be had by a setting either.
+        assert!(!line.contains(char::is_control), "{line:?}");
+        let rest = line.strip_prefix(place);
+        assert!(
+            rest.is_some_and(|rest| rest.starts_with(" is ")),
+            "{place}: {line}"
+        );
+        assert!(!self.state().exists(), "{place}: the state was made");
+    }
+
+    #[track_caller]
+    fn check_flag(&self, name: &str, value: impl AsRef<OsStr>) {
+        let (mut command, flag) = (self.serve(), format!("--{name}"));
+        if name != "listen" {
+            command.args(["--listen", &self.address()]);
+        }
+        command.arg(&flag).arg(value);
+        self.check(command, &flag);
+    }
+
+    #[track_caller]
+    fn check_variable(&self, name: &str, value: &str) {
+        let upper = name.to_uppercase().replace('-', "_");
+        let (mut command, variable) = (self.serve(), format!("ISLAND_METRICS_{upper}"));
+        if name != "listen" {
+            command.args(["--listen", &self.address()]);
+        }
+        command.env(&variable, value);
+        self.check(command, &variable);
+    }
+}
+
+#[test]
+fn each_of_hundreds_of_impossible_settings_is_refused_in_one_line() {
+    let scene = Scene::new();
+    let numbers = NUMBERS.iter().map(|name| (*name, &NO_NUMBERS[..]));
+    let mut checked = 0;
+    for (name, values) in numbers.chain(OTHERS) {
+        scene.check_flag(name, "");
+        for value in values {
+            scene.check_flag(name, value);
+            checked += 1;
+            // Between the values of a list there may be spaces.
+            if value.trim() == *value || !["listen", "trusted-proxy"].contains(&name) {
+                scene.check_variable(name, value);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 500, "only {checked}");
+}
+
+#[test]
+fn numbers_past_their_bounds_are_refused_with_the_bounds() {
+    let scene = Scene::new();
+    for (name, least, most) in [
+        ("workers", 1, 1024),
+        ("limit-anonymous", 1, 65_535),
+        ("limit-pro", 1, u64::from(u32::MAX)),
+        ("quota-clients", 1, 100_000_000),
+        ("connections", 16, u64::from(u32::MAX)),
+        ("connections-per-address", 1, 65_535),
+        ("connection-seconds", 1, 86_400),
+        ("drain-seconds", 1, 3600),
+    ] {
+        for number in [least - 1, most + 1] {
+            let mut command = scene.serve();
+            command.arg(format!("--{name}={number}"));
+            let output = command.output().unwrap();
+            let want = format!("--{name} is {number}; want a number from {least} to {most}");
+            assert_eq!(refusal(&output, 78), want);
+        }
+    }
+}
+
+#[test]
+fn values_that_are_no_text_and_lists_of_nothing_are_refused() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let scene = Scene::new();
+    let bytes = OsStr::from_bytes(b"127.0.0.1:\xff");
+    for name in ["listen", "published", "memory"] {
+        scene.check_flag(name, bytes);
+    }
+    for value in [",", " , "] {
+        scene.check_variable("listen", value);
+        scene.check_variable("trusted-proxy", value);
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let scene = Scene::new();
+    let address = scene.address();
+    let with = |words: &[&str]| {
+        let mut command = scene.serve();
+        command.args(words);
+        command
+    };
+    let twice = with(&["--listen", &address, "--listen", &address]);
+    scene.check(twice, "--listen");
+    let mut twice = with(&[]);
+    twice.env("ISLAND_METRICS_LISTEN", format!("{address},{address}"));
+    scene.check(twice, "ISLAND_METRICS_LISTEN");
+    scene.check(
+        with(&["--listen", &address, "--admin", &address]),
+        "--admin",
+    );
+    let mut both = with(&["--admin", "127.0.0.1:8080"]);
+    scene.check(both, "--admin");
+    both = with(&["--listen", &address]);
+    both.env("ISLAND_METRICS_ADMIN", &address);
+    scene.check(both, "ISLAND_METRICS_ADMIN");
+    // Port 0 is another one each time.
+    let any = "127.0.0.1:0";
+    let words = [
+        "--listen",
+        any,
+        "--listen",
+        any,
+        "--admin",
+        any,
+        "--print-config",
+    ];
+    assert!(with(&words).output().unwrap().status.success());
+}
+
+#[test]
+fn paths_that_cannot_serve_their_purpose_are_refused() {
+    let scene = Scene::new();
+    let file = scene.directory.join("file");
+    write_file(&file, "");
+    let (under, nowhere) = (file.join("a/b"), scene.directory.join("none/log"));
+    scene.check_flag("published", &file);
+    scene.check_flag("access-log", scene.directory.join("."));
+    scene.check_flag("access-log", &under);
+    scene.check_flag("access-log", &nowhere);
+    scene.check_flag("access-log", scene.directory.join("two\nlines/log"));
+    for path in [&file, &under] {
+        let mut command = command();
+        command.args(["serve", "--listen", &scene.address(), "--state"]);
+        command.arg(path);
+        scene.check(command, "--state");
+    }
+    // What is not there yet may come, or be made.
+    let mut command = scene.serve();
+    command.arg("--published").arg(scene.directory.join("none"));
+    command.arg("--access-log").arg(scene.directory.join("log"));
+    let output = command.arg("--print-config").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!scene.directory.join("log").exists());
+}
+
+#[test]
+fn more_connections_than_descriptors_are_refused_with_what_would_do() {
+    let server = command();
+    let limited = |words: &[&str]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n 256; exec \"$@\"", "sh"]);
+        shell.arg(server.get_program()).args(words);
+        shell.stdin(Stdio::null()).output().unwrap()
+    };
+    let output = limited(&["--connections", "129", "--print-config"]);
+    let line = refusal(&output, 78);
+    assert!(
+        line.starts_with("--connections is 129; want at most 128, as the process may open 256 "),
+        "{line}"
+    );
+    let output = limited(&["--connections", "128", "--print-config"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(limited(&["--print-config"]).status.success());
+}

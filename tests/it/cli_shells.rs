@@ -1,0 +1,195 @@
+//! Completions and the manual page, read by the programs that will read them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::{TempDir, run, write_file};
+
+/// What a command prints, as a file.
+fn printed(directory: &TempDir, words: &[&str]) -> PathBuf {
+    let output = run(words);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let path = directory.join(&words.join("-"));
+    write_file(&path, std::str::from_utf8(&output.stdout).unwrap());
+    path
+}
+
+/// Whether a program is installed; says what is not looked at without it.
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+fn has(program: &str, package: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null());
+    let found = command.output().is_ok();
+    if !found {
+        eprintln!("skipped: needs {program}, `apt-get install {package}`");
+    }
+    found
+}
+
+/// Runs a command that must have nothing to say but this, on stdout.
+#[track_caller]
+fn said(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && complaint.is_empty(),
+        "{command:?}: {complaint}"
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What bash offers for the last of these words.
+#[track_caller]
+fn offered(script: &Path, at: &Path, words: &[&str]) -> Vec<String> {
+    const ASK: &str = r#"source "$1"; shift
+        complete -p island-metrics >/dev/null || exit 1
+        COMP_WORDS=(island-metrics "$@"); COMP_CWORD=$#
+        _island_metrics
+        ((${#COMPREPLY[@]})) && printf '%s\n' "${COMPREPLY[@]}"; exit 0"#;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", ASK, "bash"]);
+    bash.arg(script).args(words).current_dir(at);
+    said(&mut bash).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_flags_and_values() {
+    if !has("bash", "bash") {
+        return;
+    }
+    let directory = TempDir::new();
+    let script = printed(&directory, &["completions", "bash"]);
+    said(Command::new("bash").arg("-n").arg(&script));
+    write_file(&directory.join("at/a dir/log"), "");
+    write_file(&directory.join("at/access"), "");
+    let at = directory.join("at");
+    for (words, want) in [
+        (&["pub"][..], &["publish"][..]),
+        (&["keys", ""], &["issue", "list", "revoke", "restore"]),
+        (&["keys", "re"], &["revoke", "restore"]),
+        (&["keys", "issue", "--ti"], &["--tier"]),
+        (
+            &["keys", "issue", "--tier", ""],
+            &["free", "starter", "pro"],
+        ),
+        (&["keys", "issue", "--tier", "=", "s"], &["starter"]),
+        (
+            &["keys", "issue", "--tier", "="],
+            &["free", "starter", "pro"],
+        ),
+        (&["completions", ""], &["bash", "zsh", "fish"]),
+        (&["serve", "--lis"], &["--listen"]),
+        (&["--lis"], &["--listen"]),
+        (&["serve", "--listen", "x", "--lis"], &["--listen"]),
+        (&["serve", "--state", "x", "--sta"], &[]),
+        (&["serve", "--state", "a"], &["a dir"]),
+        (&["--access-log", "a"], &["a dir", "access"]),
+        (&["serve", "--workers", ""], &[]),
+        (&["publish", "--f"], &["--force", "--full"]),
+        (&["check", "--lis"], &[]),
+        (&["man", "--"], &["--help"]),
+    ] {
+        let mut found = offered(&script, &at, words);
+        let mut want = want.to_vec();
+        found.sort();
+        want.sort_unstable();
+        assert_eq!(found, want, "{words:?}");
+    }
+    // Every flag of help, and no command beside them.
+    let help = run(&["serve", "--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags = help
+        .lines()
+        .filter(|line| line.starts_with("    --"))
+        .count();
+    assert_eq!(offered(&script, &at, &["serve", "--"]).len(), flags + 1);
+    let commands = offered(&script, &at, &[""]);
+    assert!(commands.contains(&"serve".to_owned()));
+    assert!(commands.iter().all(|word| !word.starts_with('-')));
+}
+
+#[test]
+fn zsh_reads_its_completions() {
+    if has("zsh", "zsh") {
+        let directory = TempDir::new();
+        let script = printed(&directory, &["completions", "zsh"]);
+        said(Command::new("zsh").arg("-fn").arg(&script));
+        // Sourced, it makes itself known.
+        let ask = "autoload -Uz compinit; compinit -D; source $1; print $_comps[island-metrics]";
+        let mut zsh = Command::new("zsh");
+        zsh.args(["-fc", ask, "zsh"]).arg(&script);
+        assert_eq!(said(&mut zsh).trim(), "_island_metrics");
+    }
+}
+
+#[test]
+fn fish_completes_commands_flags_and_values() {
+    if !has("fish", "fish") {
+        return;
+    }
+    let directory = TempDir::new();
+    let script = printed(&directory, &["completions", "fish"]);
+    said(Command::new("fish").arg("-n").arg(&script));
+    for (line, want) in [
+        ("keys ", &["issue", "list", "restore", "revoke"][..]),
+        ("keys issue --ti", &["--tier"]),
+        ("keys issue --tier ", &["free", "pro", "starter"]),
+        ("completions ", &["bash", "fish", "zsh"]),
+        ("serve --lis", &["--listen"]),
+        ("--lis", &["--listen"]),
+        ("check --lis", &[]),
+        ("pub", &["publish"]),
+    ] {
+        let ask = "source $argv[1]; complete -C \"island-metrics $argv[2]\"";
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "-c", ask])
+            .arg(&script)
+            .arg(line)
+            .env("HOME", directory.join("home"));
+        let text = said(&mut fish);
+        let words = text.lines().map(|line| line.split('\t').next().unwrap());
+        let mut words: Vec<&str> = words.collect();
+        words.sort_unstable();
+        assert_eq!(words, want, "{line:?}");
+    }
+}
+
+#[test]
+fn the_manual_page_is_well_formed_and_names_every_flag() {
+    let directory = TempDir::new();
+    let page = printed(&directory, &["man"]);
+    let source = std::fs::read_to_string(&page).unwrap();
+    for section in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "COMMANDS",
+        "ENVIRONMENT",
+        "SIGNALS",
+        "EXIT STATUS",
+        "FILES",
+        "EXAMPLES",
+        "SEE ALSO",
+    ] {
+        assert!(source.contains(&format!("\n.SH {section}\n")), "{section}");
+    }
+    if has("groff", "groff-base") {
+        let mut groff = Command::new("groff");
+        groff.args(["-man", "-ww", "-Tutf8", "-P-cbou"]).arg(&page);
+        let shown = said(&mut groff).replace('\u{2010}', "-");
+        let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+        for line in help.lines() {
+            if let Some(rest) = line.strip_prefix("    --") {
+                let flag = format!("--{}", rest.split(' ').next().unwrap());
+                assert!(shown.contains(&flag), "{flag}");
+            }
+        }
+    }
+    if has("mandoc", "mandoc") {
+        said(
+            Command::new("mandoc")
+                .args(["-Tlint", "-Wwarning"])
+                .arg(&page),
+        );
+    }
+}
