@@ -27,7 +27,7 @@ fail() { echo "systemd: $*" >&2; exit 1; }
 # and yet exit with 0.
 plain=$work/plain activated=$work/activated
 mkdir "$plain" "$activated"
-for unit in "$units"/island-metrics*; do
+for unit in "$units"/*.{service,socket} "$units"/publish/*; do
     sed "s|/usr/bin/island-metrics|$bin|" "$unit" >"$plain/${unit##*/}"
 done
 cp "$plain"/* "$activated"
@@ -52,7 +52,7 @@ score "$plain" island-metrics.service 12
 score "$plain" island-metrics-publish.service 12
 score "$activated" island-metrics.service 3
 
-every=$(sed -n 's/^OnCalendar=//p' "$units/island-metrics-publish.timer")
+every=$(sed -n 's/^OnCalendar=//p' "$units/publish/island-metrics-publish.timer")
 systemd-analyze calendar --iterations=2 "$every" | grep -q 'Iter. #2' || fail "no calendar: $every"
 
 # The units' users and directories, made in an empty root.
@@ -65,7 +65,7 @@ made=$(cd "$root/var/lib" && stat -c '%a %u %n' island-metrics*)
 wanted=$(printf '%s\n' "700 $(id_of island-metrics) island-metrics" "755 0 island-metrics-dataset" \
     "755 $(id_of island-metrics-publish) island-metrics-published")
 [ "$made" = "$wanted" ] || fail "directories are"$'\n'"$made"$'\n'"want"$'\n'"$wanted"
-for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service | sort -u); do
+for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/publish/*.service | sort -u); do
     [ -n "$(id_of "$user")" ] || fail "no user $user in sysusers.d"
 done
 echo "2 users, 3 directories"
