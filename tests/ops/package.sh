@@ -13,12 +13,14 @@ deb=target/package/island-metrics_${version}_amd64.deb
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-package.XXXXXX")
 chmod 755 "$work"
 server= installed=
+by_hand=
 finish() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
     if [ -n "$installed" ]; then dpkg --purge island-metrics >/dev/null || true; fi
+    if [ -n "$by_hand" ]; then rm -f /usr/bin/island-metrics "${by_hand[@]}"; fi
     rm -rf "$work"
 }
 trap finish EXIT
@@ -156,6 +158,19 @@ left=$(find / -xdev -name '*island-metrics*' \( -path '/etc/*' -o -path '/usr/*'
     -not -path '/var/lib/island-metrics*' -not -path '/var/tmp/*' 2>/dev/null || true)
 [ -z "$left" ] || fail "purged, and there is $left"
 [ -n "$(ls -A /var/lib/island-metrics)" ] || fail "purged, and the keys are gone"
+
+# The README's way without the package gives the same.
+sed -n '/^<!-- without the package -->$/,/^```$/p' README.md | grep -v -e '^<!--' -e '^```' \
+    | sed "s|target/release/island-metrics|$bin|" >"$work/by-hand"
+[ "$(wc -l <"$work/by-hand")" = 3 ] || fail "the README has no three commands"
+mkdir -p /etc/systemd/system
+read -ra by_hand <<<"$(printf '/etc/systemd/system/%s ' $units)"
+bash -euo pipefail "$work/by-hand"
+for unit in $units; do [ -s "/etc/systemd/system/$unit" ] || fail "the three commands leave $unit out"; done
+/usr/bin/island-metrics --version >/dev/null
+rm /usr/bin/island-metrics "${by_hand[@]}"
+by_hand=
+
 # What this made, it takes away.
 if [ -z "$before" ]; then
     rm -rf /var/lib/island-metrics /var/lib/island-metrics-published /var/lib/island-metrics-dataset

@@ -309,7 +309,7 @@ class Client:
 # What differs from answer to answer, or belongs to a connection.
 OWN = {
     "date", "server", "via", "connection", "keep-alive", "transfer-encoding", "x-ratelimit-remaining",
-    "x-ratelimit-reset",
+    "x-ratelimit-reset", "x-request-id",
 }
 
 
@@ -361,6 +361,8 @@ def same_answers(port, running):
         fields = dict(found[1])
         if not fields.get("x-ratelimit-remaining", "").isdigit():
             fault(f"{case}: no X-RateLimit-Remaining")
+        if dict(wanted[1]).get("x-request-id") == fields.get("x-request-id", ""):
+            fault(f"{case}: X-Request-Id is {fields.get('x-request-id')!r}, as of another request")
         if fields.get("etag", '"')[0] != '"':
             fault(f"{case}: the ETag is weak: {fields['etag']}")
         if found[0] >= 400 and case[0] != "HEAD" and "code" not in json.loads(found[2])["error"]:

@@ -70,6 +70,19 @@ for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/publis
 done
 echo "2 users, 3 directories"
 
+# Started by the socket: the connection that starts it is answered, and one made while it is down waits.
+if command -v systemd-socket-activate >/dev/null; then
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "$bin" serve --base-url https://api.example 2>"$work/activate" &
+    server=$!
+    curl -fsS -o /dev/null --retry 20 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/v1/health" \
+        || fail "the socket's server does not answer: $(cat "$work/activate")"
+    kill "$server"
+    wait "$server" || fail "the socket's server ended with $?"
+    server=
+    echo "activated by its socket"
+fi
+
 # What the example says is said as the server reads it.
 sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*\)=.*/\1/p' data/etc/island-metrics.conf | sort -u >"$work/said"
 "$bin" --help | sed -n 's/^ *--\([a-z-]*\).*/\1/p' | tr 'a-z-' 'A-Z_' | sed 's/^/ISLAND_METRICS_/' | sort -u >"$work/known"
