@@ -11,6 +11,7 @@ Exits with 1 where something is not as it should be. A proxy that is not install
 """
 
 import argparse
+import collections
 import gzip
 import json
 import os
@@ -89,7 +90,7 @@ class Relay:
             except OSError:
                 proxy.close()
                 continue
-            counts = {"turns": 0, "answers": 0, "tail": b"", "answered": True, "sent": b""}
+            counts = {"turns": 0, "answers": 0, "tail": b"", "answered": True, "sent": b"", "ended": 0, "lock": threading.Lock()}
             self.connections.append(counts)
             for side in (proxy, server):
                 side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -105,10 +106,14 @@ class Relay:
                     counts["answered"] = False
                     counts["sent"] = b""
                 counts["sent"] += chunk[:2000]
-                server.sendall(chunk)
+                try:
+                    server.sendall(chunk)
+                except OSError:
+                    pass  # the server has ended; the proxy is heard out, as by the server
             server.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+        Relay.ended(proxy, server, counts)
 
     def downward(self, server, proxy, counts):
         try:
@@ -122,14 +127,22 @@ class Relay:
                 if counts["answers"] > counts["turns"] and "double" not in counts:
                     counts["double"] = counts["sent"]
                 proxy.sendall(chunk)
+            proxy.shutdown(socket.SHUT_WR)
         except OSError:
-            pass
-        for side in (proxy, server):
             try:
-                side.shutdown(socket.SHUT_RDWR)
+                proxy.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-            side.close()
+        Relay.ended(proxy, server, counts)
+
+    @staticmethod
+    def ended(proxy, server, counts):
+        """Closes both sides once neither is read any more."""
+        with counts["lock"]:
+            counts["ended"] += 1
+            if counts["ended"] == 2:
+                proxy.close()
+                server.close()
 
 
 class Running:
@@ -284,9 +297,9 @@ class Client:
                 body, self.buffer = self.buffer, b""
         return status, headers, body
 
-    def ask(self, method, target, *more):
+    def ask(self, method, target, *more, body=b""):
         lines = [f"{method} {target} HTTP/1.1", f"Host: {HOST}", *more]
-        request = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        request = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body
         fresh = self.socket is None
         if fresh:
             self.connect()
@@ -298,7 +311,7 @@ class Client:
             if fresh or self.buffer:
                 raise
             self.close()
-            return self.ask(method, target, *more)
+            return self.ask(method, target, *more, body=body)
         if dict(headers).get("connection", "").lower() == "close":
             self.close()
         return status, headers, body
@@ -416,6 +429,25 @@ def connections_kept(port, relay):
     if sum(used) != 200 or len(used) > 4:
         fault(f"200 requests came to the server as {sum(used)} on {len(used)} connections")
     return len(used)
+
+
+def bodies_survived(port):
+    """The server answers a request with a body and closes; whoever is still sending gets the answer."""
+    asked = 0
+    client = Client(port, "127.0.0.13")
+    for at in range(120):
+        size = 1 + at * 8  # up to what the examples let through
+        for method, status in [("POST", 405), ("OPTIONS", 204), ("DELETE", 405), ("GET", 200)]:
+            asked += 1
+            try:
+                found = client.ask(method, "/v1/islands?limit=1", f"Content-Length: {size}", body=b"b" * size)[0]
+            except (Closed, OSError) as error:
+                client.close()
+                found = repr(error)
+            if found != status:
+                fault(f"{method} with a body of {size} bytes: {found}; want {status}")
+    client.close()
+    return asked
 
 
 # --- shapes that have made proxies and servers disagree --------------------------------------------
@@ -658,6 +690,7 @@ def smuggling(name, port, running, rounds, seed):
     for client in probes.clients:
         probes.ask(client, "nothing")
     answered = answers = 0
+    statuses = collections.Counter()
     plan = [*corpus.items(), *((f"mutation {at} of seed {seed}", None) for at in range(rounds))]
     texts = list(corpus.values())
     for at, (shape, data) in enumerate(plan):
@@ -667,6 +700,7 @@ def smuggling(name, port, running, rounds, seed):
         taken = send_shape(client, data.replace(b"TAG", tag.encode()))
         answered += taken.startswith(b"HTTP/1.")
         answers += taken.count(b"HTTP/1.1 ")
+        statuses.update(status.decode() for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", taken))
         # What it is told must be about itself, too.
         for whose, other in re.findall(rb"/v1/(own|smuggled|probe)-(\d{8})", taken):
             # A mutation may have put digits behind its own.
@@ -690,6 +724,7 @@ def smuggling(name, port, running, rounds, seed):
         f"{len(doubles)} connections with an answer too many",
         flush=True,
     )
+    print(f"{name}: statuses of what they were answered: {dict(sorted(statuses.items()))}", flush=True)
 
 
 def main():
@@ -718,9 +753,10 @@ def main():
                 answers = same_answers(port, running)
                 counted = counted_by_address(port)
                 kept = connections_kept(port, running.relay)
+                bodies = bodies_survived(port)
                 print(
                     f"{name}: {answers} answers compared with the server's own; {counted} requests counted for who sent "
-                    f"them; 200 front connections over {kept} to the server",
+                    f"them; 200 front connections over {kept} to the server; {bodies} requests with bodies",
                     flush=True,
                 )
                 smuggling(name, port, running, arguments.rounds, arguments.seed)

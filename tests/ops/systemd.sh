@@ -70,17 +70,19 @@ for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/publis
 done
 echo "2 users, 3 directories"
 
-# Started by the socket: the connection that starts it is answered, and one made while it is down waits.
+# Started by the connection to its socket, and with no network but that, where this may take it away.
 if command -v systemd-socket-activate >/dev/null; then
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "$bin" serve --base-url https://api.example 2>"$work/activate" &
+    alone=()
+    if unshare --net true 2>/dev/null; then alone=(unshare --net); fi
+    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "${alone[@]}" "$bin" serve --base-url https://api.example 2>"$work/activate" &
     server=$!
     curl -fsS -o /dev/null --retry 20 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/v1/health" \
         || fail "the socket's server does not answer: $(cat "$work/activate")"
     kill "$server"
     wait "$server" || fail "the socket's server ended with $?"
     server=
-    echo "activated by its socket"
+    echo "activated by its socket, ${alone[*]:-with the network}"
 fi
 
 # What the example says is said as the server reads it.
@@ -88,6 +90,10 @@ sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*\)=.*/\1/p' data/etc/island-metrics.conf | s
 "$bin" --help | sed -n 's/^ *--\([a-z-]*\).*/\1/p' | tr 'a-z-' 'A-Z_' | sed 's/^/ISLAND_METRICS_/' | sort -u >"$work/known"
 unknown=$(comm -23 "$work/said" "$work/known")
 [ -z "$unknown" ] || fail "the example sets what no flag is named: $unknown"
+sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics.conf \
+    | sed "s|/var/log/island-metrics|$work|" >"$work/settings"
+(set -a && . "$work/settings" && "$bin" serve --print-config >"$work/printed") || fail "the example is no configuration"
+echo "$(wc -l <"$work/settings") settings of the example, $(grep -c '# ISLAND_METRICS' "$work/printed") of them the server's"
 
 if ! command -v strace >/dev/null; then
     echo "systemd: no strace; the calls that the binary makes are not compared with those allowed"
