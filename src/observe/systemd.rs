@@ -15,6 +15,8 @@ pub struct Supervisor {
     pub notify_socket: Option<OsString>,
     /// Within which time it wants to hear that all is well.
     pub watchdog: Option<Duration>,
+    /// What it calls the sockets that it hands over, in their order.
+    pub socket_names: Vec<String>,
 }
 
 impl Supervisor {
@@ -25,7 +27,11 @@ impl Supervisor {
         let is_ours = variable("WATCHDOG_PID").is_none()
             || number("WATCHDOG_PID") == Some(u64::from(process));
         let micros = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0);
+        let names = variable("LISTEN_FDNAMES").and_then(|names| names.into_string().ok());
         Supervisor {
+            socket_names: names.map_or(Vec::new(), |names| {
+                names.split(':').map(str::to_owned).collect()
+            }),
             notify_socket: variable("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
             watchdog: micros.map(Duration::from_micros),
         }
@@ -127,6 +133,13 @@ mod tests {
             assert_eq!(watchdog(set), None, "{set:?}");
         }
         assert_eq!(read(&[("NOTIFY_SOCKET", "")]).notify_socket, None);
+    }
+
+    #[test]
+    fn sockets_have_the_names_that_they_are_handed_over_with() {
+        let names = |set: &[(&str, &str)]| read(set).socket_names;
+        assert_eq!(names(&[("LISTEN_FDNAMES", "api:admin")]), ["api", "admin"]);
+        assert_eq!(names(&[]), [""; 0]);
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub struct Tally {
     pub full: Count,
     /// Times that accepting failed.
     pub accept_errors: Count,
+    /// Connections that ended by a fault of the program.
+    pub panics: Count,
     /// Connections ended by the server.
     pub cuts: [Count; Cut::ALL.len()],
     /// From reading a request to the last byte of its answer.
@@ -124,6 +126,7 @@ impl Tally {
             refused: Count::default(),
             full: Count::default(),
             accept_errors: Count::default(),
+            panics: Count::default(),
             cuts: Default::default(),
             durations: Histogram::default(),
             readings: Count::default(),

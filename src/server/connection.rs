@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Incoming};
@@ -72,7 +73,14 @@ pub(crate) async fn serve(
             linger(socket.into_socket().into_inner(), &shared.membership).await;
         }
         Ok(_) => {}
-        Err(cut) => shared.tally.cuts[cut as usize].add(1),
+        Err((cut, socket)) => {
+            shared.tally.cuts[cut as usize].add(1);
+            if cut == Cut::Send {
+                // What the system holds for it would be kept for minutes otherwise.
+                let stream = socket.into_socket().into_inner();
+                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            }
+        }
     }
 }
 
@@ -89,7 +97,7 @@ pub(super) async fn converse<S, F, A, R, B>(
     socket: Guard<S, F>,
     service: A,
     membership: &Membership,
-) -> Result<Guard<S, F>, Cut>
+) -> Result<Guard<S, F>, (Cut, Guard<S, F>)>
 where
     S: Read + Write + Unpin,
     F: Fn(u16) -> Vec<u8> + Unpin,
@@ -106,18 +114,23 @@ where
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    poll_fn(|cx| match membership.ends(cx) {
-        Some(cut) => Poll::Ready(Err(cut)),
+    let mut cut = poll_fn(|cx| match membership.ends(cx) {
+        Some(cut) => Poll::Ready(Some(cut)),
         // A connection that breaks is its client's affair; hyper has answered what could be answered.
-        None => Pin::new(&mut connection).poll(cx).map(|_| Ok(())),
+        None => Pin::new(&mut connection).poll(cx).map(|_| None),
     })
-    .await?;
+    .await;
     let mut socket = connection.into_parts().io;
-    poll_fn(|cx| match membership.ends(cx) {
-        Some(cut) => Poll::Ready(Err(cut)),
-        None => socket.drain(cx).map(|_| Ok(())),
-    })
-    .await?;
+    if cut.is_none() {
+        cut = poll_fn(|cx| match membership.ends(cx) {
+            Some(cut) => Poll::Ready(Some(cut)),
+            None => socket.drain(cx).map(|_| None),
+        })
+        .await;
+    }
+    if let Some(cut) = cut {
+        return Err((cut, socket));
+    }
     socket.rest();
     Ok(socket)
 }

@@ -68,6 +68,15 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
 }
 
+/// What is dropped while its task unwinds was of a connection that ended by a fault of ours.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tally.panics.add(1);
+        }
+    }
+}
+
 /// A socket that completes hyper's heads. `refusal` makes the whole answer of a status that hyper
 /// answers by itself.
 pub(crate) struct Guard<S, F> {

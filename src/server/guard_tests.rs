@@ -203,3 +203,22 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
     roster.tick(10 * 600);
     assert!(conversation.as_mut().poll(&mut cx).is_ready());
 }
+
+#[test]
+fn a_request_whose_answering_panics_is_lost_alone_and_counted() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let roster = Arc::new(Roster::default());
+    let tally = runtime.block_on(async {
+        let shared = shared(&roster, &Arc::default());
+        let tally = Arc::clone(&shared.tally);
+        let ended = tokio::spawn(async move {
+            let _shared = shared;
+            std::panic::resume_unwind(Box::new("a fault"));
+        });
+        assert!(ended.await.is_err_and(|error| error.is_panic()));
+        tally
+    });
+    assert_eq!((tally.panics.get(), roster.size()), (1, 0));
+}

@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::connection::serve;
 use super::room::Room;
-use super::settings::StartError;
+use super::settings::{Settings, StartError};
 use super::worker::Worker;
 
 /// Connections that may wait to be accepted.
@@ -27,12 +27,16 @@ pub(crate) struct Sockets {
     /// Whether a service manager holds them too: what waits in them when the server stops is for
     /// the next one.
     pub(crate) are_inherited: bool,
+    /// The one that the service manager calls `admin`.
+    pub(crate) admin: Option<TcpListener>,
 }
 
 impl Sockets {
     /// Those that a service manager handed over, or else of our own. In a runtime.
-    pub(crate) fn open(listen: &[SocketAddr], workers: usize) -> Result<Sockets, StartError> {
-        let inherited = inherited().map_err(StartError::Inherited)?;
+    pub(crate) fn open(settings: &Settings) -> Result<Sockets, StartError> {
+        let workers = settings.workers;
+        let names = &settings.supervisor.socket_names;
+        let (inherited, admin) = inherited(names).map_err(StartError::Inherited)?;
         let mut of_workers: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
         let mut address = None;
         for listener in &inherited {
@@ -41,7 +45,11 @@ impl Sockets {
                 worker.push(listener.try_clone().map_err(StartError::Inherited)?);
             }
         }
-        let own = if inherited.is_empty() { listen } else { &[] };
+        let own = if inherited.is_empty() {
+            &settings.listen[..]
+        } else {
+            &[]
+        };
         for wanted in own {
             let bound = bind(*wanted, workers).map_err(|source| StartError::Bind {
                 address: *wanted,
@@ -56,21 +64,27 @@ impl Sockets {
             of_workers,
             address: address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
             are_inherited: !inherited.is_empty(),
+            admin,
         })
     }
 }
 
-/// The sockets that the environment names for this process, `LISTEN_FDS` of them.
-fn inherited() -> io::Result<Vec<TcpListener>> {
+/// The sockets that the environment names for this process, `LISTEN_FDS` of them; apart, the one
+/// called `admin`.
+fn inherited(names: &[String]) -> io::Result<(Vec<TcpListener>, Option<TcpListener>)> {
     let mut handed = ListenFd::from_env();
-    let mut listeners = Vec::new();
+    let (mut listeners, mut admin) = (Vec::new(), None);
     for at in 0..handed.len() {
         if let Some(listener) = handed.take_tcp_listener(at)? {
             listener.set_nonblocking(true)?;
-            listeners.push(listener);
+            if names.get(at).is_some_and(|name| name == "admin") {
+                admin = Some(listener);
+            } else {
+                listeners.push(listener);
+            }
         }
     }
-    Ok(listeners)
+    Ok((listeners, admin))
 }
 
 /// Binds an address once for each worker. Port 0 becomes a free port, the same for all.

@@ -163,6 +163,12 @@ impl Figures {
             "Times that accepting failed, as for want of descriptors.",
             |tally| tally.accept_errors.get(),
         );
+        self.counter(
+            page,
+            "island_metrics_http_panics_total",
+            "Connections that ended by a fault of the program; the others go on.",
+            |tally| tally.panics.get(),
+        );
     }
 
     fn quotas(&self, page: &mut Exposition) {

@@ -52,8 +52,8 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Tokio's listeners register with a runtime even on their way to plain ones.
     let entered = runtime.enter();
-    let sockets = Sockets::open(&settings.listen, settings.workers)?;
-    let admin = settings.admin.map(bind_admin).transpose()?;
+    let mut sockets = Sockets::open(settings)?;
+    let admin = open_admin(settings, sockets.admin.take())?;
     // Before anybody is told of the address: clients might leave no descriptor for it.
     let signals = Signals::new()?;
     drop(entered);
@@ -126,8 +126,19 @@ fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, 
     opened.map_err(StartError::AccessLog)
 }
 
-fn bind_admin(address: SocketAddr) -> Result<tokio::net::TcpListener, StartError> {
-    admin::bind(address).map_err(|source| StartError::Bind { address, source })
+/// The admin listener, which may have been handed over.
+fn open_admin(
+    settings: &Settings,
+    inherited: Option<TcpListener>,
+) -> Result<Option<tokio::net::TcpListener>, StartError> {
+    if let Some(listener) = inherited {
+        let listener = tokio::net::TcpListener::from_std(listener);
+        return listener.map(Some).map_err(StartError::Inherited);
+    }
+    let bind = |address: SocketAddr| {
+        admin::bind(address).map_err(|source| StartError::Bind { address, source })
+    };
+    settings.admin.map(bind).transpose()
 }
 
 /// What is answered from, and who looks after it.
