@@ -27,10 +27,14 @@
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
 //! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
 //! | [`quota`] | what is left today | HTTP, secrets, clocks |
+//! | [`observe`] | counters and their page, the process, the access log, what systemd is told | who asks, what is answered |
 //! | [`site`] | text handed out beside the API | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
 //! | [`calendar`], [`durable`] | time and the clock; replacing files | islands |
 //! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
+//!
+//! Beside `src`: `data/` has the sample, units, proxy, Prometheus and Grafana files; `tests/it` the running
+//! binary, `tests/fuzz` its readers, `tests/ops` those files in use; `tests/FAULTS.md` what each is against.
 //!
 //! # Three decisions
 //!
