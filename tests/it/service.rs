@@ -218,6 +218,35 @@ fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &At
 }
 
 #[test]
+fn the_socket_called_admin_is_for_those_who_run_the_server() {
+    let (public, admin) = (listener(), listener());
+    let server = command();
+    let mut activated = Command::new("sh");
+    // The second one comes in the place of stdout.
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=api:admin;
+        exec \"$0\" serve 3<&0 4<&1 0</dev/null 1>/dev/null";
+    activated
+        .args(["-c", script])
+        .arg(server.get_program())
+        .stdin(Stdio::from(OwnedFd::from(public.try_clone().unwrap())))
+        .stdout(Stdio::from(OwnedFd::from(admin.try_clone().unwrap())));
+    let mut child = activated.spawn().unwrap();
+    let ask = |listener: &TcpListener, path| {
+        let address = listener.local_addr().unwrap();
+        Client::connect(address).get(path).status
+    };
+    let answers = [
+        ask(&public, "/v1"),
+        ask(&public, "/metrics"),
+        ask(&admin, "/metrics"),
+        ask(&admin, "/v1"),
+    ];
+    let _ended_already = child.kill();
+    child.wait().unwrap();
+    assert_eq!(answers, [200, 404, 200, 404]);
+}
+
+#[test]
 fn what_was_handed_over_must_be_a_listening_socket() {
     let server = command();
     let mut activated = Command::new("sh");
