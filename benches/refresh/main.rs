@@ -11,39 +11,30 @@
     reason = "a program that computes with measurements and prints what comes of it"
 )]
 
-mod answer;
 #[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 mod controls;
-mod directory;
-mod feed;
-mod judge;
-mod ledger;
-mod load;
 mod memory;
-mod publisher;
 mod report;
 mod settings;
-mod targets;
 
 use std::env;
-use std::io::BufRead as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::judged::feed::Feed;
+use crate::common::judged::judge::Judge;
+use crate::common::judged::ledger::Ledger;
+use crate::common::judged::load::{CONNECTIONS, Flow, Load};
+use crate::common::judged::publisher::Publisher;
+use crate::common::judged::targets::Target;
 use crate::common::process::{Scratch, Server, pin_load};
-use crate::common::{Outcome, histogram, is_quick, world};
-use crate::feed::Feed;
-use crate::judge::Judge;
-use crate::ledger::Ledger;
-use crate::load::{CONNECTIONS, Flow, Load};
+use crate::common::{Outcome, histogram, is_quick, judged, world};
 use crate::memory::Memory;
-use crate::publisher::Publisher;
 use crate::settings::Settings;
-use crate::targets::Target;
 
 /// Clients that the load comes from: what two of them ask for stays in the server's caches.
 const KEYS: usize = 4;
@@ -58,14 +49,6 @@ const STILL: Duration = Duration::from_secs(1);
 pub(crate) struct Rounds {
     pub(crate) without: Vec<Flow>,
     pub(crate) with: Vec<Flow>,
-}
-
-/// Collects what a server says, until it ends.
-fn listen(server: &mut Server) -> Outcome<JoinHandle<Vec<String>>> {
-    let stderr = server.stderr().ok_or("somebody else listens")?;
-    Ok(thread::spawn(move || {
-        stderr.lines().map_while(Result::ok).collect()
-    }))
 }
 
 /// Has the judge tried with answers of two versions.
@@ -173,9 +156,9 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     let mut publisher = Publisher::new(feed, ledger.clone(), &dataset, &directory)?;
     let keys = keys(&state)?;
     let mut server = world::serve(&directory, Some(&state), &[])?;
-    let listening = listen(&mut server)?;
+    let listening = server.listen()?;
     let address = server.address;
-    let targets = targets::targets(address, &settings.counts)?;
+    let targets = judged::targets::targets(address, &settings.counts)?;
     settings.describe(targets.len());
     try_judge(&mut publisher, &ledger, address, &targets)?;
     let judge = Judge::new(ledger, &targets, CONNECTIONS);
