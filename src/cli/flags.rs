@@ -220,7 +220,7 @@ const SERVE: &[Flag] = &[
         COUNT,
         "requests of a connection before it is closed",
     )
-    .or("10000"),
+    .or("100000"),
     flag(
         "connection-seconds",
         UP_TO_A_DAY,

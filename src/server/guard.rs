@@ -28,7 +28,8 @@ use memchr::memchr;
 
 use super::buffers::{Buffers, Prepared};
 use super::journal::Journal;
-use super::roster::{Membership, Phase};
+use super::phase::Phase;
+use super::roster::Membership;
 use crate::observe::{Count, Tally};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 

@@ -10,7 +10,8 @@ use std::task::{Poll, ready};
 use tokio::io::AsyncWrite as _;
 use tokio::net::TcpStream;
 
-use super::roster::{Membership, Phase};
+use super::phase::Phase;
+use super::roster::Membership;
 
 /// Bytes that are thrown away; who sends more does not read answers.
 const THROWN_AWAY_MAX: usize = 1 << 20;

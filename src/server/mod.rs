@@ -24,6 +24,7 @@ mod metrics;
 mod near;
 mod negotiate;
 mod once;
+mod phase;
 mod pipeline;
 mod reload;
 mod request_id;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::phase::Phase;
 use super::room::Place;
 use super::settings::ConnectionLimits;
 use crate::observe::Cut;
@@ -38,59 +39,6 @@ const MADE_ROOM_OF: usize = 64;
 /// Ticks that a client has to let the server wait for before its connection can be one of those. Who has just
 /// come may have asked already, and not been looked at yet.
 const MADE_ROOM_AFTER_TICKS: u64 = 5;
-
-/// What a connection is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nothing has come yet.
-    Fresh,
-    /// A head is coming.
-    Head,
-    /// A request is being answered, perhaps by a disk.
-    Answering,
-    /// An answer waits for the client to take it.
-    Sending,
-    /// All is answered.
-    Idle,
-    /// The last answer was sent; what the client still sends is thrown away.
-    Closing,
-}
-
-impl Phase {
-    const ALL: [Phase; 6] = [
-        Phase::Fresh,
-        Phase::Head,
-        Phase::Answering,
-        Phase::Sending,
-        Phase::Idle,
-        Phase::Closing,
-    ];
-    const BITS: u32 = 3;
-
-    fn since(self, ticks: u64) -> u64 {
-        ticks << Phase::BITS | self as u64
-    }
-
-    fn of(state: u64) -> (Phase, u64) {
-        let at = usize::try_from(state & ((1 << Phase::BITS) - 1)).expect("three bits");
-        (Phase::ALL[at], state >> Phase::BITS)
-    }
-
-    /// Why a connection is cut that does this for too long.
-    fn cut(self) -> Cut {
-        match self {
-            Phase::Fresh => Cut::FirstByte,
-            Phase::Head => Cut::Head,
-            Phase::Answering | Phase::Sending => Cut::Send,
-            Phase::Idle | Phase::Closing => Cut::Idle,
-        }
-    }
-
-    /// Whether the client owes the next step, and no answer would be lost.
-    fn waits_for_client(self) -> bool {
-        matches!(self, Phase::Fresh | Phase::Head | Phase::Idle)
-    }
-}
 
 /// Ticks that clients have.
 #[derive(Clone, Copy, Debug)]

@@ -186,12 +186,3 @@ fn a_worker_that_gives_no_sign_of_life_is_known_by_it() {
     roster.tick(135);
     assert_eq!(roster.silent_for(), Duration::from_millis(3500));
 }
-
-#[test]
-fn all_phases_are_read_back_from_what_was_stored() {
-    for phase in Phase::ALL {
-        for ticks in [0, 1, u64::MAX >> Phase::BITS] {
-            assert_eq!(Phase::of(phase.since(ticks)), (phase, ticks));
-        }
-    }
-}

@@ -50,7 +50,7 @@ impl Default for ConnectionLimits {
             // Longer than proxies keep theirs: who closes first must not be the one that is asked.
             idle: Duration::from_secs(75),
             send: Duration::from_secs(10),
-            requests: 10_000,
+            requests: 100_000,
             age: Duration::from_hours(1),
             in_all: None,
             of_address: 1024,

@@ -54,6 +54,9 @@ impl Reply {
 
 /// One keep-alive connection, one request at a time.
 pub(crate) struct Client {
+    address: SocketAddr,
+    /// Whether the last answer was the last on its connection: the next request has a new one.
+    is_over: bool,
     stream: BufReader<TcpStream>,
 }
 
@@ -63,7 +66,9 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
+            address,
             stream: BufReader::new(stream),
+            is_over: false,
         }
     }
 
@@ -90,6 +95,9 @@ impl Client {
 
     /// Sends these very bytes and reads one answer, which has no body if it answers a HEAD.
     pub(crate) fn send(&mut self, bytes: &[u8], is_head: bool) -> Reply {
+        if self.is_over {
+            *self = Self::connect(self.address);
+        }
         self.stream.get_mut().write_all(bytes).unwrap();
         let status_line = self.line();
         let rest = status_line.strip_prefix("HTTP/1.1 ");
@@ -123,6 +131,7 @@ impl Client {
             headers,
             body: Vec::new(),
         };
+        self.is_over = reply.header("connection") == Some("close");
         assert!(
             reply.header("transfer-encoding").is_none(),
             "bodies here have known lengths"

@@ -78,7 +78,7 @@ fn send(client: &mut Client, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
 
 /// What can be told from a refusal: the body, and the headers that do not pass with time.
 fn shown(reply: Reply) -> (Vec<(String, String)>, Vec<u8>) {
-    let passing = |name: &str| name == "date" || name == "x-ratelimit-reset";
+    let passing = |name: &str| ["date", "x-ratelimit-reset", "x-request-id"].contains(&name);
     let headers = reply.headers.into_iter();
     let lasting = headers.filter(|(name, _)| !passing(&name.to_lowercase()));
     (lasting.collect(), reply.body)

@@ -38,11 +38,17 @@
 //! - `memory_group`: the cgroup that it must not fit in
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
+//! - `service`: what a service manager is told, signals, and restarts on a socket that was handed over
+//! - `admin`: metrics, liveness and readiness
+//! - `access_log`: a line for each request, and no key in any
+//! - `guarded`: limits of connections: how many, how long, how old
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `tidy`: the source keeps to its own map
 //! - `wire`: bytes on a socket, well-formed and not, and what they spend
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod access_log;
+mod admin;
 mod answers;
 mod ask;
 mod callers;
@@ -59,6 +65,7 @@ mod dump_files;
 mod dumps;
 mod editions;
 mod full;
+mod guarded;
 mod http;
 mod issuing;
 mod key_texts;
@@ -76,6 +83,7 @@ mod publishing;
 mod races;
 mod refreshes;
 mod refused;
+mod service;
 mod state;
 mod support;
 mod synced;

@@ -3,8 +3,8 @@
 //! Knows nothing of what the answers should be.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -227,6 +227,33 @@ impl Server {
     /// Kills it as the system does when memory is short: no handler runs.
     pub(crate) fn kill(&self) {
         self.signal("-KILL");
+    }
+
+    /// Asks it to stop, and does not wait.
+    pub(crate) fn ask_to_stop(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Asks it to look at keys and data at once.
+    pub(crate) fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    /// Asks it to open its access log anew.
+    pub(crate) fn rotate(&self) {
+        self.signal("-USR1");
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A connection on which a head was begun.
+    pub(crate) fn half_a_request(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(self.addr).unwrap();
+        stream.write_all(b"GET /v1 HTTP/1.1\r\nHost:").unwrap();
+        stream
     }
 
     /// Asks it to stop, and waits until it has.

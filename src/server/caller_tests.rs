@@ -1,0 +1,194 @@
+//! Keys and addresses that come one way or another, and who they are taken for.
+
+use super::*;
+use crate::calendar::UnixSeconds;
+use crate::keys::{KeyPrefix, KeyStore};
+use crate::model::Tier;
+use crate::quota::Sizes;
+use crate::sync::Latest;
+
+const DAY: UtcDay = UtcDay(20_777);
+
+struct World {
+    store: KeyStore,
+    latest: Arc<Latest<KeyRing>>,
+    gate: Gate,
+    directory: std::path::PathBuf,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
+        let store = KeyStore::new(&directory);
+        let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
+        let latest = Arc::new(Latest::new(ring));
+        let keyed = KeyedQuota::new(None);
+        keyed.make_room(9, DAY, &|_| {}).unwrap();
+        let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
+        let gate = Gate {
+            keys: LatestReader::new(Arc::clone(&latest)),
+            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
+            keyed: Arc::new(keyed),
+            limits: TierLimits {
+                anonymous: 2,
+                free: 3,
+                starter: 4,
+                pro: 5,
+            },
+            proxies: Arc::new(proxies.into()),
+        };
+        World {
+            store,
+            latest,
+            gate,
+            directory,
+        }
+    }
+
+    fn issue(&self, tier: Tier) -> String {
+        let address = "a@x.test".parse().unwrap();
+        let now = UnixSeconds(0);
+        let key = self.store.issue(&KeyPrefix::default(), &address, tier, now);
+        self.reload();
+        key.unwrap().reveal().to_owned()
+    }
+
+    fn reload(&self) {
+        let records = self.store.read().unwrap();
+        self.latest
+            .replace(KeyRing::new(KeyPrefix::default(), &records));
+    }
+
+    fn visit(&self) -> Visit {
+        self.gate.arrive("198.51.100.1".parse().unwrap())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _gone_already = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(*name, value.parse().unwrap());
+    }
+    headers
+}
+
+#[test]
+fn the_header_wins_over_the_query_and_both_over_the_address() {
+    let world = World::new("wins");
+    let (one, other) = (world.issue(Tier::Free), world.issue(Tier::Pro));
+    let visit = world.visit();
+    let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
+        world.gate.caller(&visit, &headers(lines), query)
+    };
+    let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
+    let keyed = |number, tier| {
+        let id = id_of(if number == 0 { &one } else { &other });
+        Ok(Caller::Keyed(Grant { number, id, tier }))
+    };
+    let in_query = format!("limit=2&key={other}");
+    let bearer = format!("Bearer {one}");
+    assert_eq!(
+        caller(&[("authorization", &bearer)], Some(&in_query)),
+        keyed(0, Tier::Free)
+    );
+    assert_eq!(caller(&[], Some(&in_query)), keyed(1, Tier::Pro));
+    assert!(matches!(
+        caller(&[], Some("limit=2")),
+        Ok(Caller::Anonymous(_))
+    ));
+    for spelling in ["bearer ", "BEARER ", "Bearer   "] {
+        let line = format!("{spelling}{one}");
+        assert_eq!(
+            caller(&[("authorization", &line)], None),
+            keyed(0, Tier::Free)
+        );
+    }
+    let encoded = format!("%6Bey={}", one.replace('_', "%5F"));
+    assert_eq!(caller(&[], Some(&encoded)), keyed(0, Tier::Free));
+    let both = [("authorization", &*bearer), ("authorization", &*bearer)];
+    assert_eq!(caller(&both, None), Err(KeyFault::Twice));
+    let twice = format!("key={one}&key={one}");
+    assert_eq!(caller(&[], Some(&twice)), Err(KeyFault::Twice));
+    for line in ["", "Bearer", &one, "Basic aTpq", "Bearer: x", "Bearer\tx"] {
+        let fault = caller(&[("authorization", line)], Some(&in_query));
+        assert_eq!(fault, Err(KeyFault::Scheme), "{line}");
+    }
+    for query in ["key", "key=", "key=%ff", "key=im_live_x", "a=1&key=+"] {
+        assert_eq!(caller(&[], Some(query)), Err(KeyFault::Invalid), "{query}");
+    }
+}
+
+#[test]
+fn a_recognised_key_is_judged_anew_when_keys_change() {
+    let world = World::new("anew");
+    let key = world.issue(Tier::Free);
+    let visit = world.visit();
+    let line = format!("Bearer {key}");
+    let sent = headers(&[("authorization", &line)]);
+    let judge = || world.gate.caller(&visit, &sent, None);
+    assert!(judge().is_ok() && judge().is_ok());
+    let id = key[8..18].parse().unwrap();
+    assert!(world.store.revoke(id, UnixSeconds(1)).unwrap());
+    assert!(judge().is_ok(), "not loaded yet");
+    world.reload();
+    assert_eq!(judge(), Err(KeyFault::Revoked));
+    assert_eq!(judge(), Err(KeyFault::Revoked));
+    assert!(world.store.restore(id).unwrap());
+    world.reload();
+    assert!(judge().is_ok());
+    // A wrong secret of the same length on the same connection is not the recognised key.
+    let mut wrong = line.clone().into_bytes();
+    wrong[40] ^= 1;
+    let wrong = headers(&[("authorization", std::str::from_utf8(&wrong).unwrap())]);
+    let fault = world.gate.caller(&visit, &wrong, None);
+    assert_eq!(fault, Err(KeyFault::Invalid));
+}
+
+#[test]
+fn addresses_are_believed_from_trusted_proxies_only() {
+    let world = World::new("proxies");
+    let gate = &world.gate;
+    let client = |text: &str| Client::new(&gate.anonymous, text.parse().unwrap());
+    let forwarded = headers(&[
+        ("x-forwarded-for", "1.1.1.1"),
+        ("x-forwarded-for", "2.2.2.2"),
+    ]);
+    let direct = gate.arrive("198.51.100.1".parse().unwrap());
+    assert_eq!(gate.client(&direct, &forwarded), client("198.51.100.1"));
+    for proxy in ["10.0.0.1", "::ffff:10.0.0.1"] {
+        let visit = gate.arrive(proxy.parse().unwrap());
+        assert_eq!(gate.client(&visit, &forwarded), client("2.2.2.2"));
+        assert_eq!(gate.client(&visit, &headers(&[])), client("10.0.0.1"));
+    }
+}
+
+#[test]
+fn each_tier_has_its_own_limit_and_counter() {
+    let world = World::new("tiers");
+    let keys = Tier::ALL.map(|tier| world.issue(tier));
+    for (key, limit) in keys.iter().zip(3_u32..) {
+        let query = format!("key={key}");
+        let caller = world
+            .gate
+            .caller(&world.visit(), &headers(&[]), Some(&query));
+        let caller = caller.unwrap();
+        assert_eq!(world.gate.limit(caller), limit);
+        for remaining in (0..limit).rev() {
+            assert_eq!(world.gate.left(caller, DAY), remaining + 1);
+            let decision = world.gate.admit(caller, DAY);
+            assert_eq!(decision, Decision::Admit { remaining });
+        }
+        assert_eq!(world.gate.admit(caller, DAY), Decision::Refuse);
+    }
+    let anonymous = world
+        .gate
+        .caller(&world.visit(), &headers(&[]), None)
+        .unwrap();
+    assert_eq!(world.gate.left(anonymous, DAY), 2);
+}

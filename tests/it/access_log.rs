@@ -1,0 +1,141 @@
+//! A line for each request, and no key in any.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Server, TempDir, issue};
+
+/// The lines of a log, each as its fields.
+fn lines(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(path).unwrap();
+    let fields = |line: &str| {
+        line.split(' ')
+            .map(|field| {
+                let (name, value) = field.split_once('=').unwrap();
+                (name.to_owned(), value.trim_matches('"').to_owned())
+            })
+            .collect()
+    };
+    text.lines().map(fields).collect()
+}
+
+#[test]
+fn every_answer_has_a_line_of_its_own_which_tells_what_it_was() {
+    let dir = TempDir::new();
+    let (log, state) = (dir.join("access.log"), dir.join("state"));
+    let key = issue(&state, "a@x.test", "free");
+    let server = Server::start(&[
+        "--access-log",
+        log.to_str().unwrap(),
+        "--state",
+        state.to_str().unwrap(),
+        "--trusted-proxy",
+        "127.0.0.1",
+    ]);
+    let mut client = server.connect();
+    let bearer = format!("Bearer {key}");
+    let mut asked = Vec::new();
+    for (method, target, lines) in [
+        ("GET", "/v1/islands?limit=2&q=a+b", &[][..]),
+        ("GET", "/v1", &[("Authorization", bearer.as_str())]),
+        ("GET", "/v1", &[("X-Forwarded-For", "2001:db8::7")]),
+        ("HEAD", "/v1/live", &[]),
+        ("OPTIONS", "/v1", &[]),
+        ("DELETE", "/v1/creators/a", &[]),
+        ("GET", "/v1/nothing", &[("Accept-Encoding", "gzip")]),
+        ("GET", "/openapi.json", &[("Accept-Encoding", "gzip")]),
+    ] {
+        let reply = client.request(method, target, lines);
+        asked.push((method, target, reply));
+    }
+    drop(client);
+    assert!(server.terminate().success());
+    let lines = lines(&log);
+    assert_eq!(lines.len(), asked.len());
+    let id = crate::support::id(&key);
+    for (at, (line, (method, target, reply))) in lines.iter().zip(&asked).enumerate() {
+        assert_eq!(line["id"], reply.expect("x-request-id"));
+        assert_eq!((&*line["method"], &*line["target"]), (*method, *target));
+        assert_eq!(line["status"], reply.status.to_string());
+        assert_eq!(line["bytes"], reply.body.len().to_string());
+        let encoding = reply.header("content-encoding").unwrap_or("identity");
+        assert_eq!(line["enc"], encoding);
+        assert_eq!(line.get("key").map(String::as_str), (at == 1).then_some(id));
+        let client = if at == 2 { "2001:db8::7" } else { "127.0.0.1" };
+        assert_eq!(line["ip"], client);
+        assert!(line["us"].parse::<u64>().unwrap() < 10_000_000);
+        assert!(line["ts"].ends_with('Z') && line["ts"].len() == 20);
+    }
+    assert_eq!(lines[0]["route"], "/v1/islands");
+    assert_eq!(lines[5]["route"], "/v1/creators/{slug}");
+}
+
+#[test]
+fn no_key_is_logged_wherever_it_was_sent() {
+    let dir = TempDir::new();
+    let (log, state) = (dir.join("access.log"), dir.join("state"));
+    // What it holds when the test ends is searched for this key's secret.
+    let key = issue(&state, "a@x.test", "free");
+    let log_path = log.to_str().unwrap();
+    let words = ["--access-log", log_path, "--state", state.to_str().unwrap()];
+    let server = Server::start(&words);
+    let encoded = key.replace('_', "%5f");
+    let twice = encoded.replace('%', "%25");
+    let mut asked = 0;
+    for key in [&key, &encoded, &twice] {
+        for target in [
+            format!("/v1?key={key}"),
+            format!("/v1?%6bey={key}"),
+            format!("/v1/{key}"),
+            format!("/v1/creators/{key}"),
+            format!("/v1/islands?q={key}"),
+            format!("/v1/islands?tag=a&{key}=b"),
+            format!("/{key}/v1?x"),
+        ] {
+            for (method, lines) in [
+                ("GET", &[][..]),
+                (key.as_str(), &[]),
+                ("GET", &[("User-Agent", key.as_str())]),
+                ("GET", &[("X-Forwarded-For", key.as_str())]),
+                ("GET", &[("Authorization", key.as_str())]),
+            ] {
+                if method.contains('%') {
+                    continue;
+                }
+                server.connect().request(method, &target, lines);
+                asked += 1;
+            }
+        }
+    }
+    assert!(server.terminate().success());
+    assert_eq!(lines(&log).len(), asked);
+}
+
+#[test]
+fn a_log_that_was_renamed_is_opened_anew_by_a_signal() {
+    let dir = TempDir::new();
+    let (log, old) = (dir.join("access.log"), dir.join("access.log.1"));
+    let server = Server::start(&["--access-log", log.to_str().unwrap()]);
+    let mut client = server.connect();
+    let mut asked = 0;
+    let mut ask = |times: u32| {
+        for _ in 0..times {
+            client.get("/v1/health");
+            asked += 1;
+        }
+    };
+    ask(10);
+    fs::rename(&log, &old).unwrap();
+    server.rotate();
+    while !log.exists() {
+        std::thread::yield_now();
+    }
+    ask(20);
+    drop(client);
+    assert!(server.terminate().success());
+    let (first, second) = (lines(&old).len(), lines(&log).len());
+    // What had not been written yet when the signal came is in the new file.
+    assert_eq!(first + second, 30);
+    assert!(second >= 20);
+}

@@ -1,0 +1,172 @@
+//! The admin listener: metrics that agree with what was asked, liveness and readiness.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+
+use crate::support::{Client, Server, TempDir, issue, publish, write_file};
+
+/// An address that is free now, and its text.
+pub(crate) fn address() -> (SocketAddr, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (address, address.to_string())
+}
+
+/// Samples by name and labels. Panics at what is no line of the format.
+fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
+    let reply = Client::connect(admin).get("/metrics");
+    assert_eq!(reply.status, 200);
+    let kind = reply.expect("content-type");
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+    let (mut samples, mut family) = (BTreeMap::new(), String::new());
+    for line in reply.text().lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut words = rest.split(' ');
+            let (word, name) = (words.next().unwrap(), words.next().unwrap());
+            assert!(["HELP", "TYPE"].contains(&word), "{line}");
+            family = name.to_owned();
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(name.starts_with(&family), "{line} in {family}");
+        let before = samples.insert(name.to_owned(), value.parse().unwrap());
+        assert!(before.is_none(), "{name} twice");
+    }
+    samples
+}
+
+#[test]
+fn metrics_agree_with_what_was_asked() {
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let key = issue(&state, "a@x.test", "free");
+    let (admin, port) = address();
+    let words = [
+        "--state",
+        state.to_str().unwrap(),
+        "--limit-anonymous",
+        "5",
+        "--limit-free",
+        "2",
+        "--admin",
+        &port,
+    ];
+    let server = Server::start(&words);
+    server.wait_for_a_day_with(60);
+    let mut client = server.connect();
+    let keyed = format!("/v1?key={key}");
+    let (mut statuses, mut bytes) = (BTreeMap::new(), 0);
+    for (target, lines, times) in [
+        ("/v1", &[][..], 2),
+        ("/v1/islands/12", &[], 1),
+        ("/v1/nothing", &[], 1),
+        ("/v1/islands?limit=2", &[("Accept-Encoding", "gzip")], 3),
+        (&keyed, &[], 5),
+        ("/v1/health", &[], 7),
+        ("/docs", &[], 1),
+    ] {
+        for _ in 0..times {
+            let reply = client.request("GET", target, lines);
+            *statuses.entry((target, reply.status)).or_insert(0) += 1;
+            if reply.header("content-encoding") == Some("gzip") {
+                bytes += reply.body.len();
+            }
+        }
+    }
+    let samples = metrics(admin);
+    let requests = |route: &str, code: u16| {
+        let name =
+            format!("island_metrics_http_requests_total{{route=\"{route}\",code=\"{code}\"}}");
+        samples.get(&name).copied().unwrap_or(0.0)
+    };
+    for (route, code, want) in [
+        ("/v1", 200, 4.0),
+        ("/v1", 429, 3.0),
+        ("/v1/islands/{code}", 400, 1.0),
+        ("unknown", 404, 1.0),
+        ("/v1/islands", 200, 1.0),
+        ("/v1/islands", 429, 2.0),
+        ("/docs", 200, 1.0),
+    ] {
+        assert!((requests(route, code) - want).abs() < 0.1, "{route} {code}");
+    }
+    assert!(requests("/v1/health", 200) >= 7.0);
+    let sample = |name: &str| samples[name];
+    let is = |name: &str, want: f64| {
+        let found = sample(&format!("island_metrics_{name}"));
+        assert!((found - want).abs() < 0.01, "{name} is {found}, not {want}");
+    };
+    is("quota_rejections_total{tier=\"anonymous\"}", 2.0);
+    is("quota_rejections_total{tier=\"free\"}", 3.0);
+    is("quota_rejections_total{tier=\"pro\"}", 0.0);
+    is("keys", 1.0);
+    is("snapshot_rows{kind=\"islands\"}", 300.0);
+    let islands = "http_response_body_bytes_total{route=\"/v1/islands\",encoding=\"gzip\"}";
+    is(islands, f64::from(u32::try_from(bytes).unwrap()));
+    assert!(sample("process_resident_memory_bytes") > 1e6);
+    assert!(sample("island_metrics_http_sent_bytes_total") > 5000.0);
+    assert!(
+        samples
+            .keys()
+            .any(|name| name.starts_with("island_metrics_build_info{version=\"1."))
+    );
+}
+
+#[test]
+fn a_server_is_ready_when_something_is_published_and_alive_before() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dir.join("dataset"), dir.join("published"));
+    let (admin, port) = address();
+    let server = Server::of(&published, &["--admin", &port]);
+    let ask = |path: &str| Client::connect(admin).get(path);
+    assert_eq!((ask("/livez").status, ask("/readyz").status), (200, 503));
+    assert_eq!(ask("/readyz").text(), "nothing is published\n");
+    write_file(
+        &dataset.join("islands.csv"),
+        "code,title,creator,createdIn,tags\n0000-0000-0001,A,,,\n",
+    );
+    publish(&dataset, &published, "2026-11-20T12:05:00Z");
+    server.await_line("serving the publish");
+    assert_eq!(ask("/readyz").status, 200);
+    let reloads = "island_metrics_reloads_total{what=\"data\",result=\"ok\"}";
+    assert!((metrics(admin)[reloads] - 1.0).abs() < 0.1);
+    write_file(&published.join("manifest.json"), "{}");
+    server.await_line("what was loaded before stays");
+    let refused = "island_metrics_reloads_total{what=\"data\",result=\"refused\"}";
+    assert!((metrics(admin)[refused] - 1.0).abs() < 0.1);
+    assert_eq!(ask("/readyz").status, 200);
+    // One that stops is ready no more, for as long as requests are under way.
+    let _half = server.half_a_request();
+    server.ask_to_stop();
+    server.await_line("stopping");
+    assert_eq!(ask("/readyz").text(), "stopping\n");
+}
+
+#[test]
+fn the_admin_listener_answers_nothing_else() {
+    let (admin, port) = address();
+    let _server = Server::start(&["--admin", &port]);
+    let mut client = Client::connect(admin);
+    for (method, path, status) in [
+        ("GET", "/", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/metrics/", 404),
+        ("POST", "/metrics", 405),
+        ("HEAD", "/metrics", 200),
+        ("GET", "/livez?verbose", 200),
+    ] {
+        let reply = client.request(method, path, &[]);
+        assert_eq!(reply.status, status, "{method} {path}");
+    }
+}
+
+#[test]
+fn an_admin_address_that_is_taken_stops_the_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--admin", &address];
+    let output = crate::support::run(&words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains(&address), "{said}");
+}

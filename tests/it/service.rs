@@ -1,0 +1,276 @@
+//! The server as a service manager sees it: what it tells, the signals that it obeys, and sockets that
+//! are handed over, so that restarts refuse nobody.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Server, TempDir, change_key, command, is_slow, issue};
+use crate::torn::SetOnDrop;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HEALTH: &str = "/v1/health";
+
+/// Where a server tells how it goes.
+struct Manager {
+    dir: TempDir,
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Manager {
+        let dir = TempDir::new();
+        let socket = UnixDatagram::bind(dir.join("notify")).unwrap();
+        socket.set_read_timeout(Some(10 * SECOND)).unwrap();
+        Manager { dir, socket }
+    }
+
+    fn start(&self, args: &[&str]) -> Server {
+        let mut command = command();
+        command.env("NOTIFY_SOCKET", self.dir.join("notify"));
+        command.env("WATCHDOG_USEC", "2000000");
+        Server::start_as(command, args)
+    }
+
+    fn next(&self) -> String {
+        let mut datagram = [0; 500];
+        let length = self.socket.recv(&mut datagram).unwrap();
+        String::from_utf8(datagram[..length].to_vec()).unwrap()
+    }
+
+    /// The next datagram that has this line; those before it are passed over.
+    #[track_caller]
+    fn await_line(&self, line: &str) -> String {
+        let begun = Instant::now();
+        while begun.elapsed() < 10 * SECOND {
+            let datagram = self.next();
+            if datagram.lines().any(|found| found == line) {
+                return datagram;
+            }
+        }
+        panic!("no {line}");
+    }
+}
+
+#[test]
+fn a_manager_is_told_of_readiness_reloads_and_the_end() {
+    let manager = Manager::new();
+    let state = manager.dir.join("state");
+    let words = ["--state", state.to_str().unwrap()];
+    let key = issue(&state, "a@x.test", "free");
+    let server = manager.start(&words);
+    let ready = manager.next();
+    assert!(ready.starts_with("READY=1\nSTATUS=serving 300 islands, published 20"));
+    assert_eq!(server.connect().get(HEALTH).status, 200);
+    // Twice, to see that it is not all done after once.
+    for (change, want) in [("revoke", 403), ("restore", 200)] {
+        change_key(change, &state, &key);
+        server.hang_up();
+        let reloading = manager.await_line("RELOADING=1");
+        let (_, micros) = reloading.split_once("MONOTONIC_USEC=").unwrap();
+        assert!(micros.parse::<u64>().unwrap() > 0);
+        manager.await_line("READY=1");
+        // Not within a second: at once.
+        let reply = server.connect().get(&format!("/v1?key={key}"));
+        assert_eq!(reply.status, want);
+    }
+    let begun = Instant::now();
+    for _ in 0..6 {
+        manager.await_line("WATCHDOG=1");
+    }
+    let fed = begun.elapsed() / 6;
+    assert!(fed < SECOND, "the watchdog is fed every {fed:?}");
+    assert!(server.terminate().success());
+    manager.await_line("STOPPING=1");
+}
+
+/// Runs strace over one thread of a process, so that its next wait for events lasts for some seconds.
+fn stall(process: u32, thread: &str, seconds: u32) -> Option<std::process::Child> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let task = tasks.map(|task| task.unwrap()).find(|task| {
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        name.trim() == thread
+    });
+    let calls = "epoll_wait,epoll_pwait,epoll_pwait2";
+    let inject = format!("inject={calls}:delay_enter={seconds}s:when=1");
+    let task = task.unwrap().file_name().into_string().unwrap();
+    Command::new("strace")
+        .args(["-qq", "-e", &format!("trace={calls}"), "-e", &inject])
+        .args(["-o", "/dev/null", "-p", &task])
+        .spawn()
+        .ok()
+}
+
+#[test]
+fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
+    if crate::traced::Tracer::new().is_none() {
+        return;
+    }
+    let manager = Manager::new();
+    let (admin, port) = crate::admin::address();
+    let server = manager.start(&["--workers", "2", "--admin", &port]);
+    let livez = || Client::connect(admin).get("/livez");
+    manager.await_line("WATCHDOG=1");
+    assert_eq!(livez().status, 200);
+    let mut tracer = stall(server.process(), "worker-1", 9).unwrap();
+    let begun = Instant::now();
+    let mut fed = begun;
+    // Two seconds late it may be.
+    manager.socket.set_read_timeout(Some(SECOND)).unwrap();
+    let mut datagram = [0; 100];
+    while begun.elapsed() < 7 * SECOND {
+        if let Ok(length) = manager.socket.recv(&mut datagram)
+            && datagram[..length].starts_with(b"WATCHDOG=1")
+        {
+            fed = Instant::now();
+        }
+    }
+    let last = fed - begun;
+    assert!(last < 4 * SECOND, "fed {last:?} after the worker stopped");
+    let reply = livez();
+    assert_eq!(reply.status, 503);
+    assert!(reply.text().starts_with("worker 1 "), "{}", reply.text());
+    manager.socket.set_read_timeout(Some(10 * SECOND)).unwrap();
+    manager.await_line("WATCHDOG=1");
+    assert_eq!(livez().status, 200);
+    let _ended_already = tracer.kill();
+    tracer.wait().unwrap();
+}
+
+/// A server that was handed a socket, as by systemd.
+fn start_on(listener: &TcpListener, args: &[&str]) -> Server {
+    let server = command();
+    let mut activated = Command::new("sh");
+    // The shell becomes the server, so its number is the one that the sockets are for.
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3<&0 0</dev/null";
+    activated
+        .args(["-c", script, "sh"])
+        .arg(server.get_program())
+        .stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
+    for (name, _) in server.get_envs() {
+        activated.env_remove(name);
+    }
+    Server::start_as(activated, args)
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+#[test]
+fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
+    let restarts = if is_slow() { 200 } else { 10 };
+    let listener = listener();
+    let address = listener.local_addr().unwrap();
+    let args = ["--limit-anonymous", "65535", "--trusted-proxy", "127.0.0.0/8"];
+    let mut server = start_on(&listener, &args);
+    assert_eq!(server.addr(), address);
+    let (done, answers) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut slowest = Duration::ZERO;
+    scope(|scope| {
+        let _done = SetOnDrop(&done);
+        for client in 0..8 {
+            let (done, answers) = (&done, &answers);
+            scope.spawn(move || ask_until(done, address, client, answers));
+        }
+        for _ in 0..restarts {
+            sleep(SECOND / 20);
+            let begun = Instant::now();
+            assert!(server.terminate().success());
+            slowest = slowest.max(begun.elapsed());
+            server = start_on(&listener, &args);
+        }
+    });
+    let answers = answers.into_inner();
+    assert!(answers > restarts * 20, "only {answers} answers");
+    // All ask again and again, so nobody is waited for.
+    assert!(slowest < 5 * SECOND, "{slowest:?}");
+}
+
+/// Asks again and again; half of the clients on a connection of its own for each request. Every request
+/// must be answered.
+fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &AtomicU64) {
+    let mut connection = Client::connect(address);
+    while !done.load(Ordering::Relaxed) {
+        let count = answers.fetch_add(1, Ordering::Relaxed);
+        let forwarded = format!("198.51.{client}.{}", count / 30_000);
+        let lines = [
+            ("X-Forwarded-For", forwarded.as_str()),
+            ("Connection", "close"),
+        ];
+        let lines = &lines[..1 + client % 2];
+        let reply = connection.request("GET", "/v1/islands?limit=200", lines);
+        assert_eq!(reply.status, 200);
+        assert!(reply.text().ends_with("}}"));
+    }
+}
+
+#[test]
+fn what_was_handed_over_must_be_a_listening_socket() {
+    let server = command();
+    let mut activated = Command::new("sh");
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3</dev/null";
+    activated.args(["-c", script, "sh"]).arg(server.get_program());
+    let output = activated.arg("serve").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("LISTEN_FDS"), "{said}");
+}
+
+#[test]
+fn silent_clients_and_half_sent_heads_hold_no_server_that_stops() {
+    let server = Server::start(&[]);
+    let silent = server.connect();
+    let mut idle = server.connect();
+    assert_eq!(idle.get(HEALTH).status, 200);
+    let half = server.half_a_request();
+    sleep(SECOND / 4);
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    let took = begun.elapsed();
+    assert!((SECOND..8 * SECOND).contains(&took), "{took:?}");
+    drop((silent, half));
+}
+
+#[test]
+fn a_head_that_is_ended_after_the_signal_is_answered_and_its_connection_closed() {
+    let server = Server::start(&[]);
+    let mut half = server.half_a_request();
+    sleep(SECOND / 4);
+    server.ask_to_stop();
+    server.await_line("stopping");
+    half.write_all(b" x.test\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    half.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+}
+
+#[test]
+fn a_second_signal_ends_a_server_at_once() {
+    let server = Server::start(&[]);
+    let _half = server.half_a_request();
+    sleep(SECOND / 4);
+    server.ask_to_stop();
+    server.await_line("stopping");
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < SECOND);
+}
+
+#[test]
+fn what_takes_longer_than_the_drain_is_cut() {
+    let server = Server::start(&["--drain-seconds", "1"]);
+    let _half = server.half_a_request();
+    sleep(SECOND / 4);
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    let took = begun.elapsed();
+    assert!((SECOND..2 * SECOND).contains(&took), "{took:?}");
+}

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Holds the rules, the scrape example and the dashboard to the metrics that there are.
+
+Names and labels in them must be in the list below. With a binary, so must all that its /metrics prints, and
+it must print each name of the list, once it was asked for something. promtool, where it is installed, checks
+and tests the rules, and reads what /metrics prints.
+
+    tests/ops/metrics.py [--bin BINARY] [--served]      --served: no /metrics is a fault
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+DURATION = "island_metrics_http_request_duration_seconds"
+
+# Every metric with its labels.
+METRICS = {
+    "island_metrics_http_requests_total": {"route", "code"},
+    f"{DURATION}_bucket": {"le"},
+    f"{DURATION}_sum": set(),
+    f"{DURATION}_count": set(),
+    "island_metrics_http_response_body_bytes_total": {"route", "encoding"},
+    "island_metrics_http_sent_bytes_total": set(),
+    "island_metrics_http_connections": set(),
+    "island_metrics_http_connections_accepted_total": set(),
+    "island_metrics_http_connections_refused_total": {"reason"},
+    "island_metrics_http_connections_cut_total": {"reason"},
+    "island_metrics_http_accept_errors_total": set(),
+    "island_metrics_http_parse_errors_total": {"code"},
+    "island_metrics_quota_rejections_total": {"tier"},
+    "island_metrics_quota_clients": set(),
+    "island_metrics_quota_clients_max": set(),
+    "island_metrics_quota_overflow_clients": set(),
+    "island_metrics_keys": set(),
+    "island_metrics_snapshot_published_timestamp_seconds": {"payload"},
+    "island_metrics_snapshot_generation": set(),
+    "island_metrics_snapshot_rows": {"kind"},
+    "island_metrics_snapshot_damaged_answers_total": set(),
+    "island_metrics_reloads_total": {"what", "result"},
+    "island_metrics_access_log_dropped_total": set(),
+    "island_metrics_log_dropped_total": set(),
+    "island_metrics_worker_heartbeat_age_seconds": {"worker"},
+    "island_metrics_build_info": {"version", "commit"},
+    "process_cpu_seconds_total": set(),
+    "process_resident_memory_bytes": set(),
+    "process_open_fds": set(),
+    "process_max_fds": set(),
+    "process_threads": set(),
+    "process_start_time_seconds": set(),
+}
+# The values of the labels that have few.
+VALUES = {
+    ("island_metrics_http_connections_refused_total", "reason"): {"address", "full"},
+    ("island_metrics_http_connections_cut_total", "reason"): {"first_byte", "head", "idle", "send", "room"},
+    ("island_metrics_snapshot_published_timestamp_seconds", "payload"): {"history", "live"},
+    ("island_metrics_snapshot_rows", "kind"): {"islands", "creators", "days"},
+    ("island_metrics_reloads_total", "what"): {"data", "keys"},
+    ("island_metrics_reloads_total", "result"): {"ok", "refused"},
+}
+# What a scrape adds.
+SCRAPED = {"job", "instance"}
+
+faults = []
+
+
+def path(*parts):
+    return os.path.join(ROOT, *parts)
+
+
+def check_expressions(where, text, recorded):
+    """All names and labels of a text that has PromQL in it. Returns the metrics it uses."""
+    used = set()
+    for name in re.findall(r"\bisland_metrics:[a-z0-9_:]+", text):
+        if name not in recorded:
+            faults.append(f"{where}: nothing records {name}")
+    for name, matchers in re.findall(r"(?<![\w:])((?:island_metrics|process)_[a-z0-9_]+)(\{[^}]*\})?", text):
+        if name not in METRICS:
+            faults.append(f"{where}: there is no metric {name}")
+            continue
+        used.add(name)
+        for label, value in re.findall(r'([a-z_]+)\s*[=!]~?\s*"([^"]*)"', matchers):
+            if label not in METRICS[name] | SCRAPED:
+                faults.append(f"{where}: {name} has no label {label}")
+            elif value not in VALUES.get((name, label), {value}):
+                faults.append(f"{where}: {name} has no {label} {value}")
+    known = set.union(SCRAPED, *METRICS.values())
+    for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", text):
+        for label in set(re.split(r"[,\s]+", labels)) - known:
+            faults.append(f"{where}: nothing has a label {label}")
+    for label in set(re.findall(r"\$labels\.(\w+)|\{\{(\w+)\}\}", text)):
+        if "".join(label) not in known:
+            faults.append(f"{where}: nothing has a label {''.join(label)}")
+    return used
+
+
+def check_files():
+    rules = open(path("data/prometheus/rules.yml")).read()
+    recorded = set(re.findall(r"- record: (\S+)", rules))
+    tests = open(path("data/prometheus/rules_test.yml")).read()
+    used = check_expressions("rules.yml", rules, recorded)
+    check_expressions("rules_test.yml", tests, recorded)
+    alerts = re.findall(r"- alert: (\S+)", rules)
+    for alert in alerts:
+        if f"alertname: {alert}\n" not in tests:
+            faults.append(f"rules_test.yml: {alert} is not tested")
+
+    dashboard = json.load(open(path("data/grafana/dashboard.json")))
+    variables = {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert "datasource" in variables and dashboard["schemaVersion"] >= 36 and dashboard["id"] is None
+    numbers, places, queries = set(), set(), 0
+    for panel in dashboard["panels"]:
+        where = f"dashboard, {panel['title']}"
+        grid = panel["gridPos"]
+        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        if cells & places or panel["id"] in numbers or grid["x"] + grid["w"] > 24:
+            faults.append(f"{where}: lies on another, or has its number")
+        places |= cells
+        numbers.add(panel["id"])
+        if panel["type"] == "row":
+            continue
+        for target in panel["targets"]:
+            queries += 1
+            text = target["expr"] + " " + target["legendFormat"]
+            used |= check_expressions(where, text, recorded)
+            if target["datasource"]["uid"] != "${datasource}":
+                faults.append(f"{where}: asks a data source of its own")
+            if unknown := set(re.findall(r"\$(\w+)", text)) - variables - {"__rate_interval"}:
+                faults.append(f"{where}: no variable is named {unknown}")
+    for variable in dashboard["templating"]["list"]:
+        used |= check_expressions("dashboard, variables", str(variable.get("query")), recorded)
+    unused = sorted(set(METRICS) - used)
+    print(f"metrics: {len(alerts)} alerts, all with tests; {len(recorded)} recorded; "
+          f"{len(numbers)} panels and rows, {queries} queries; {len(used)} of {len(METRICS)} metrics used; not {', '.join(unused)}")
+
+
+def promtool(*arguments, **more):
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        faults.append(f"promtool {' '.join(arguments)}: {done.stdout}{done.stderr}")
+
+
+def dashboard_as_rules(work):
+    """The dashboard's queries as rules, so that promtool reads their PromQL."""
+    dashboard = json.load(open(path("data/grafana/dashboard.json")))
+    lines = ["groups:", "  - name: dashboard", "    rules:"]
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            expression = target["expr"].replace("$__rate_interval", "5m")
+            lines += ["      - record: dashboard", f"        labels: {{at: {panel['id']}{target['refId']}}}",
+                      f"        expr: {json.dumps(expression)}"]
+    name = os.path.join(work, "dashboard.yml")
+    open(name, "w").write("\n".join(lines) + "\n")
+    return name
+
+
+def get(url, **headers):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def scrape(binary):
+    """What /metrics prints after some requests; `None` where nothing answers there."""
+    port, admin = free_port(), free_port()
+    command = [binary, "serve", "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}", "--limit-anonymous", "4"]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            try:
+                get(f"http://127.0.0.1:{port}/v1/health")
+                break
+            except OSError:
+                time.sleep(0.1)
+        for target in ["/v1", "/v1/islands", "/v1/islands?limit=0", "/v1/nothing", "/v1/live", "/docs"]:
+            for encoding in ("gzip", "identity"):
+                get(f"http://127.0.0.1:{port}{target}", **{"Accept-Encoding": encoding})
+        time.sleep(0.3)
+        try:
+            status, headers, body = get(f"http://127.0.0.1:{admin}/metrics")
+        except OSError:
+            return None
+        if status != 200 or not headers.get("content-type", "").startswith("text/plain"):
+            faults.append(f"/metrics: {status}, {headers.get('content-type')}")
+        return body.decode()
+    finally:
+        server.terminate()
+        server.wait(40)
+
+
+def check_scrape(text):
+    printed, promised = set(), set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            if kind == "histogram":
+                promised |= {name + end for end in ("_bucket", "_sum", "_count")}
+            else:
+                promised.add(name)
+                if (kind == "counter") != name.endswith("_total"):
+                    faults.append(f"/metrics: {name} is a {kind}")
+        if not line or line.startswith("#"):
+            continue
+        found = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line)
+        if not found:
+            faults.append(f"/metrics: {line!r} is no sample")
+            continue
+        name, labels = found[1], dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
+        printed.add(name)
+        if name not in METRICS:
+            faults.append(f"/metrics prints {name}, which is not in the list")
+        elif set(labels) != METRICS[name]:
+            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {METRICS[name]}")
+        for label, value in labels.items():
+            if value not in VALUES.get((name, label), {value}):
+                faults.append(f"/metrics: {name} has {label} {value!r}")
+        float(found[3])
+    # One without samples yet, as a code that no answer had, is promised by its TYPE line.
+    for name in sorted(set(METRICS) - printed - promised):
+        faults.append(f"/metrics does not print {name}")
+    print(f"metrics: /metrics prints {len(printed)} of {len(METRICS)} names in {len(text)} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin")
+    parser.add_argument("--served", action="store_true")
+    arguments = parser.parse_args()
+    check_files()
+    has_promtool = shutil.which("promtool") is not None
+    if has_promtool:
+        promtool("check", "rules", path("data/prometheus/rules.yml"))
+        promtool("test", "rules", path("data/prometheus/rules_test.yml"))
+        with tempfile.TemporaryDirectory(prefix="island-metrics-prometheus.") as work:
+            promtool("check", "rules", "--lint=none", dashboard_as_rules(work))
+            shutil.copy(path("data/prometheus/rules.yml"), work)
+            shutil.copy(path("data/prometheus/scrape.yml"), work)
+            promtool("check", "config", os.path.join(work, "scrape.yml"))
+    else:
+        print("metrics: no promtool; rules are neither checked nor tested")
+    if arguments.bin:
+        text = scrape(os.path.abspath(arguments.bin))
+        if text is not None:
+            check_scrape(text)
+            if has_promtool:
+                promtool("check", "metrics", input=text)
+        elif arguments.served:
+            faults.append("nothing answers at /metrics")
+        else:
+            print("metrics: nothing answers at /metrics; the rules are held to the list alone")
+    for fault in faults:
+        print(f"  FAULT {fault}")
+    print("metrics: passed" if not faults else f"metrics: {len(faults)} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Holds the units to systemd: what it makes of them, how exposed they leave the server, whether the
+# calls that the binary makes are among those they allow. Needs systemd's tools, but no running
+# systemd; strace for the last.
+#   BIN=target/release/island-metrics tests/ops/systemd.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+bin=$(realpath "${BIN:-target/release/island-metrics}")
+[ -x "$bin" ] || { echo "systemd: $bin is not there; build it or set BIN" >&2; exit 1; }
+units=data/systemd
+work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-systemd.XXXXXX")
+server=
+finish() {
+    if [ -n "$server" ]; then
+        kill "$server" 2>/dev/null || true
+        wait 2>/dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+fail() { echo "systemd: $*" >&2; exit 1; }
+
+# Verify wants the binary where the unit says, and says "ok" by saying nothing. Some versions complain
+# and yet exit with 0.
+plain=$work/plain activated=$work/activated
+mkdir "$plain" "$activated"
+for unit in "$units"/*.{service,socket} "$units"/publish/*; do
+    sed "s|/usr/bin/island-metrics|$bin|" "$unit" >"$plain/${unit##*/}"
+done
+cp "$plain"/* "$activated"
+mkdir "$activated/island-metrics.service.d"
+cp "$units/examples/socket-activation.conf" "$activated/island-metrics.service.d"
+for set in "$plain" "$activated"; do
+    names=$(cd "$set" && ls -p | grep -v /)
+    # shellcheck disable=SC2086
+    said=$(SYSTEMD_UNIT_PATH="$set:" systemd-analyze verify --man=no --recursive-errors=no $names 2>&1) || fail "verify: $said"
+    [ -z "$said" ] || fail "verify: $said"
+    echo "${set##*/}: $(wc -w <<<"$names") units verified"
+done
+
+# directory, unit, highest exposure in tenths
+score() (
+    cd "$1"
+    said=$(systemd-analyze security --offline=true --no-pager --threshold="$3" "./$2" 2>&1) \
+        || { tail -n 1 <<<"$said"; fail "$2 is more exposed than $3/10"; }
+    echo "${1##*/}:$(tail -n 1 <<<"$said" | tr -cd '\40-\176' | sed 's/.*exposure level for/ exposure of/')"
+)
+score "$plain" island-metrics.service 12
+score "$plain" island-metrics-publish.service 12
+score "$activated" island-metrics.service 3
+
+every=$(sed -n 's/^OnCalendar=//p' "$units/publish/island-metrics-publish.timer")
+systemd-analyze calendar --iterations=2 "$every" | grep -q 'Iter. #2' || fail "no calendar: $every"
+
+# The units' users and directories, made in an empty root.
+root=$work/root
+mkdir -p "$root/etc"
+systemd-sysusers --root="$root" "$PWD/data/sysusers.d/island-metrics.conf" 2>/dev/null
+systemd-tmpfiles --root="$root" --create "$PWD/data/tmpfiles.d/island-metrics.conf"
+id_of() { awk -F: -v name="$1" '$1 == name { print $3 }' "$root/etc/passwd"; }
+made=$(cd "$root/var/lib" && stat -c '%a %u %n' island-metrics*)
+wanted=$(printf '%s\n' "700 $(id_of island-metrics) island-metrics" "755 0 island-metrics-dataset" \
+    "755 $(id_of island-metrics-publish) island-metrics-published")
+[ "$made" = "$wanted" ] || fail "directories are"$'\n'"$made"$'\n'"want"$'\n'"$wanted"
+for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/publish/*.service | sort -u); do
+    [ -n "$(id_of "$user")" ] || fail "no user $user in sysusers.d"
+done
+echo "2 users, 3 directories"
+
+# Started by the connection to its socket, and with no network but that, where this may take it away.
+if command -v systemd-socket-activate >/dev/null; then
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    alone=()
+    if unshare --net true 2>/dev/null; then alone=(unshare --net); fi
+    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "${alone[@]}" "$bin" serve --base-url https://api.example 2>"$work/activate" &
+    server=$!
+    curl -fsS -o /dev/null --retry 20 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/v1/health" \
+        || fail "the socket's server does not answer: $(cat "$work/activate")"
+    kill "$server"
+    wait "$server" || fail "the socket's server ended with $?"
+    server=
+    echo "activated by its socket, ${alone[*]:-with the network}"
+fi
+
+# What the example says is said as the server reads it.
+sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*\)=.*/\1/p' data/etc/island-metrics.conf | sort -u >"$work/said"
+"$bin" --help | sed -n 's/^ *--\([a-z-]*\).*/\1/p' | tr 'a-z-' 'A-Z_' | sed 's/^/ISLAND_METRICS_/' | sort -u >"$work/known"
+unknown=$(comm -23 "$work/said" "$work/known")
+[ -z "$unknown" ] || fail "the example sets what no flag is named: $unknown"
+sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics.conf \
+    | sed "s|/var/log/island-metrics|$work|" >"$work/settings"
+(set -a && . "$work/settings" && "$bin" serve --print-config >"$work/printed") || fail "the example is no configuration"
+echo "$(wc -l <"$work/settings") settings of the example, $(grep -c '# ISLAND_METRICS' "$work/printed") of them the server's"
+
+if ! command -v strace >/dev/null; then
+    echo "systemd: no strace; the calls that the binary makes are not compared with those allowed"
+    exit 0
+fi
+# Names of one set of calls, the sets inside it resolved.
+calls() {
+    local name
+    for name in $(systemd-analyze syscall-filter --no-pager "$1" | sed '1d;s/#.*//'); do
+        case $name in @*) calls "$name" ;; *) echo "$name" ;; esac
+    done
+}
+calls @system-service | sort -u >"$work/named"
+{ calls @privileged; calls @resources; } | sort -u >"$work/refused"
+comm -23 "$work/named" "$work/refused" >"$work/allowed"
+strace -f -qq -o "$work/trace.publish" "$bin" publish --dataset data/sample --to "$work/published" 2>/dev/null
+mkdir -m 700 "$work/state"
+strace -f -qq -o "$work/trace.serve" "$bin" serve --published "$work/published" --state "$work/state" --listen 127.0.0.1:0 2>"$work/stderr" &
+tracer=$!
+server=
+for _ in $(seq 100); do
+    server=$(ps -o pid= --ppid "$tracer" | tr -d ' ' || true)
+    if [ -n "$server" ]; then break; fi
+    sleep 0.1
+done
+base=
+for _ in $(seq 100); do
+    base=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/stderr" | head -n 1)
+    if [ -n "$base" ] && curl -fsS -o /dev/null "$base/v1/health" 2>/dev/null; then break; fi
+    kill -0 "$server" 2>/dev/null || fail "the server ended: $(cat "$work/stderr")"
+    base=
+    sleep 0.1
+done
+[ -n "$base" ] || fail "the server did not answer in 10 seconds"
+"$bin" keys issue --state "$work/state" --address ann@example.com >/dev/null 2>&1
+"$bin" publish --dataset data/sample --to "$work/published" --full 2>/dev/null
+for path in /v1/islands?limit=200 /v1/live /dumps/islands.csv /docs; do
+    curl -fsS -o /dev/null "$base$path"
+done
+sleep 1.5 # what looks after keys and publishes looks by then
+kill "$server" # and strace ends with it
+wait "$tracer" || true
+server=
+for traced in publish serve; do
+    sed -n 's/^[0-9]* \+\([a-z0-9_]*\)(.*/\1/p' "$work/trace.$traced" | sort -u >"$work/made.$traced"
+    [ "$(wc -l <"$work/made.$traced")" -gt 20 ] || fail "$traced: traced too little"
+    # Before the filter is there, systemd itself executes the binary.
+    refused=$(comm -23 "$work/made.$traced" "$work/allowed" | grep -vx execve || true)
+    [ -z "$refused" ] || fail "$traced makes calls that its unit refuses: $refused"
+    echo "$traced: $(wc -l <"$work/made.$traced") kinds of system calls, none refused"
+done
