@@ -14,7 +14,6 @@
 #[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
-mod floods;
 mod settings;
 mod starved;
 mod waves;
@@ -29,7 +28,7 @@ use crate::common::http::{found, get};
 use crate::common::metrics::Page;
 use crate::common::process::pin_load;
 use crate::common::text::values;
-use crate::common::{Outcome, histogram, is_quick, raised};
+use crate::common::{Outcome, floods, histogram, is_quick, raised};
 use crate::settings::{CONTROL, FULL, QUICK, RAISED, Settings};
 use crate::waves::{Held, Target};
 
@@ -93,7 +92,7 @@ fn waves(settings: &Settings, target: &mut Target, honest: &Honest) -> Outcome<C
         let seen = target.attack(wave)?.end()?;
         honest.pause();
         let held = target.settled(course.baseline.descriptors)?;
-        let judged = target.judge(wave, &seen)?.into_iter();
+        let judged = settings.limits.judge(wave, &seen)?.into_iter();
         let counted = target.counted(wave, &before)?;
         let name = format!("wave {}", number + 1);
         let found = judged.chain(counted);
@@ -134,7 +133,7 @@ fn floods(
     Ok(())
 }
 
-fn report_waves(settings: &Settings, target: &Target, course: &Course) -> Outcome<()> {
+fn report_waves(settings: &Settings, course: &Course) -> Outcome<()> {
     println!(
         "\n{:<24}{:>8}{:>8}{:>8}{:>10}{:>10}{:>10}{:>10}",
         "attackers", "wave", "all", "cut", "limit s", "first s", "median s", "last s"
@@ -147,7 +146,7 @@ fn report_waves(settings: &Settings, target: &Target, course: &Course) -> Outcom
                 number + 1,
                 seen.opened,
                 seen.cut,
-                target.limit(seen.kind)?,
+                settings.limits.of(seen.kind)?,
                 seen.first,
                 seen.median,
                 seen.last
@@ -259,7 +258,7 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     let mut course = waves(settings, &mut target, &honest)?;
     floods(settings, &target, &honest, &mut course)?;
     let windows = honest.end()?;
-    report_waves(settings, &target, &course)?;
+    report_waves(settings, &course)?;
     let mut faults = std::mem::take(&mut course.faults);
     faults.extend(held(&course, settings));
     faults.extend(report_honest(&windows, settings));

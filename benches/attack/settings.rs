@@ -2,16 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::hostile::Wave;
-
-/// The server's limits, in seconds.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) first_byte: u64,
-    pub(crate) head: u64,
-    pub(crate) idle: u64,
-    pub(crate) send: u64,
-}
+use crate::common::hostile::{Limits, Wave};
 
 pub(crate) struct Settings {
     pub(crate) limits: Limits,

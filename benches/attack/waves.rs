@@ -5,18 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::Outcome;
-use crate::common::hostile::{Kind, Running, Seen, Wave, send_buffer_bytes};
+use crate::common::hostile::{Kind, Limits, Running, Wave};
 use crate::common::metrics::{Page, free_address};
 use crate::common::process::Server;
 use crate::common::world;
-use crate::settings::Limits;
 
-/// The slowest client that is waited for takes so much a second.
-const CLIENT_BYTES_A_SECOND: usize = 16 * 1024;
-/// How much later than its limit an attacker may be cut.
-const LATE_SECONDS: f64 = 1.0;
-/// The server counts time in tenths of a second.
-const EARLY_SECONDS: f64 = 0.2;
 /// How long the server has to let go of what has ended.
 const SETTLING: Duration = Duration::from_secs(15);
 /// The admin listener lets go of the connection that asked it.
@@ -26,7 +19,6 @@ const QUIET: Duration = Duration::from_millis(500);
 pub(crate) struct Target {
     pub(crate) server: Server,
     pub(crate) admin: SocketAddr,
-    limits: Limits,
     /// Waves so far, so that each comes from other addresses.
     waves: usize,
 }
@@ -44,19 +36,11 @@ impl Target {
         let admin = free_address()?;
         let server = world::serve_behind("ulimit -n \"$(ulimit -Hn)\"", |serve| {
             serve.arg("--admin").arg(admin.to_string());
-            for (flag, seconds) in [
-                ("--first-byte-seconds", limits.first_byte),
-                ("--head-seconds", limits.head),
-                ("--idle-seconds", limits.idle),
-                ("--send-seconds", limits.send),
-            ] {
-                serve.arg(flag).arg(seconds.to_string());
-            }
+            limits.set(serve);
         })?;
         Ok(Target {
             server,
             admin,
-            limits,
             waves: 0,
         })
     }
@@ -65,51 +49,6 @@ impl Target {
     pub(crate) fn attack(&mut self, wave: &Wave) -> Outcome<Running> {
         self.waves += 1;
         Running::start(self.server.address, wave, self.waves)
-    }
-
-    /// The seconds after which an attacker is to be cut.
-    pub(crate) fn limit(&self, kind: Kind) -> Outcome<f64> {
-        let seconds = match kind {
-            Kind::Drip => self.limits.head,
-            Kind::Silent => self.limits.first_byte,
-            Kind::Idle => self.limits.idle,
-            Kind::Reader | Kind::WideReader => {
-                let grace = send_buffer_bytes(kind)? / 3 / CLIENT_BYTES_A_SECOND;
-                self.limits.send + grace as u64
-            }
-        };
-        Ok(seconds as f64)
-    }
-
-    /// What is wrong with the ends of a wave's attackers.
-    pub(crate) fn judge(&self, wave: &Wave, seen: &[Seen]) -> Outcome<Vec<String>> {
-        let mut faults = Vec::new();
-        for (seen, count) in seen.iter().zip(wave.counts) {
-            let (name, limit) = (seen.kind.name(), self.limit(seen.kind)?);
-            if count == 0 {
-                continue;
-            }
-            if seen.opened < count {
-                faults.push(format!("{name}: {} of {count} could begin", seen.opened));
-            }
-            if seen.cut < count {
-                faults.push(format!("{name}: {} of {count} were cut", seen.cut));
-            }
-            if seen.last > limit + LATE_SECONDS {
-                let last = seen.last;
-                faults.push(format!("{name}: cut after {last:.2} s, limit {limit:.0}"));
-            }
-            // A slow reader for whom the system holds less has less grace.
-            let least = match seen.kind {
-                Kind::Reader | Kind::WideReader => self.limits.send as f64,
-                _ => limit,
-            };
-            if seen.cut > 0 && seen.first < least - EARLY_SECONDS {
-                let first = seen.first;
-                faults.push(format!("{name}: cut after {first:.2} s, limit {least:.0}"));
-            }
-        }
-        Ok(faults)
     }
 
     /// Whether the server has counted as many cuts as there were attackers, by reason; what not.
@@ -152,9 +91,7 @@ impl Target {
 pub(crate) fn control(limits: Limits, raised: Limits, wave: &Wave) -> Outcome<()> {
     let mut target = Target::start(raised)?;
     let seen = target.attack(wave)?.end()?;
-    // Judged as if it had the limits that it is to have.
-    target.limits = limits;
-    let faults = target.judge(wave, &seen)?;
+    let faults = limits.judge(wave, &seen)?;
     for (seen, count) in seen.iter().zip(wave.counts) {
         let uncut = format!("{}: {} of {count} were cut", seen.kind.name(), 0);
         if count > 0 && !faults.contains(&uncut) {

@@ -7,7 +7,7 @@ use std::env;
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,12 @@ const BIG_TIMES: usize = 64;
 /// Between two bytes of who drips.
 const DRIP: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(2);
+/// The slowest client that the server waits for takes so much a second.
+const CLIENT_BYTES_A_SECOND: usize = 16 * 1024;
+/// How much later than its limit an attacker may be cut.
+const LATE_SECONDS: f64 = 1.0;
+/// The server counts time in tenths of a second.
+const EARLY_SECONDS: f64 = 0.2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -82,6 +88,71 @@ impl Kind {
 
     fn reads(self) -> bool {
         !matches!(self, Kind::Reader | Kind::WideReader)
+    }
+}
+
+/// The server's limits, in seconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) first_byte: u64,
+    pub(crate) head: u64,
+    pub(crate) idle: u64,
+    pub(crate) send: u64,
+}
+
+impl Limits {
+    /// Puts them behind `serve`.
+    pub(crate) fn set(self, serve: &mut Command) {
+        for (flag, seconds) in [
+            ("--first-byte-seconds", self.first_byte),
+            ("--head-seconds", self.head),
+            ("--idle-seconds", self.idle),
+            ("--send-seconds", self.send),
+        ] {
+            serve.arg(flag).arg(seconds.to_string());
+        }
+    }
+
+    /// The seconds after which an attacker is to be cut.
+    pub(crate) fn of(self, kind: Kind) -> Outcome<f64> {
+        let seconds = match kind {
+            Kind::Drip => self.head,
+            Kind::Silent => self.first_byte,
+            Kind::Idle => self.idle,
+            Kind::Reader | Kind::WideReader => {
+                let grace = send_buffer_bytes(kind)? / 3 / CLIENT_BYTES_A_SECOND;
+                self.send + grace as u64
+            }
+        };
+        Ok(seconds as f64)
+    }
+
+    /// What is wrong with the ends of a wave's attackers.
+    pub(crate) fn judge(self, wave: &Wave, seen: &[Seen]) -> Outcome<Vec<String>> {
+        let mut faults = Vec::new();
+        for (seen, count) in seen.iter().zip(wave.counts).filter(|(_, count)| *count > 0) {
+            let (name, limit) = (seen.kind.name(), self.of(seen.kind)?);
+            if seen.opened < count {
+                faults.push(format!("{name}: {} of {count} could begin", seen.opened));
+            }
+            if seen.cut < count {
+                faults.push(format!("{name}: {} of {count} were cut", seen.cut));
+            }
+            if seen.last > limit + LATE_SECONDS {
+                let last = seen.last;
+                faults.push(format!("{name}: cut after {last:.2} s, limit {limit:.0}"));
+            }
+            // A slow reader for whom the system holds less has less grace.
+            let least = match seen.kind {
+                Kind::Reader | Kind::WideReader => self.send as f64,
+                _ => limit,
+            };
+            if seen.cut > 0 && seen.first < least - EARLY_SECONDS {
+                let first = seen.first;
+                faults.push(format!("{name}: cut after {first:.2} s, limit {least:.0}"));
+            }
+        }
+        Ok(faults)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the benches share: starting and watching servers, making load, counting time.
 
 pub(crate) mod bare;
+pub(crate) mod floods;
 pub(crate) mod flow;
 pub(crate) mod histogram;
 pub(crate) mod honest;

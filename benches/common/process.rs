@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// Asks it to end, and waits until it has; says whether that was a good end.
-    pub(crate) fn end(mut self, within: Duration) -> Outcome<bool> {
+    pub(crate) fn end(&mut self, within: Duration) -> Outcome<bool> {
         self.signal("TERM")?;
         let begun = Instant::now();
         while begun.elapsed() < within {

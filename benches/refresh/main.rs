@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use crate::common::judged::feed::Feed;
 use crate::common::judged::judge::Judge;
 use crate::common::judged::ledger::Ledger;
-use crate::common::judged::load::{CONNECTIONS, Flow, Load};
+use crate::common::judged::load::{CONNECTIONS, Flow, Load, released};
 use crate::common::judged::publisher::Publisher;
 use crate::common::judged::targets::Target;
 use crate::common::process::{Scratch, Server, pin_load};
@@ -38,9 +38,6 @@ use crate::settings::Settings;
 
 /// Clients that the load comes from: what two of them ask for stays in the server's caches.
 const KEYS: usize = 4;
-/// How long a snapshot that was replaced may stay open.
-const RELEASE: Duration = Duration::from_secs(5);
-
 /// How often a load looks at the clock where nobody looks at anything else.
 const STILL: Duration = Duration::from_secs(1);
 
@@ -130,20 +127,6 @@ fn compare(
     Ok(rounds)
 }
 
-/// Descriptors that are open once all that was replaced has been let go.
-fn descriptors(load: &mut Load<'_>, server: &Server, most: usize) -> Outcome<usize> {
-    let begun = Instant::now();
-    loop {
-        // A worker lets a snapshot go when it is asked again.
-        load.run(Duration::from_millis(1), STILL, &mut |_| Ok(()))?;
-        thread::sleep(Duration::from_millis(300));
-        let open = server.descriptors()?;
-        if open <= most || begun.elapsed() > RELEASE {
-            return Ok(open);
-        }
-    }
-}
-
 fn benchmark(settings: &Settings) -> Outcome<()> {
     histogram::check();
     let scratch = Scratch::new()?;
@@ -164,13 +147,13 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     let judge = Judge::new(ledger, &targets, CONNECTIONS);
     let mut load = Load::new(address, keys, &targets, judge)?;
     load.run(settings.round, STILL, &mut |_| Ok(()))?;
-    let open = descriptors(&mut load, &server, 0)?;
+    let open = released(&mut load, &server, 0)?;
     let from = publisher.refreshes.len();
     let memory = soak(&mut load, &mut publisher, &server, settings)?;
     let soaked = from..publisher.refreshes.len();
     publisher.settle(address)?;
     let rounds = compare(&mut load, &mut publisher, address, settings)?;
-    let still_open = descriptors(&mut load, &server, open)?;
+    let still_open = released(&mut load, &server, open)?;
     publisher.look_deep()?;
     drop(server);
     let said = listening.join().map_err(|_| "the listener panicked")?;

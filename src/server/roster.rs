@@ -193,13 +193,15 @@ impl Roster {
     /// Ends some of those whose clients have let the server wait for longest. An honest one sends its
     /// head in a moment, so under a flood it is not among them.
     pub(crate) fn make_room(&self) {
-        let latest = self.now().saturating_sub(MADE_ROOM_AFTER_TICKS);
+        let now = self.now();
         let members = self.members();
         let mut waiting: Vec<(u64, &Arc<Member>)> = members
             .iter()
             .filter(|member| member.ends.load(Ordering::Relaxed) == 0)
             .map(|member| (member.doing(), member))
-            .filter(|((phase, since), _)| phase.waits_for_client() && *since <= latest)
+            .filter(|((phase, since), _)| {
+                phase.waits_for_client() && since + MADE_ROOM_AFTER_TICKS <= now
+            })
             .map(|((_, since), member)| (since, member))
             .collect();
         if waiting.is_empty() {

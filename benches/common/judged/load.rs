@@ -15,6 +15,7 @@ use crate::common::http::Head;
 use crate::common::judged::judge::{Fault, Judge};
 use crate::common::judged::targets::{Ask, Target};
 use crate::common::lines::Sources;
+use crate::common::process::Server;
 use crate::common::{Outcome, STALL};
 
 /// Connections; those of one key are one client to the server's caches.
@@ -25,6 +26,8 @@ const TOLD_MAX: u64 = 20;
 const WAIT: Duration = Duration::from_millis(10);
 /// The same with a rate: the load has to be awake for what is due next.
 const NAP: Duration = Duration::from_micros(200);
+/// How long a snapshot that was replaced may stay open.
+const RELEASE: Duration = Duration::from_secs(5);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// How many answers were not as they should be.
@@ -269,6 +272,20 @@ impl<'a> Load<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Descriptors that are open once all that was replaced has been let go.
+pub(crate) fn released(load: &mut Load<'_>, server: &Server, most: usize) -> Outcome<usize> {
+    let begun = Instant::now();
+    loop {
+        // A worker lets a snapshot go when it is asked again.
+        load.run(Duration::from_millis(1), RELEASE, &mut |_| Ok(()))?;
+        thread::sleep(Duration::from_millis(300));
+        let open = server.descriptors()?;
+        if open <= most || begun.elapsed() > RELEASE {
+            return Ok(open);
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-use crate::common::Outcome;
-use crate::common::http::get;
+use super::Outcome;
+use super::http::get;
 
 const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 3, 0, 1);
 /// Connections from one address before the next.
