@@ -56,7 +56,9 @@ impl Keys {
         let lag = begun.elapsed();
         if lag > WITHIN {
             let (what, millis) = (CHANGES[change], lag.as_millis());
-            stage.wrong(format!("a key that was {what} was not seen so for {millis} ms"));
+            stage.wrong(format!(
+                "a key that was {what} was not seen so for {millis} ms"
+            ));
         }
         self.lags[change].push(lag.as_secs_f64() * 1000.0);
         Ok(())

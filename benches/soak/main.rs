@@ -230,7 +230,10 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     load.run(settings.peak, LOOK, &mut |_| Ok(()))?;
     let peak = load.run(settings.peak, LOOK, &mut |_| Ok(()))?;
     let rate = peak.answers as f64 / peak.seconds * SHARE;
-    println!("{} targets; {rate:.0} requests a second, 70 % of the most", targets.len());
+    println!(
+        "{} targets; {rate:.0} requests a second, 70 % of the most",
+        targets.len()
+    );
     let open = released(&mut load, &stage.server, 0)?;
     let mut notes = Notes::default();
     let (begun, mut p99s) = (Instant::now(), Vec::new());
@@ -238,13 +241,22 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     for number in 0..cycles {
         let at = settings.cycle * number;
         load.rate = Some(rate);
-        let latencies =
-            cycle(&stage, settings, at, &mut load, &mut publisher, &mut logs, &mut notes)?;
+        let latencies = cycle(
+            &stage,
+            settings,
+            at,
+            &mut load,
+            &mut publisher,
+            &mut logs,
+            &mut notes,
+        )?;
         load.rate = None;
         publisher.settle(stage.address)?;
         let descriptors = released(&mut load, &stage.server, open)?;
         if descriptors != open {
-            stage.wrong(format!("{descriptors} descriptors in a quiet moment, not {open}"));
+            stage.wrong(format!(
+                "{descriptors} descriptors in a quiet moment, not {open}"
+            ));
         }
         notes.quiet.push(descriptors);
         let p99 = latencies.quantile_micros(0.99);
@@ -261,7 +273,9 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     }
     publisher.look_deep()?;
     scrape(&stage, &mut notes.page)?;
-    finish(stage, settings, &load, &publisher, logs, &notes, manager, listening)
+    finish(
+        stage, settings, &load, &publisher, logs, &notes, manager, listening,
+    )
 }
 
 /// Ends the server, and tells all.
@@ -285,7 +299,10 @@ fn finish(
     logs.last(&stage)?;
     compare_logs(&stage, &logs, load, &notes.page);
     let (failed, mixed) = (load.faults.failed, load.faults.mixed);
-    println!("  {} answers judged: {failed} failed, {mixed} mixed", load.judge.answers);
+    println!(
+        "  {} answers judged: {failed} failed, {mixed} mixed",
+        load.judge.answers
+    );
     if failed + mixed > 0 {
         stage.wrong(format!("{failed} answers failed, {mixed} were mixed"));
     }

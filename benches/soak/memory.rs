@@ -29,7 +29,10 @@ impl Memory {
 
     /// Prints the medians of both sixths; says what is wrong.
     pub(crate) fn report(&self, length: Duration) -> Option<String> {
-        println!("  {:<10}{:>14}{:>14}{:>10}", "MiB", "second sixth", "last sixth", "ratio");
+        println!(
+            "  {:<10}{:>14}{:>14}{:>10}",
+            "MiB", "second sixth", "last sixth", "ratio"
+        );
         let mut drift = [1.0; 2];
         for (which, name) in ["VmRSS", "RssAnon"].into_iter().enumerate() {
             let [second, last] = [1, 5].map(|sixth| {
@@ -40,7 +43,10 @@ impl Memory {
                 median(within.map(|(_, kib)| kib[which] / 1024.0))
             });
             drift[which] = last / second;
-            println!("  {name:<10}{second:>14.1}{last:>14.1}{:>10.3}", last / second);
+            println!(
+                "  {name:<10}{second:>14.1}{last:>14.1}{:>10.3}",
+                last / second
+            );
         }
         let [resident, _] = drift;
         let is_judged = length >= JUDGED;

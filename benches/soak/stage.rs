@@ -61,7 +61,9 @@ impl Stage {
     /// Whether a text shows a key, or the secret of one.
     pub(crate) fn shows_key(&self, text: &[u8]) -> bool {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut secrets = keys.iter().filter_map(|key| key.as_bytes().get(SECRET_AT..));
+        let mut secrets = keys
+            .iter()
+            .filter_map(|key| key.as_bytes().get(SECRET_AT..));
         memmem::find(text, KEY_PREFIX).is_some()
             || secrets.any(|secret| memmem::find(text, secret).is_some())
     }
