@@ -42,7 +42,7 @@ impl Page {
     pub(crate) fn sum(&self, family: &str, labels: &str) -> f64 {
         let samples = self.samples.iter();
         let chosen = samples.filter(|(name, _)| name.starts_with(family) && name.contains(labels));
-        chosen.map(|(_, value)| value).sum()
+        chosen.fold(0.0, |sum, (_, value)| sum + value)
     }
 
     /// What only grows, and is less than it was before.
