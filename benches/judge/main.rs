@@ -24,8 +24,9 @@ use std::time::Instant;
 use hyper::HeaderMap;
 use island_metrics::calendar::UtcDay;
 use island_metrics::keys::{KeyPrefix, KeyRing, KeyStore};
+use island_metrics::observe::{Shape, Tally};
 use island_metrics::quota::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes, TierLimits};
-use island_metrics::request::TrustedProxies;
+use island_metrics::request::{Template, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
 use island_metrics::sync::{Latest, LatestReader};
 
@@ -115,6 +116,32 @@ fn ask(gate: &Gate, visit: &Visit, headers: &HeaderMap, query: Option<&str>, fir
     round
 }
 
+/// What a request counts for metrics: its route, status, bytes, and for one in 16 the time.
+fn counted() -> Round {
+    const CODES: &[u16] = &[
+        200, 204, 206, 304, 400, 401, 403, 404, 405, 429, 500, 503, 0,
+    ];
+    let tally = Tally::new(Shape {
+        routes: &Template::TEXTS,
+        codes: CODES,
+        tiers: &["anonymous", "free", "starter", "pro"],
+    });
+    let requests = A_DAY * DAYS.unsigned_abs() as usize;
+    let mut round = Round::start();
+    for number in 0..requests {
+        let read = tally.times_this().then(Instant::now);
+        let (route, status) = (black_box(number % 16), black_box(CODES[number % 4]));
+        tally.answered(route, status, black_box(300), black_box(false));
+        tally.sent_bytes.add(black_box(900));
+        if let Some(read) = read {
+            tally.durations.observe(read.elapsed());
+        }
+    }
+    round.stop(requests);
+    black_box(&tally);
+    round
+}
+
 fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
     let plain = headers(&[]);
     let bearer = headers(&[("authorization", &format!("Bearer {}", keys::known(7)))]);
@@ -122,7 +149,7 @@ fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
     let query = format!("sort=plays&limit=50&key={}", keys::known(10));
     let (peer, proxy): (IpAddr, IpAddr) =
         ("192.0.2.1".parse().unwrap(), "10.0.0.1".parse().unwrap());
-    let mut all: [Vec<Round>; 8] = Default::default();
+    let mut all: [Vec<Round>; 9] = Default::default();
     let chase = Chase::new();
     // Keyed and other callers have counters of their own, but two of these are the same address.
     for first in (DAY..)
@@ -138,6 +165,7 @@ fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
         all[5].push(ask(gate, &gate.arrive(proxy), &forwarded, None, first));
         all[6].push(first_use(gate, keys));
         all[7].push(refused(gate, &bearer));
+        all[8].push(counted());
     }
     let names = [
         "a cache miss, for comparison",
@@ -148,6 +176,7 @@ fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
         "address behind a trusted proxy",
         "key, first use on a connection (hashed)",
         "key, malformed",
+        "counting an answer for metrics",
     ];
     report(&names, &all);
 }

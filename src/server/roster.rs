@@ -164,7 +164,8 @@ impl Roster {
             let start = end.saturating_sub(LOOKED_AT_ONCE);
             for member in &members[start..end] {
                 let (phase, since) = member.doing();
-                if ticks.saturating_sub(since) > self.limit(phase, member) {
+                // The tick that was noted may have been an old one.
+                if ticks.saturating_sub(since) > self.limit(phase, member) + 1 {
                     member.end(phase.cut());
                 }
             }

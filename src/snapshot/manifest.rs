@@ -85,7 +85,16 @@ impl Manifest {
     /// Reads a directory's manifest; `None` where nothing has been published.
     pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {
         match std::fs::read(directory.join(Manifest::FILE)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Ok(text) => {
+                let manifest: Manifest = serde_json::from_slice(&text)?;
+                if manifest.history.is_none() && manifest.live.is_none() {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "it names no payload; want `history`, `live` or both",
+                    ));
+                }
+                Ok(Some(manifest))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

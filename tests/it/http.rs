@@ -62,7 +62,20 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::on(TcpStream::connect(address).unwrap(), address)
+    }
+
+    /// The same from another address of this machine.
+    pub(crate) fn connect_from(from: &str, address: SocketAddr) -> Self {
+        let kind = socket2::Type::STREAM;
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+        let from = SocketAddr::new(from.parse().unwrap(), 0);
+        socket.bind(&from.into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::on(socket.into(), address)
+    }
+
+    fn on(stream: TcpStream, address: SocketAddr) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {

@@ -167,12 +167,18 @@ fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
     let restarts = if is_slow() { 200 } else { 10 };
     let listener = listener();
     let address = listener.local_addr().unwrap();
-    let args = ["--limit-anonymous", "65535", "--trusted-proxy", "127.0.0.0/8"];
+    let args = [
+        "--limit-anonymous",
+        "65535",
+        "--trusted-proxy",
+        "127.0.0.0/8",
+    ];
     let mut server = start_on(&listener, &args);
     assert_eq!(server.addr(), address);
     let (done, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut slowest = Duration::ZERO;
-    scope(|scope| {
+    // Outlives those who ask.
+    let _last = scope(|scope| {
         let _done = SetOnDrop(&done);
         for client in 0..8 {
             let (done, answers) = (&done, &answers);
@@ -185,6 +191,7 @@ fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
             slowest = slowest.max(begun.elapsed());
             server = start_on(&listener, &args);
         }
+        server
     });
     let answers = answers.into_inner();
     assert!(answers > restarts * 20, "only {answers} answers");
@@ -203,7 +210,7 @@ fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &At
             ("X-Forwarded-For", forwarded.as_str()),
             ("Connection", "close"),
         ];
-        let lines = &lines[..1 + client % 2];
+        let lines = &lines[..=client % 2];
         let reply = connection.request("GET", "/v1/islands?limit=200", lines);
         assert_eq!(reply.status, 200);
         assert!(reply.text().ends_with("}}"));
@@ -215,7 +222,9 @@ fn what_was_handed_over_must_be_a_listening_socket() {
     let server = command();
     let mut activated = Command::new("sh");
     let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3</dev/null";
-    activated.args(["-c", script, "sh"]).arg(server.get_program());
+    activated
+        .args(["-c", script, "sh"])
+        .arg(server.get_program());
     let output = activated.arg("serve").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");

@@ -1,0 +1,200 @@
+//! Limits of connections: how many there may be, how long they may be silent, how old they become.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+const GET: &[u8] = b"GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n\r\n";
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.addr()).unwrap();
+    stream.set_read_timeout(Some(30 * SECOND)).unwrap();
+    stream
+}
+
+/// Reads to the end, however it comes; says when that was, and what came before.
+fn ended(stream: &mut TcpStream, begun: Instant) -> (Duration, Vec<u8>) {
+    let mut all = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut all) {
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    (begun.elapsed(), all)
+}
+
+/// Whether something took as long as it may: a limit, and the second in which it is seen.
+#[track_caller]
+fn took(limit: Duration, took: Duration) {
+    let late = 4 * SECOND; // a busy machine
+    assert!(
+        limit <= took && took < limit + late,
+        "{took:?} for {limit:?}"
+    );
+}
+
+#[test]
+fn each_kind_of_silence_has_its_limit() {
+    let server = Server::start(&[
+        "--first-byte-seconds",
+        "1",
+        "--head-seconds",
+        "3",
+        "--idle-seconds",
+        "6",
+    ]);
+    let server = &server;
+    scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            took(SECOND, ended(&mut connect(server), begun).0);
+        });
+        scope.spawn(|| {
+            let mut stream = connect(server);
+            let begun = Instant::now();
+            // A byte now and then does not prolong it.
+            while stream.write_all(b"G").is_ok() && begun.elapsed() < 20 * SECOND {
+                sleep(SECOND / 4);
+            }
+            took(3 * SECOND, begun.elapsed());
+        });
+        scope.spawn(|| {
+            // Nor does an answer to a head before.
+            let mut stream = connect(server);
+            stream.write_all(GET).unwrap();
+            sleep(2 * SECOND);
+            let begun = Instant::now();
+            stream.write_all(b"GET").unwrap();
+            took(3 * SECOND, ended(&mut stream, begun).0);
+        });
+        scope.spawn(|| {
+            let mut stream = connect(server);
+            stream.write_all(GET).unwrap();
+            took(6 * SECOND, ended(&mut stream, Instant::now()).0);
+        });
+    });
+}
+
+#[test]
+fn a_connection_is_closed_behind_the_last_request_that_it_may_have() {
+    let server = Server::start(&["--connection-requests", "3"]);
+    let mut stream = connect(&server);
+    // Five together: the last two are for another connection.
+    stream.write_all(&GET.repeat(5)).unwrap();
+    let (_, all) = ended(&mut stream, Instant::now());
+    let heads = memchr::memmem::find_iter(&all, b"HTTP/1.1 200 OK\r\n").count();
+    let closes: Vec<usize> =
+        memchr::memmem::find_iter(&all, b"\r\nconnection: close\r\n").collect();
+    assert_eq!((heads, closes.len()), (3, 1));
+    assert!(all.ends_with(b"}}"));
+}
+
+#[test]
+fn a_connection_that_has_become_old_is_closed_behind_its_next_answer() {
+    let server = Server::start(&["--connection-seconds", "1"]);
+    let mut client = server.connect();
+    assert_eq!(client.get("/v1").header("connection"), None);
+    sleep(SECOND + SECOND / 2);
+    assert_eq!(client.get("/v1").header("connection"), Some("close"));
+}
+
+#[test]
+fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
+    let server = Server::start(&[
+        "--connections-per-address",
+        "3",
+        "--trusted-proxy",
+        "127.0.0.9",
+    ]);
+    let mut held: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut held {
+        assert_eq!(client.get("/v1").status, 200);
+    }
+    let refused = ended(&mut connect(&server), Instant::now());
+    assert_eq!(refused.1, b"");
+    assert!(refused.0 < SECOND);
+    for other in ["127.0.0.2", "127.0.0.9"] {
+        // The last is a trusted proxy, behind which are many.
+        let wanted = if other == "127.0.0.9" { 9 } else { 3 };
+        let mut all: Vec<Client> = (0..wanted)
+            .map(|_| Client::connect_from(other, server.addr()))
+            .collect();
+        for client in &mut all {
+            assert_eq!(client.get("/v1").status, 200, "{other}");
+        }
+    }
+    held.pop();
+    // The place is free when the server has seen the end.
+    sleep(SECOND / 2);
+    assert_eq!(server.connect().get("/v1").status, 200);
+}
+
+#[test]
+fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
+    let server = Server::start(&["--connections", "16", "--workers", "1"]);
+    // One place is for whoever comes next.
+    let mut held: Vec<TcpStream> = (0..15).map(|_| connect(&server)).collect();
+    for stream in &mut held[1..] {
+        stream.write_all(GET).unwrap();
+        sleep(SECOND / 20);
+    }
+    sleep(SECOND / 4);
+    let begun = Instant::now();
+    assert_eq!(server.connect().get("/v1").status, 200);
+    let second = server.connect();
+    assert!(begun.elapsed() < 2 * SECOND);
+    let (_, all) = ended(&mut held[0], begun);
+    assert_eq!(all, b"", "it had asked nothing");
+    drop(second);
+}
+
+/// A client that is sending yet when its answer comes must be able to read it.
+#[test]
+fn who_sends_a_body_gets_the_answer_and_no_reset() {
+    let server = Server::start(&[]);
+    for length in [10, 70_000, 500_000] {
+        for _ in 0..20 {
+            let mut stream = connect(&server);
+            let head =
+                format!("POST /v1 HTTP/1.1\r\nhost: x.test\r\ncontent-length: {length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let body = vec![b'x'; length];
+            for piece in body.chunks(16 * 1024) {
+                stream.write_all(piece).unwrap();
+            }
+            // Only then does it read.
+            sleep(SECOND / 100);
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+            assert!(answer.ends_with("}}"));
+        }
+    }
+}
+
+#[test]
+fn a_body_without_end_is_not_read_for_long() {
+    let server = Server::start(&[]);
+    let mut stream = connect(&server);
+    let head = "POST /v1 HTTP/1.1\r\nhost: x.test\r\ncontent-length: 99999999999\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
+    let mut sent = 0;
+    let piece = vec![b'x'; 65536];
+    while stream.write_all(&piece).is_ok() {
+        sent += piece.len();
+        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes taken");
+    }
+    // What the two systems hold between them comes to some megabytes.
+    assert!(sent < 32 << 20, "{sent}");
+    let mut slow = connect(&server);
+    slow.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
+    while slow.write_all(b"x").is_ok() {
+        assert!(begun.elapsed() < 10 * SECOND);
+        sleep(SECOND / 10);
+    }
+    took(SECOND, begun.elapsed());
+}
