@@ -31,9 +31,9 @@ pub(crate) const FULL: Settings = Settings {
         send: 10,
     },
     wave: Wave {
-        counts: [5000, 4750, 250, 2500, 2500],
+        counts: [5000, 4950, 50, 2500, 2500],
         ramp: Duration::from_secs(5),
-        wait: Duration::from_secs(80),
+        wait: Duration::from_secs(105),
     },
     warm: 1,
     rounds: 2,

@@ -105,7 +105,7 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
     thread::sleep(MEASURED);
     let cpu_nanos = server.cpu_nanos()? - before.0;
     let cpu_share = cpu_nanos as f64 / before.1.elapsed().as_nanos() as f64;
-    let served = clients.iter().filter(|client| is_served(client)).count();
+    let answered = clients.iter().filter(|client| is_served(client)).count();
     let mut slowest = Duration::ZERO;
     for _ in 0..times {
         let Some(leaves) = clients.iter().position(is_served) else {
@@ -126,7 +126,7 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
     }
     Ok(Starved {
         name,
-        served,
+        served: answered,
         cpu_share,
         slowest,
     })

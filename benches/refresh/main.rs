@@ -22,8 +22,7 @@ mod settings;
 use std::env;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::judged::feed::Feed;
 use crate::common::judged::judge::Judge;

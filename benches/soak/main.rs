@@ -210,19 +210,21 @@ fn compare_logs(stage: &Stage, logs: &Logs, load: &Load<'_>, last: &Page) {
 fn benchmark(settings: &Settings) -> Outcome<()> {
     histogram::check();
     let scratch = Scratch::new()?;
-    let [dataset, directory, state] =
+    let [dataset, directory, kept] =
         ["dataset", "published", "state"].map(|name| scratch.path().join(name));
     world::synthesize(&dataset, settings.size)?;
     let feed = Feed::new(&dataset, &scratch.path().join("aside"))?;
     println!("{}, publishes and attackers too", pin_load()?);
     let ledger = Ledger::default();
     let mut publisher = Publisher::new(feed, ledger.clone(), &dataset, &directory)?;
-    let load_keys = issue(&state)?;
+    let load_keys = issue(&kept)?;
     let manager = Manager::listen(&scratch.path().join("manager"))?;
-    let (mut server, admin) = start(&directory, scratch.path(), &state, settings)?;
+    let (mut server, admin) = start(&directory, scratch.path(), &kept, settings)?;
     let listening = server.listen()?;
-    let stage = Stage::new(server, admin, state);
-    load_keys.iter().for_each(|key| stage.hide(key));
+    let stage = Stage::new(server, admin, kept);
+    for key in &load_keys {
+        stage.hide(key);
+    }
     let mut logs = Logs::new(&scratch.path().join("access.log"), &load_keys);
     let targets = targets::targets(stage.address, &settings.counts)?;
     let judge = Judge::new(ledger, &targets, CONNECTIONS);
