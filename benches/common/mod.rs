@@ -1,11 +1,17 @@
 //! What the benches share: starting and watching servers, making load, counting time.
 
 pub(crate) mod bare;
+pub(crate) mod floods;
 pub(crate) mod flow;
 pub(crate) mod histogram;
+pub(crate) mod honest;
+pub(crate) mod hostile;
 pub(crate) mod http;
+pub(crate) mod judged;
 pub(crate) mod lines;
+pub(crate) mod metrics;
 pub(crate) mod process;
+pub(crate) mod raised;
 pub(crate) mod stats;
 pub(crate) mod text;
 pub(crate) mod world;

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{LOAD_CORE, Outcome};
@@ -127,6 +127,40 @@ impl Server {
     /// What it says from now on; `None` for the second who asks.
     pub(crate) fn stderr(&mut self) -> Option<BufReader<ChildStderr>> {
         self.stderr.take()
+    }
+
+    /// Collects what it says from now on, until it ends.
+    pub(crate) fn listen(&mut self) -> Outcome<JoinHandle<Vec<String>>> {
+        let stderr = self.stderr().ok_or("somebody else listens")?;
+        Ok(thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).collect()
+        }))
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal, named as `kill` does.
+    pub(crate) fn signal(&self, name: &str) -> Outcome<()> {
+        let mut kill = Command::new("kill");
+        kill.arg(format!("-{name}"))
+            .arg(self.child.id().to_string());
+        run(kill).map(drop)
+    }
+
+    /// Asks it to end, and waits until it has; says whether that was a good end.
+    pub(crate) fn end(&mut self, within: Duration) -> Outcome<bool> {
+        self.signal("TERM")?;
+        let begun = Instant::now();
+        while begun.elapsed() < within {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status.success());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(false)
     }
 
     /// Resident memory in KiB.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::process::{Server, command, run};
 use super::{BINARY, Outcome, SERVER_CORE};
@@ -58,6 +59,30 @@ pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
     Ok(run(issue)?.trim().to_owned())
 }
 
+/// One worker, and limits that the load stays below.
+const SERVE: [&str; 9] = [
+    "serve",
+    "--listen",
+    "127.0.0.1:0",
+    "--workers",
+    "1",
+    "--limit-anonymous",
+    "65535",
+    "--limit-pro",
+    "4000000000",
+];
+
+/// The real server as [`serve`] starts it, from a shell that runs `before` first, with more words.
+pub(crate) fn serve_behind(before: &str, more: impl FnOnce(&mut Command)) -> Outcome<Server> {
+    let mut outer = command("sh", None);
+    outer.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
+    let inner = command(BINARY, Some(SERVER_CORE));
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.args(SERVE);
+    more(&mut outer);
+    Server::start(outer)
+}
+
 /// The real server with one worker, and limits that the load stays below. Before it go the words
 /// of `wrapper`, if any.
 pub(crate) fn serve(published: &Path, state: Option<&Path>, wrapper: &[&str]) -> Outcome<Server> {
@@ -71,8 +96,7 @@ pub(crate) fn serve(published: &Path, state: Option<&Path>, wrapper: &[&str]) ->
             outer
         }
     };
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
-    serve.args(["--limit-anonymous", "65535", "--limit-pro", "4000000000"]);
+    serve.args(SERVE);
     serve.arg("--published").arg(published);
     if let Some(state) = state {
         serve.arg("--state").arg(state);

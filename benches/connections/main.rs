@@ -26,17 +26,8 @@ use crate::common::http::found;
 use crate::common::lines::Sources;
 use crate::common::process::{Scratch, Server, myself, pin_load};
 use crate::common::world::{self, Size};
-use crate::common::{Outcome, SERVER_CORE, bare, is_quick};
+use crate::common::{Outcome, SERVER_CORE, bare, is_quick, raised};
 
-/// Says that this process has been started with the limit raised.
-const RAISED: &str = "--raised";
-/// Starts what follows with as many descriptors as may be had: a process cannot do that for itself
-/// without calling into C.
-const RAISE: [&str; 3] = [
-    "sh",
-    "-c",
-    "ulimit -n \"$(ulimit -Hn)\"; exec \"$0\" \"$@\"",
-];
 /// Asked for on every connection.
 const TARGET: &str = "/v1";
 
@@ -49,7 +40,7 @@ impl Pair {
     /// The real server, and a bare hyper that sends what the real one sent.
     fn start(scratch: &Scratch, size: Size) -> Outcome<Pair> {
         let published = world::published(scratch.path(), size)?;
-        let wrapper = &RAISE;
+        let wrapper = &raised::RAISE;
         let real = world::serve(&published, None, wrapper)?;
         let captured = found(real.address, TARGET)?;
         let path = scratch.path().join("captured");
@@ -84,20 +75,12 @@ fn benchmark(quick: bool) -> Outcome<()> {
     churn::measure(&pair, &mut sources, if quick { 64 } else { 4_000 }, rounds)
 }
 
-/// This program again, with as many descriptors as may be had.
-fn raised() -> Outcome<bool> {
-    let mut again = Command::new(RAISE[0]);
-    again.args(&RAISE[1..]).arg(env::current_exe()?);
-    let status = again.args(env::args_os().skip(1)).arg(RAISED).status()?;
-    Ok(status.success())
-}
-
 fn main() -> Outcome<()> {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
     match &words[..] {
         [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref()),
-        [.., last] if last == RAISED => benchmark(is_quick()),
-        _ if raised()? => Ok(()),
+        [.., last] if last == raised::RAISED => benchmark(is_quick()),
+        _ if raised::again()? => Ok(()),
         _ => Err("it failed".into()),
     }
 }

@@ -11,9 +11,9 @@ use memchr::memmem;
 
 use crate::common::Outcome;
 use crate::common::http::{Head, fetch, get};
-use crate::judge::{Fault, Judge};
-use crate::ledger::Ledger;
-use crate::targets::{Ask, Kind, Target};
+use crate::common::judged::judge::{Fault, Judge};
+use crate::common::judged::ledger::Ledger;
+use crate::common::judged::targets::{Ask, Kind, Target};
 
 /// An answer as it came.
 #[derive(Clone)]

@@ -11,45 +11,32 @@
     reason = "a program that computes with measurements and prints what comes of it"
 )]
 
-mod answer;
 #[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 mod controls;
-mod directory;
-mod feed;
-mod judge;
-mod ledger;
-mod load;
 mod memory;
-mod publisher;
 mod report;
 mod settings;
-mod targets;
 
 use std::env;
-use std::io::BufRead as _;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::common::judged::feed::Feed;
+use crate::common::judged::judge::Judge;
+use crate::common::judged::ledger::Ledger;
+use crate::common::judged::load::{CONNECTIONS, Flow, Load, released};
+use crate::common::judged::publisher::Publisher;
+use crate::common::judged::targets::Target;
 use crate::common::process::{Scratch, Server, pin_load};
-use crate::common::{Outcome, histogram, is_quick, world};
-use crate::feed::Feed;
-use crate::judge::Judge;
-use crate::ledger::Ledger;
-use crate::load::{CONNECTIONS, Flow, Load};
+use crate::common::{Outcome, histogram, is_quick, judged, world};
 use crate::memory::Memory;
-use crate::publisher::Publisher;
 use crate::settings::Settings;
-use crate::targets::Target;
 
 /// Clients that the load comes from: what two of them ask for stays in the server's caches.
 const KEYS: usize = 4;
-/// How long a snapshot that was replaced may stay open.
-const RELEASE: Duration = Duration::from_secs(5);
-
 /// How often a load looks at the clock where nobody looks at anything else.
 const STILL: Duration = Duration::from_secs(1);
 
@@ -58,14 +45,6 @@ const STILL: Duration = Duration::from_secs(1);
 pub(crate) struct Rounds {
     pub(crate) without: Vec<Flow>,
     pub(crate) with: Vec<Flow>,
-}
-
-/// Collects what a server says, until it ends.
-fn listen(server: &mut Server) -> Outcome<JoinHandle<Vec<String>>> {
-    let stderr = server.stderr().ok_or("somebody else listens")?;
-    Ok(thread::spawn(move || {
-        stderr.lines().map_while(Result::ok).collect()
-    }))
 }
 
 /// Has the judge tried with answers of two versions.
@@ -147,20 +126,6 @@ fn compare(
     Ok(rounds)
 }
 
-/// Descriptors that are open once all that was replaced has been let go.
-fn descriptors(load: &mut Load<'_>, server: &Server, most: usize) -> Outcome<usize> {
-    let begun = Instant::now();
-    loop {
-        // A worker lets a snapshot go when it is asked again.
-        load.run(Duration::from_millis(1), STILL, &mut |_| Ok(()))?;
-        thread::sleep(Duration::from_millis(300));
-        let open = server.descriptors()?;
-        if open <= most || begun.elapsed() > RELEASE {
-            return Ok(open);
-        }
-    }
-}
-
 fn benchmark(settings: &Settings) -> Outcome<()> {
     histogram::check();
     let scratch = Scratch::new()?;
@@ -173,21 +138,21 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     let mut publisher = Publisher::new(feed, ledger.clone(), &dataset, &directory)?;
     let keys = keys(&state)?;
     let mut server = world::serve(&directory, Some(&state), &[])?;
-    let listening = listen(&mut server)?;
+    let listening = server.listen()?;
     let address = server.address;
-    let targets = targets::targets(address, &settings.counts)?;
+    let targets = judged::targets::targets(address, &settings.counts)?;
     settings.describe(targets.len());
     try_judge(&mut publisher, &ledger, address, &targets)?;
     let judge = Judge::new(ledger, &targets, CONNECTIONS);
     let mut load = Load::new(address, keys, &targets, judge)?;
     load.run(settings.round, STILL, &mut |_| Ok(()))?;
-    let open = descriptors(&mut load, &server, 0)?;
+    let open = released(&mut load, &server, 0)?;
     let from = publisher.refreshes.len();
     let memory = soak(&mut load, &mut publisher, &server, settings)?;
     let soaked = from..publisher.refreshes.len();
     publisher.settle(address)?;
     let rounds = compare(&mut load, &mut publisher, address, settings)?;
-    let still_open = descriptors(&mut load, &server, open)?;
+    let still_open = released(&mut load, &server, open)?;
     publisher.look_deep()?;
     drop(server);
     let said = listening.join().map_err(|_| "the listener panicked")?;

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::Rounds;
+use crate::common::judged::judge::Judge;
+use crate::common::judged::load::{Flow, Load};
+use crate::common::judged::publisher::{Publisher, Refresh};
 use crate::common::stats::{median, median_ratio};
-use crate::judge::Judge;
-use crate::load::{Flow, Load};
-use crate::publisher::{Publisher, Refresh};
 
 /// A refresh of the live payload may cost the first publish divided by this.
 const GOAL: f64 = 50.0;

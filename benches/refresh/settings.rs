@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::common::judged::feed::STEPS;
+use crate::common::judged::publisher::Pace;
+use crate::common::judged::targets::Counts;
 use crate::common::world::Size;
-use crate::feed::STEPS;
-use crate::publisher::Pace;
-use crate::targets::Counts;
 
 pub(crate) struct Settings {
     pub(crate) size: Size,

@@ -36,6 +36,9 @@ const STOPPING_SILENT_TICKS: u64 = 10;
 const STOPPING_HEAD_TICKS: u64 = 50;
 /// Of the connections that wait for their clients, one in so many is ended when there is no room.
 const MADE_ROOM_OF: usize = 64;
+/// Ticks that a client has to let the server wait for before its connection can be one of those. Who has just
+/// come may have asked already, and not been looked at yet.
+const MADE_ROOM_AFTER_TICKS: u64 = 5;
 
 /// Ticks that clients have.
 #[derive(Clone, Copy, Debug)]
@@ -191,12 +194,15 @@ impl Roster {
     /// Ends some of those whose clients have let the server wait for longest. An honest one sends its
     /// head in a moment, so under a flood it is not among them.
     pub(crate) fn make_room(&self) {
+        let now = self.now();
         let members = self.members();
         let mut waiting: Vec<(u64, &Arc<Member>)> = members
             .iter()
             .filter(|member| member.ends.load(Ordering::Relaxed) == 0)
             .map(|member| (member.doing(), member))
-            .filter(|((phase, _), _)| phase.waits_for_client())
+            .filter(|((phase, since), _)| {
+                phase.waits_for_client() && since + MADE_ROOM_AFTER_TICKS <= now
+            })
             .map(|((_, since), member)| (since, member))
             .collect();
         if waiting.is_empty() {

@@ -144,6 +144,17 @@ fn room_is_made_of_those_who_keep_the_server_waiting_for_longest() {
 }
 
 #[test]
+fn no_room_is_made_of_who_has_just_come() {
+    let roster = Arc::new(Roster::default());
+    let newcomer = Connection::doing(&roster, Phase::Fresh);
+    for (now, is_cut) in [(0, false), (4, false), (5, true)] {
+        roster.ticks.store(now, Ordering::Relaxed);
+        roster.make_room();
+        assert_eq!(newcomer.ends().is_some(), is_cut, "at {now}");
+    }
+}
+
+#[test]
 fn members_leave_in_any_order() {
     let roster = Arc::new(Roster::default());
     arbtest::arbtest(|u| {

@@ -8,10 +8,10 @@ use std::time::Instant;
 use flate2::bufread::GzDecoder;
 use memchr::memmem;
 
-use crate::answer::Answer;
 use crate::common::http::Head;
-use crate::ledger::{Ledger, Version};
-use crate::targets::{Ask, Target};
+use crate::common::judged::answer::Answer;
+use crate::common::judged::ledger::{Ledger, Version};
+use crate::common::judged::targets::{Ask, Target};
 
 /// Answers to one request that are kept to compare others with: of the last version and the one before.
 const KEPT: usize = 2;
@@ -189,7 +189,9 @@ impl<'a> Judge<'a> {
             return mixed(format!("no history was published at {stamp}"));
         }
         let sum = match target.kind {
-            crate::targets::Kind::Page => *self.page_sums.entry(number).or_insert(found.checksum),
+            crate::common::judged::targets::Kind::Page => {
+                *self.page_sums.entry(number).or_insert(found.checksum)
+            }
             _ => crc32fast::hash(&plain),
         };
         if found.checksum != sum {

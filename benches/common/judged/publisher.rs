@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use island_metrics::snapshot::Manifest;
 
 use crate::common::http::found;
+use crate::common::judged::directory::{stray_dumps, strays};
+use crate::common::judged::feed::Feed;
+use crate::common::judged::ledger::{Ledger, Version};
 use crate::common::process::command;
 use crate::common::{BINARY, Outcome, STALL};
-use crate::directory::{stray_dumps, strays};
-use crate::feed::Feed;
-use crate::ledger::{Ledger, Version};
 
 /// Below the load, which has the same core; not the lowest, for a publish has to come to its end.
 const NICE: &str = "10";

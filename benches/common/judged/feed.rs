@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 
 use crate::common::Outcome;
-use crate::ledger::{Marks, Version};
+use crate::common::judged::ledger::{Marks, Version};
 
 /// Between two live steps.
 pub(crate) const STEP_SECONDS: i64 = 600;

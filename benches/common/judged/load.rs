@@ -1,19 +1,22 @@
-//! Full load: each connection asks again as soon as it has been answered. A fault ends none of it: it
-//! is counted, told, and if need be the connection is opened anew.
+//! Load: each connection asks again as soon as it has been answered, or when it is due. A fault ends none
+//! of it: it is counted, told, and if need be the connection is opened anew.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use memchr::memmem;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::common::histogram::Histogram;
 use crate::common::http::Head;
+use crate::common::judged::judge::{Fault, Judge};
+use crate::common::judged::targets::{Ask, Target};
 use crate::common::lines::Sources;
+use crate::common::process::Server;
 use crate::common::{Outcome, STALL};
-use crate::judge::{Fault, Judge};
-use crate::targets::{Ask, Target};
 
 /// Connections; those of one key are one client to the server's caches.
 pub(crate) const CONNECTIONS: usize = 32;
@@ -21,6 +24,10 @@ pub(crate) const CONNECTIONS: usize = 32;
 const TOLD_MAX: u64 = 20;
 /// How long nothing may have come before the clock is looked at.
 const WAIT: Duration = Duration::from_millis(10);
+/// The same with a rate: the load has to be awake for what is due next.
+const NAP: Duration = Duration::from_micros(200);
+/// How long a snapshot that was replaced may stay open.
+const RELEASE: Duration = Duration::from_secs(5);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// How many answers were not as they should be.
@@ -58,6 +65,8 @@ pub(crate) struct Load<'a> {
     lines: Vec<Line>,
     request: Vec<u8>,
     chunk: Vec<u8>,
+    /// Requests a second; as many as are answered where it is `None`.
+    pub(crate) rate: Option<f64>,
     pub(crate) judge: Judge<'a>,
     pub(crate) faults: Faults,
 }
@@ -74,12 +83,13 @@ impl<'a> Load<'a> {
             sources: Sources::new()?,
             keys,
             targets,
-            order: crate::targets::order(targets.len()),
+            order: crate::common::judged::targets::order(targets.len()),
             next: 0,
             poll: Poll::new()?,
             lines: Vec::new(),
             request: Vec::new(),
             chunk: vec![0; CHUNK_BYTES],
+            rate: None,
             judge,
             faults: Faults::default(),
         };
@@ -115,20 +125,33 @@ impl<'a> Load<'a> {
         let begun = Instant::now();
         let before = self.judge.answers;
         let mut due = interval;
-        for at in 0..self.lines.len() {
-            self.ask(at)?;
-        }
-        while self.lines.iter().any(|line| line.asked.is_some()) {
-            match self.poll.poll(&mut events, Some(WAIT)) {
+        let (mut free, mut asked) = ((0..self.lines.len()).collect::<Vec<usize>>(), 0);
+        loop {
+            let elapsed = begun.elapsed();
+            if elapsed < duration {
+                let wanted = self.rate.map(|rate| (rate * elapsed.as_secs_f64()) as u64);
+                while wanted.is_none_or(|wanted| asked < wanted)
+                    && let Some(at) = free.pop()
+                {
+                    self.ask(at)?;
+                    asked += 1;
+                }
+            } else if self.lines.iter().all(|line| line.asked.is_none()) {
+                break;
+            }
+            let wait = self.rate.map_or(WAIT, |_| Duration::ZERO);
+            match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => other?,
             }
-            let elapsed = begun.elapsed();
             for event in &events {
                 let Token(at) = event.token();
-                if self.take(at, &mut latencies)? && elapsed < duration {
-                    self.ask(at)?;
+                if self.take(at, &mut latencies)? {
+                    free.push(at);
                 }
+            }
+            if self.rate.is_some() && events.is_empty() {
+                thread::sleep(NAP);
             }
             if elapsed >= due {
                 at_interval(elapsed)?;
@@ -191,8 +214,14 @@ impl<'a> Load<'a> {
             self.count(ask, fault);
         }
         let line = &mut self.lines[at];
+        let head = Head::read(&line.held).map_or(0, |head| head.length);
+        let closes = memmem::find(&line.held[..head], b"\r\nconnection: close").is_some();
         line.held.clear();
         line.whole = 0;
+        // The server has told that it ends the connection, as it does after so many requests.
+        if closes {
+            self.renew(at)?;
+        }
         Ok(true)
     }
 
@@ -222,6 +251,11 @@ impl<'a> Load<'a> {
             self.faults.failed += 1;
             println!("failed: a connection that had asked for nothing: {reason}");
         }
+        self.renew(at)
+    }
+
+    /// Another connection takes the place of one.
+    fn renew(&mut self, at: usize) -> Outcome<()> {
         let registry = self.poll.registry();
         registry.deregister(&mut self.lines[at].stream)?;
         self.lines[at] = self.connect(at)?;
@@ -238,6 +272,20 @@ impl<'a> Load<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Descriptors that are open once all that was replaced has been let go.
+pub(crate) fn released(load: &mut Load<'_>, server: &Server, most: usize) -> Outcome<usize> {
+    let begun = Instant::now();
+    loop {
+        // A worker lets a snapshot go when it is asked again.
+        load.run(Duration::from_millis(1), RELEASE, &mut |_| Ok(()))?;
+        thread::sleep(Duration::from_millis(300));
+        let open = server.descriptors()?;
+        if open <= most || begun.elapsed() > RELEASE {
+            return Ok(open);
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::feed::{STEP_SECONDS, STEPS};
-use crate::ledger::{Marks, Version};
-use crate::targets::Kind;
+use crate::common::judged::feed::{STEP_SECONDS, STEPS};
+use crate::common::judged::ledger::{Marks, Version};
+use crate::common::judged::targets::Kind;
 
 /// What stands in any answer, as far as it is looked at.
 #[derive(Deserialize)]
