@@ -24,12 +24,25 @@ impl FromStr for ProxyNetwork {
     type Err = MalformedNetwork;
 
     fn from_str(text: &str) -> Result<ProxyNetwork, MalformedNetwork> {
-        let network = match text.parse::<IpAddr>() {
-            Ok(address) => IpNet::from(address),
-            Err(_) => text.parse().map_err(|_| MalformedNetwork)?,
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
         };
+        // One reader for all addresses: another might take 010.0.0.0 for a network, as 10 or as 8.
+        let address: IpAddr = address.parse().map_err(|_| MalformedNetwork)?;
+        let network = match prefix {
+            Some(prefix) => length(prefix).and_then(|bits| IpNet::new(address, bits).ok()),
+            None => Some(IpNet::from(address)),
+        };
+        let network = network.ok_or(MalformedNetwork)?;
         Ok(ProxyNetwork(canonical(network).trunc()))
     }
+}
+
+/// How many bits of an address are its network's: digits and nothing else.
+fn length(text: &str) -> Option<u8> {
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_digits { text.parse().ok() } else { None }
 }
 
 /// An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
@@ -95,6 +108,10 @@ impl TrustedProxies {
 /// An address as proxies write it: bare, with a port, IPv6 in brackets or not.
 fn address(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?;
+    // With a zone it is one machine's own, whichever of the forms it has.
+    if text.contains('%') {
+        return None;
+    }
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     let address: IpAddr = match text.parse() {
         Ok(address) => address,
@@ -173,6 +190,8 @@ mod tests {
             "::1]",
             "[198.51.100.1]",
             "fe80::1%eth0",
+            "[fe80::1%5]",
+            "[fe80::1%5]:80",
             "1.1.1.1 2.2.2.2",
             "\u{e9}",
             "\"1.1.1.1\"",
@@ -259,6 +278,10 @@ mod tests {
             "::/129",
             "example.com",
             "10.0.0.1:80",
+            "010.0.0.0/8",
+            "::ffff:10.0.0.00/104",
+            "10.0.0.0/+8",
+            "10.0.0.0/8/8",
         ] {
             assert_eq!(
                 text.parse::<ProxyNetwork>(),

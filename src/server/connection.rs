@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -43,44 +43,62 @@ pub(crate) async fn serve(
 ) {
     // Only a hint to the kernel: without it answers are late, not wrong.
     let _ = stream.set_nodelay(true);
-    let visit = worker.gate.arrive(peer.ip());
-    // Of a head that cannot be read no more is known than where it comes from.
-    let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
-    let refusing = Arc::clone(&worker);
-    let shared = Arc::new(Shared {
-        prepared: Prepared::default(),
-        buffers: Arc::clone(&worker.buffers),
-        ending: AtomicBool::new(false),
-        in_pieces: AtomicU64::new(0),
-        waiting: AtomicBool::new(false),
-        closing: AtomicBool::new(false),
-        asked: Count::default(),
-        membership,
-        tally: Arc::clone(&worker.tally),
-        journal: Journal::new(worker.access.clone()),
-    });
-    let socket = Guard::new(
-        TokioIo::new(stream),
-        move |status| refusing.refusal(status, nearest),
-        send_buffer_bytes,
-        Arc::clone(&shared),
-    );
-    let answering = Arc::clone(&shared);
-    let service =
-        service_fn(move |request: Request<Incoming>| worker.answer(request, &visit, &answering));
-    match converse(socket, service, &shared.membership).await {
+    let shared = Shared::new(&worker, membership);
+    let socket = TokioIo::new(stream);
+    let ended = attend(&worker, socket, peer.ip(), send_buffer_bytes, &shared).await;
+    match ended {
         Ok(socket) if shared.closing.load(Ordering::Relaxed) => {
-            linger(socket.into_socket().into_inner(), &shared.membership).await;
+            linger(socket.into_inner(), &shared.membership).await;
         }
         Ok(_) => {}
         Err((cut, socket)) => {
             shared.tally.cuts[cut as usize].add(1);
             if cut == Cut::Send {
                 // What the system holds for it would be kept for minutes otherwise.
-                let stream = socket.into_socket().into_inner();
+                let stream = socket.into_inner();
                 let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             }
         }
+    }
+}
+
+/// Answers what comes on a socket. Gives it back when all is written, or with the reason for which the
+/// connection was cut.
+pub(super) async fn attend<S: Read + Write + Unpin>(
+    worker: &Arc<Worker>,
+    socket: S,
+    peer: IpAddr,
+    send_buffer_bytes: fn(&S) -> usize,
+    shared: &Arc<Shared>,
+) -> Result<S, (Cut, S)> {
+    let visit = worker.gate.arrive(peer);
+    // Of a head that cannot be read no more is known than where it comes from.
+    let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
+    let refusal = |status| worker.refusal(status, nearest);
+    let socket = Guard::new(socket, refusal, send_buffer_bytes, Arc::clone(shared));
+    let service =
+        service_fn(move |request: Request<Incoming>| worker.answer(request, &visit, shared));
+    let ended = converse(socket, service, &shared.membership).await;
+    ended
+        .map(Guard::into_socket)
+        .map_err(|(cut, socket)| (cut, socket.into_socket()))
+}
+
+impl Shared {
+    /// What the parts of a new connection of a worker share.
+    pub(super) fn new(worker: &Worker, membership: Membership) -> Arc<Shared> {
+        Arc::new(Shared {
+            prepared: Prepared::default(),
+            buffers: Arc::clone(&worker.buffers),
+            ending: AtomicBool::new(false),
+            in_pieces: AtomicU64::new(0),
+            waiting: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            asked: Count::default(),
+            membership,
+            tally: Arc::clone(&worker.tally),
+            journal: Journal::new(worker.access.clone()),
+        })
     }
 }
 

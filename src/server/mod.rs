@@ -34,8 +34,10 @@ mod run;
 mod seldom;
 mod settings;
 mod steward;
+mod unbound;
 mod worker;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::run;
 pub use settings::{Build, ConnectionLimits, Served, Settings, StartError};
+pub use unbound::Unbound;

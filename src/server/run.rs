@@ -237,6 +237,12 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
+/// What is handed out beside the API: its description, and that for people.
+pub(super) fn site_bodies(base_url: &str) -> (Body, Body) {
+    let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+    (body(site::openapi(base_url)), body(site::docs(base_url)))
+}
+
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
@@ -245,8 +251,7 @@ fn start_workers(
     sockets: Sockets,
     figures: &Figures,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let site = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
-    let (openapi, docs) = (site(site::openapi(base_url)), site(site::docs(base_url)));
+    let (openapi, docs) = site_bodies(base_url);
     let complaints = Arc::new(Seldom::new(figures.log.clone()));
     let limits = settings.connections;
     let room = Arc::new(Room::new(settings.connections_max(), limits.of_address));

@@ -253,7 +253,9 @@ impl Worker {
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         let answer = Answer::Failed(ApiError::UnreadableHead(status));
-        let mut out = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
+        let date = now.moment().to_http();
+        let mut out =
+            format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
         answer.write_lines(limits, self.ids.next(), &mut out);
         let body = answer.into_body();
         out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());

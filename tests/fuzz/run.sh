@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 seconds=${1:?"usage: $0 SECONDS [TARGET...]"}
 shift
 targets=("$@")
-[ $# -gt 0 ] || targets=(dataset snapshot)
+[ $# -gt 0 ] || targets=(dataset snapshot request query key forwarded)
 command -v c++ >/dev/null || { echo "fuzz: needs a C++ compiler, \`apt-get install g++\`" >&2; exit 1; }
 
 # With a target named, the flags are for what is fuzzed and not for what builds it.
@@ -25,7 +25,10 @@ for target in "${targets[@]}"; do
     corpus=$out/corpus/$target
     log=$out/$target.log
     mkdir -p "$corpus" "$out/found"
-    words=(-max_total_time="$seconds" -max_len=4096 -len_control=20 -timeout=20 -rss_limit_mb=2048)
+    # Heads are refused from 8 KiB on.
+    longest=4096
+    [ "$target" != request ] || longest=12288
+    words=(-max_total_time="$seconds" -max_len="$longest" -len_control=20 -timeout=20 -rss_limit_mb=2048)
     [ ! -e "$target.dict" ] || words+=(-dict="$target.dict")
     if ! timeout "$((seconds + 120))" "$out/$host/release/$target" "${words[@]}" \
         -artifact_prefix="$out/found/$target-" "$corpus" "seeds/$target" >"$log" 2>&1; then

@@ -98,6 +98,8 @@ impl Raw {
             let value = reply.expect(&format!("x-ratelimit-{name}"));
             assert!(value.parse::<u32>().is_ok(), "{name}: {value}");
         }
+        // RFC 9110 section 6.6.1: on each of them, those to heads that cannot be read too.
+        assert_eq!(reply.expect("date").len(), 29);
         if !is_head && reply.status != 204 && reply.status != 304 {
             reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
             self.0.read_exact(&mut reply.body).unwrap();

@@ -1,0 +1,73 @@
+//! `Unbound`: a worker without listening sockets, threads or files, to which connections are brought.
+//!
+//! Between a connection's bytes and its answers runs what runs in a server, and nothing else: no
+//! kernel cuts or delays them, and no other thread gets in between. So whatever is found by sending
+//! bytes without end (`tests/fuzz`) is found again by the same bytes.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::rt::{Read, Write};
+
+use super::caller::Gate;
+use super::connection::attend;
+use super::guard::Shared;
+use super::log::Log;
+use super::metrics::SHAPE;
+use super::near::Near;
+use super::request_id::RequestIds;
+use super::roster::Roster;
+use super::run::site_bodies;
+use super::seldom::Seldom;
+use super::settings::ConnectionLimits;
+use super::worker::Worker;
+use crate::calendar::Clock;
+use crate::observe::Tally;
+use crate::snapshot::Snapshot;
+use crate::sync::{Latest, LatestReader};
+
+/// A worker that listens nowhere. Its connections have all the time they want.
+#[derive(Debug)]
+pub struct Unbound {
+    worker: Arc<Worker>,
+}
+
+impl Unbound {
+    /// One that answers from `snapshot` whom `gate` lets in. Files of dumps want a runtime of tokio's.
+    pub fn new(
+        snapshot: Snapshot,
+        gate: Gate,
+        clock: Clock,
+        base_url: &str,
+    ) -> io::Result<Unbound> {
+        let (openapi, docs) = site_bodies(base_url);
+        let worker = Worker {
+            snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
+            near: Near::new(),
+            gate,
+            openapi,
+            docs,
+            clock: Arc::new(clock),
+            roster: Arc::new(Roster::default()),
+            buffers: Arc::default(),
+            complaints: Arc::new(Seldom::new(Log::start(|_| {})?)),
+            limits: ConnectionLimits::default(),
+            tally: Arc::new(Tally::new(SHAPE)),
+            ids: RequestIds::new(),
+            access: None,
+        };
+        Ok(Unbound {
+            worker: Arc::new(worker),
+        })
+    }
+
+    /// Serves a connection to its end. Then a server reads on for a moment, and throws away what it reads.
+    pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
+        let membership = self.worker.roster.join(None);
+        let shared = Shared::new(&self.worker, membership);
+        // Nothing holds answers for the client, and nobody cuts it off.
+        let send_buffer_bytes = |_: &S| 0;
+        let _ = attend(&self.worker, socket, peer, send_buffer_bytes, &shared).await;
+    }
+}

@@ -1,0 +1,22 @@
+//! Numbers that an input stands for: the same ones each time.
+
+/// The steps of xorshift.
+pub struct Draws(u64);
+
+impl Draws {
+    pub fn of(input: &[u8]) -> Draws {
+        Draws(u64::from(crc32fast::hash(input)) << 1 | 1)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("31 bits") % end
+    }
+
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+}

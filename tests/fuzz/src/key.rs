@@ -1,0 +1,139 @@
+//! What is sent as a key: exactly the texts that were issued are keys, and what they are worth stands in
+//! their records. Beside it the parts of keys that people type: what reads as one is written so that it
+//! reads as the same again.
+//!
+//! An input is sent as it is, and each key that was issued is sent with its bytes changed by the input.
+#![no_main]
+
+mod known;
+
+use std::sync::LazyLock;
+
+use island_metrics::keys::{Grant, KeyAddress, KeyId, KeyPrefix, KeyRing, Verdict};
+use island_metrics::model::Tier;
+use libfuzzer_sys::fuzz_target;
+
+use known::TEXTS;
+
+/// What each key buys, and which one is revoked, as the records say.
+const TIERS: [Tier; TEXTS.len()] = [Tier::Free, Tier::Starter, Tier::Pro, Tier::Pro];
+const REVOKED: usize = 3;
+
+const EMAIL_BYTES_MAX: usize = 254;
+
+static RING: LazyLock<KeyRing> = LazyLock::new(|| {
+    let ring = known::ring();
+    controls(&ring);
+    ring
+});
+
+fn grant(at: usize) -> Grant {
+    Grant {
+        number: u32::try_from(at).expect("there are few"),
+        id: TEXTS[at][10..20].parse().expect("ten digits"),
+        tier: TIERS[at],
+    }
+}
+
+/// What a text is worth: it is one of the list, letter by letter, or nothing.
+fn worth(text: &[u8]) -> Verdict {
+    match TEXTS.iter().position(|known| known.as_bytes() == text) {
+        None => Verdict::Unknown,
+        Some(REVOKED) => Verdict::Revoked,
+        Some(at) => Verdict::Active(grant(at)),
+    }
+}
+
+/// What finds out what a text is worth.
+type Judge<'a> = &'a dyn Fn(&[u8]) -> Verdict;
+
+/// What is judged otherwise than it is worth, or otherwise when it is judged again.
+fn misjudged(judge: Judge<'_>, input: &[u8]) -> Option<Vec<u8>> {
+    let changed = TEXTS
+        .map(|known| changed(known.as_bytes(), input))
+        .into_iter();
+    let mut texts = changed.chain([input.to_vec()]);
+    texts.find(|text| {
+        let want = worth(text);
+        judge(text) != want || judge(text) != want
+    })
+}
+
+/// A text with some bytes changed: a pair of bytes of the input says where and to what; past the end
+/// it says how much is cut off, or put behind.
+fn changed(text: &[u8], input: &[u8]) -> Vec<u8> {
+    let mut changed = text.to_vec();
+    for [at, byte] in input.as_chunks::<2>().0 {
+        let at = usize::from(*at);
+        match changed.get_mut(at) {
+            Some(place) => *place = *byte,
+            None if at < 128 => changed.push(*byte),
+            None => changed.truncate(at - 128),
+        }
+    }
+    changed
+}
+
+/// Judges that are wrong are told from the one that is not.
+fn controls(ring: &KeyRing) {
+    let folding = |text: &[u8]| {
+        let is_it = |known: &&&str| known.as_bytes().eq_ignore_ascii_case(text);
+        let known = TEXTS.iter().find(is_it);
+        known.map_or(Verdict::Unknown, |known| worth(known.as_bytes()))
+    };
+    let trimming = |text: &[u8]| ring.judge(text.trim_ascii());
+    let by_id = |text: &[u8]| {
+        let known = TEXTS
+            .iter()
+            .find(|known| text.starts_with(&known.as_bytes()[..20]));
+        known.map_or(Verdict::Unknown, |known| worth(known.as_bytes()))
+    };
+    let forgiving = |text: &[u8]| match ring.judge(text) {
+        Verdict::Revoked => Verdict::Active(grant(REVOKED)),
+        verdict => verdict,
+    };
+    let lower = TEXTS[0].to_lowercase();
+    let wrong: [(Judge<'_>, &[u8]); 4] = [
+        (&folding, lower.as_bytes()),
+        // A blank behind; another letter in the secret; nothing.
+        (&trimming, &[100, b' ']),
+        (&by_id, &[30, b'0']),
+        (&forgiving, &[]),
+    ];
+    for (at, (judge, input)) in wrong.iter().enumerate() {
+        assert!(misjudged(judge, input).is_some(), "the wrong judge {at}");
+        assert_eq!(misjudged(&|text| ring.judge(text), input), None);
+    }
+}
+
+/// The parts of keys that people type.
+fn read_back(text: &str) {
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_prefix = (1..=16).contains(&text.len()) && is_plain(text);
+    assert_eq!(text.parse::<KeyPrefix>().is_ok(), is_prefix, "{text:?}");
+    let id: Result<KeyId, _> = text.parse();
+    assert_eq!(id.is_ok(), text.len() == 10 && is_plain(text), "{text:?}");
+    if let Ok(id) = id {
+        assert_eq!(id.to_string(), text);
+    }
+    if let Ok(address) = text.parse::<KeyAddress>() {
+        let written = address.to_string();
+        assert_eq!(written.parse(), Ok(address), "{text:?}: {written}");
+        let sound = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
+        assert!(written.bytes().all(sound), "{text:?}: {written}");
+        assert!(written.len() <= EMAIL_BYTES_MAX, "{text:?}: {written}");
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    if let Some(text) = misjudged(&|text| RING.judge(text), input) {
+        let text = String::from_utf8_lossy(&text).into_owned();
+        panic!(
+            "{text:?} is judged otherwise than {:?}",
+            worth(text.as_bytes())
+        );
+    }
+    if let Ok(text) = std::str::from_utf8(input) {
+        read_back(text);
+    }
+});

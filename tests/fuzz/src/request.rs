@@ -1,0 +1,285 @@
+//! Bytes as they come on a connection, through hyper, guard and pipeline: whatever comes back is whole,
+//! well-formed answers with all that every answer has, no more of them than were asked for, the same
+//! ones however the bytes are cut, and the connection ends or waits.
+//!
+//! The server is in this process and the socket in memory. Over TCP the kernel would cut the bytes,
+//! other threads would answer, and connecting would take longer than all the rest.
+#![no_main]
+
+mod draws;
+mod known;
+mod replies;
+#[expect(dead_code, reason = "no command is run here")]
+mod scratch;
+mod socket;
+
+use std::cell::RefCell;
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use island_metrics::calendar::{Clock, ManualTime};
+use island_metrics::publish::open_sample;
+use island_metrics::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
+use island_metrics::request::ProxyNetwork;
+use island_metrics::server::{Gate, Unbound};
+use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
+use island_metrics::sync::{Latest, LatestReader};
+use libfuzzer_sys::fuzz_target;
+
+use draws::Draws;
+use replies::{Asked, Reply, Seen, heads, places};
+use socket::{Manner, Outcome, converse};
+
+const BASE_URL: &str = "http://x.test";
+/// A day has quota for so many inputs, whatever they ask.
+const INPUTS_A_DAY: u32 = 40;
+const DAY_SECONDS: i64 = 86_400;
+/// A client, and a proxy whose word is believed.
+const PEERS: [[u8; 4]; 2] = [[192, 0, 2, 1], [10, 0, 0, 1]];
+/// A part of a secret that is long enough to be one.
+const PART_BYTES: usize = 12;
+/// A part of a secret that may come back because it is not sent as a key alone.
+const ELSEWHERE_BYTES: usize = 4;
+
+struct World {
+    server: Unbound,
+    time: Arc<ManualTime>,
+    inputs: u32,
+    seen: Seen,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+impl World {
+    fn new() -> World {
+        let time = Arc::new(ManualTime::default());
+        time.pass(1_795_262_700);
+        let clock = Clock::manual(Arc::clone(&time), None);
+        let keyed = KeyedQuota::new(None);
+        let numbers = known::records().numbers_end();
+        keyed
+            .make_room(numbers, clock.now().day, &|_| {})
+            .expect("in memory");
+        let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
+        let gate = Gate {
+            keys: LatestReader::new(Arc::new(Latest::new(known::ring()))),
+            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100_000))),
+            keyed: Arc::new(keyed),
+            limits: TierLimits {
+                anonymous: u16::MAX,
+                free: u32::MAX,
+                // The one that is spent.
+                starter: 1,
+                pro: u32::MAX,
+            },
+            proxies: Arc::new(vec![proxies].into()),
+        };
+        let server = Unbound::new(snapshot(), gate, clock, BASE_URL).expect("a thread starts");
+        let mut world = World {
+            server,
+            time,
+            inputs: 0,
+            seen: Seen::default(),
+        };
+        world.controls();
+        world
+    }
+
+    fn begin_day(&self) {
+        self.time.pass(DAY_SECONDS);
+        let spent = known::TEXTS[1];
+        self.send(&format!(
+            "GET /v1?key={spent} HTTP/1.1\r\nHost: x.test\r\n\r\n"
+        ));
+    }
+
+    fn send(&self, text: &str) -> Outcome {
+        let manner = Manner {
+            is_piecemeal: false,
+            ends: true,
+        };
+        converse(&self.server, PEERS[0].into(), text.as_bytes(), manner)
+    }
+
+    /// Answers that are wrong are told from those that are not.
+    fn controls(&mut self) {
+        self.begin_day();
+        let input = "GET /v1/nothing HTTP/1.1\r\nHost: x.test\r\n\r\n\
+            GET /v1 HTTP/1.1\r\nHost: x.test\r\n\r\n\
+            HEAD /v1/creators?limit=1 HTTP/1.1\r\nHost: x.test\r\nConnection: close\r\n\r\n";
+        let received = String::from_utf8(self.send(input).received).expect("nothing is compressed");
+        let asked = heads(input.as_bytes());
+        let read = |text: &str| {
+            Seen::default()
+                .read(text.as_bytes(), &asked)
+                .map(|it| it.len())
+        };
+        assert_eq!(read(&received), Ok(3));
+        let id = received.split("x-request-id: ").nth(1).expect("an id");
+        let other_id = received.split("x-request-id: ").nth(2).expect("an id");
+        for (sound, wrong) in [
+            (
+                "HTTP/1.1 404 Not Found",
+                "HTTP/1.1 500 Internal Server Error",
+            ),
+            ("HTTP/1.1 404 Not Found", "HTTP/1.1 400 Bad Request"),
+            ("HTTP/1.1 200 OK", "HTTP/1.1 200 "),
+            ("content-length: ", "content-length: 1"),
+            ("content-length: ", "length: "),
+            ("x-ratelimit-reset: ", "x-ratelimit-rest: "),
+            ("x-request-id: ", "x-request-id: g"),
+            (&id[..16], &other_id[..16]),
+            ("date: ", "date: x"),
+            ("access-control-allow-origin: *\r\n", ""),
+            ("no-store\r\n", "no-store\r\ncache-control: no-store\r\n"),
+            ("no-store\r\n", "no-store\r\nx: y\r\n"),
+            ("no-store\r\n", "no-store\n"),
+            ("connection: close", "connection: x"),
+            ("{\"error\":{", "{\"error\":["),
+            (">; rel=\"next\"", "&key=x>; rel=\"next\""),
+            ("HTTP/1.1 404", "\r\nHTTP/1.1 404"),
+        ] {
+            assert!(received.contains(sound), "{sound}: {received}");
+            let wrong = received.replacen(sound, wrong, 1);
+            assert!(read(&wrong).is_err(), "taken for sound: {wrong}");
+        }
+        let behind = [&received, "HTTP/1.1 200 OK\r\n\r\n"].concat();
+        assert!(read(&behind).is_err());
+        let one = |text: &str| Seen::default().read(text.as_bytes(), &asked[..2]).is_err();
+        assert!(one(&received), "three answers to two requests");
+        let key = known::TEXTS[0];
+        let sent = format!("GET /v1?key={key} HTTP/1.1\r\n");
+        assert!(leaks(sent.as_bytes(), &key.as_bytes()[30..45]));
+        assert!(!leaks(b"GET /v1 HTTP/1.1\r\n", key.as_bytes()));
+    }
+
+    fn check(&mut self, input: &[u8]) {
+        if self.inputs.is_multiple_of(INPUTS_A_DAY) {
+            self.begin_day();
+        }
+        self.inputs = self.inputs.wrapping_add(1);
+        let mut draws = Draws::of(input);
+        let peer = IpAddr::from(PEERS[draws.below(PEERS.len())]);
+        let ends = draws.one_in(2);
+        let manners = [(false, ends), (true, !ends)];
+        let asked = heads(input);
+        let [whole, cut] = manners.map(|(is_piecemeal, ends)| {
+            let manner = Manner { is_piecemeal, ends };
+            converse(&self.server, peer, input, manner)
+        });
+        let whole = self.replies(input, &whole, &asked);
+        let cut = self.replies(input, &cut, &asked);
+        let [certain, certain_cut] = [&whole, &cut].map(|replies| certain(replies, &asked));
+        let is_same = certain.len() == certain_cut.len()
+            && certain.iter().zip(certain_cut).all(|(one, other)| {
+                // Which of two faults of a head is found first is chance.
+                one.is_refusal() && other.is_refusal() || one.lasting() == other.lasting()
+            });
+        assert!(
+            is_same,
+            "all at once: {certain:#?}
+in pieces: {certain_cut:#?}"
+        );
+        if asked.iter().all(Asked::is_plain) {
+            assert_eq!(whole.len(), asked.len(), "answers to plain requests");
+            let refused = whole.iter().find(|it| matches!(it.status, 414 | 431));
+            assert_eq!(refused, None, "a plain request is refused");
+        }
+    }
+
+    fn replies<'a>(
+        &mut self,
+        input: &[u8],
+        outcome: &'a Outcome,
+        asked: &[Asked<'_>],
+    ) -> Vec<Reply<'a>> {
+        let received = &outcome.received;
+        let replies = self.seen.read(received, asked);
+        let replies = replies.unwrap_or_else(|fault| {
+            panic!("{fault}\n{}", String::from_utf8_lossy(received));
+        });
+        let is_last = replies.last().is_some_and(Reply::is_last);
+        assert!(
+            outcome.has_ended || !is_last,
+            "it waits behind its last answer"
+        );
+        assert!(!leaks(input, received), "a key comes back");
+        replies
+    }
+}
+
+/// The answers that come however the bytes are cut. A head that breaks off may be refused at once, if what
+/// there is of it is wrong, or be waited for.
+fn certain<'r, 'a>(replies: &'r [Reply<'a>], asked: &[Asked<'_>]) -> &'r [Reply<'a>] {
+    match (replies, asked) {
+        (
+            [before @ .., last],
+            [
+                ..,
+                Asked {
+                    is_whole: false, ..
+                },
+            ],
+        ) if replies.len() == asked.len() && last.is_refusal() => before,
+        _ => replies,
+    }
+}
+
+/// Whether a part of a secret that was sent as a key, and no part of which stands elsewhere in the
+/// input, is in what was received.
+fn leaks(input: &[u8], received: &[u8]) -> bool {
+    known::TEXTS.into_iter().any(|key| {
+        let (_, secret) = key.rsplit_once('_').expect("a key's parts");
+        let secret = secret.as_bytes();
+        let mut rest = input.to_vec();
+        for at in places(input, key.as_bytes()) {
+            if is_sent_as_key(&input[..at]) {
+                rest[at..at + key.len()].fill(b'\n');
+            }
+        }
+        let holds = |text: &[u8], bytes: usize| {
+            let mut parts = secret.windows(bytes);
+            parts.any(|part| places(text, part).next().is_some())
+        };
+        rest != input && !holds(&rest, ELSEWHERE_BYTES) && holds(received, PART_BYTES)
+    })
+}
+
+/// Whether what follows these bytes is the value of the `key` of a query, or of `Authorization`.
+fn is_sent_as_key(before: &[u8]) -> bool {
+    let line = before
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let line = line.to_ascii_lowercase();
+    let marks = places(&line, b"?").count();
+    line == b"authorization: bearer "
+        || (marks > 0 && line.ends_with(b"&key="))
+        || (marks == 1 && line.ends_with(b"?key="))
+}
+
+/// The sample, with dumps that are an index and nothing else: it is held in memory.
+#[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
+fn snapshot() -> Snapshot {
+    let scratch = scratch::Scratch::new();
+    let index = br#"{"generatedAt":"2026-11-21T12:05:00Z","license":"","licenseUrl":"","credit":"","notice":"","files":[]}"#;
+    let directory = scratch.join("dumps-1");
+    fs::create_dir_all(&directory).expect("there is room");
+    fs::write(directory.join("index.json"), index).expect("there is room");
+    let named = Dumps {
+        directory: "dumps-1".to_owned(),
+        checksum: format!("{:08x}", crc32fast::hash(index)),
+        generated_at: "2026-11-21T12:05:00Z".to_owned(),
+    };
+    let dumps = DumpDirectory::open(&scratch.join(""), &named);
+    assert!(dumps.is_ok(), "{dumps:?}");
+    let sample = open_sample(1 << 24, BASE_URL).expect("it is sound");
+    sample.with_dumps(dumps)
+}
+
+fuzz_target!(|input: &[u8]| {
+    WORLD.with_borrow_mut(|world| world.get_or_insert_with(World::new).check(input));
+});

@@ -1,0 +1,186 @@
+//! A socket in memory, and what a client and a network do on it.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use island_metrics::server::Unbound;
+
+use crate::draws::Draws;
+
+/// How a client sends and takes.
+#[derive(Clone, Copy)]
+pub struct Manner {
+    /// Whether it sends and takes in pieces, or all at once.
+    pub is_piecemeal: bool,
+    /// Whether it ends its side behind the last byte.
+    pub ends: bool,
+}
+
+/// What came of a connection.
+pub struct Outcome {
+    pub received: Vec<u8>,
+    /// Whether the server ended it; it waits for the client otherwise.
+    pub has_ended: bool,
+}
+
+struct Wire {
+    sent: Vec<u8>,
+    given: usize,
+    manner: Manner,
+    draws: Draws,
+    received: Vec<u8>,
+    is_shut: bool,
+    /// Reads and writes, those that gave nothing too.
+    calls: usize,
+}
+
+impl Wire {
+    /// How many bytes the next call passes, of so many at most. `None` for none yet, with a wake-up.
+    fn passes(&mut self, most: usize, cx: &Context<'_>) -> Option<usize> {
+        self.calls += 1;
+        if !self.manner.is_piecemeal {
+            return Some(most);
+        }
+        if self.draws.one_in(4) {
+            cx.waker().wake_by_ref();
+            return None;
+        }
+        let piece = match self.draws.below(4) {
+            0 => 1,
+            1 => 1 + self.draws.below(8),
+            2 => 1 + self.draws.below(200),
+            _ => most,
+        };
+        Some(piece.min(most))
+    }
+}
+
+struct Socket(Rc<RefCell<Wire>>);
+
+impl Read for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let wire = &mut *self.0.borrow_mut();
+        let left = wire.sent.len() - wire.given;
+        if left == 0 {
+            wire.calls += 1;
+            return if wire.manner.ends {
+                Poll::Ready(Ok(()))
+            } else {
+                Poll::Pending
+            };
+        }
+        let Some(count) = wire.passes(left.min(buffer.remaining()), cx) else {
+            return Poll::Pending;
+        };
+        buffer.put_slice(&wire.sent[wire.given..][..count]);
+        wire.given += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wire = &mut *self.0.borrow_mut();
+        assert!(!wire.is_shut, "a write behind the end");
+        let offered: usize = parts.iter().map(|part| part.len()).sum();
+        let Some(count) = wire.passes(offered, cx) else {
+            return Poll::Pending;
+        };
+        let mut left = count;
+        for part in parts {
+            let taken = part.len().min(left);
+            wire.received.extend_from_slice(&part[..taken]);
+            left -= taken;
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().is_shut = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends an input on a connection of its own, until it ends or waits. It must do one of the two, and in
+/// a number of steps that the bytes of both directions bound.
+pub fn converse(server: &Unbound, peer: IpAddr, input: &[u8], manner: Manner) -> Outcome {
+    let wire = Rc::new(RefCell::new(Wire {
+        sent: input.to_vec(),
+        given: 0,
+        manner,
+        draws: Draws::of(input),
+        received: Vec::new(),
+        is_shut: false,
+        calls: 0,
+    }));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut serving = pin!(server.serve(Socket(Rc::clone(&wire)), peer));
+    let mut polls = 0;
+    let has_ended = loop {
+        polls += 1;
+        if serving
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+        {
+            break true;
+        }
+        if !woken.0.swap(false, Ordering::Relaxed) {
+            break false;
+        }
+        let bytes = input.len() + wire.borrow().received.len();
+        assert!(polls <= 64 + 4 * bytes, "{polls} polls for {bytes} bytes");
+    };
+    let wire = wire.borrow();
+    let bytes = input.len() + wire.received.len();
+    let calls = wire.calls;
+    assert!(calls <= 64 + 4 * bytes, "{calls} calls for {bytes} bytes");
+    assert!(has_ended || !manner.ends, "it waits for a client that left");
+    let is_read = wire.given == wire.sent.len();
+    assert!(has_ended || is_read, "it waits for what is there");
+    Outcome {
+        received: wire.received.clone(),
+        has_ended,
+    }
+}
