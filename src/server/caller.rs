@@ -77,7 +77,7 @@ impl Caller {
         }
     }
 
-    /// Its place among [`TIERS`].
+    /// Its place among `TIERS`.
     pub fn tier(self) -> usize {
         match self {
             Caller::Anonymous(_) => 0,
