@@ -9,12 +9,12 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use super::super::caller::Gate;
-use super::super::log::Log;
-use super::super::metrics::SHAPE;
+use super::super::http::request_id::RequestIds;
 use super::super::near::Near;
-use super::super::request_id::RequestIds;
-use super::super::seldom::Seldom;
+use super::super::operator::metrics::SHAPE;
 use super::super::settings::ConnectionLimits;
+use super::super::upkeep::log::Log;
+use super::super::upkeep::seldom::Seldom;
 use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};

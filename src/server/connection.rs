@@ -19,12 +19,12 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use super::buffers::Prepared;
 use super::caller::Caller;
-use super::guard::{Guard, Shared};
-use super::journal::Journal;
-use super::linger::linger;
-use super::roster::Membership;
+use super::socket::buffers::Prepared;
+use super::socket::guard::{Guard, Shared};
+use super::socket::journal::Journal;
+use super::socket::linger::linger;
+use super::socket::roster::Membership;
 use super::worker::Worker;
 use crate::observe::{Count, Cut};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};

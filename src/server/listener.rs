@@ -10,8 +10,8 @@ use listenfd::ListenFd;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::connection::serve;
-use super::room::Room;
 use super::settings::{Settings, StartError};
+use super::socket::room::Room;
 use super::worker::Worker;
 
 /// Connections that may wait to be accepted.
@@ -170,7 +170,7 @@ impl Worker {
         self: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
-        mut place: super::room::Place,
+        mut place: super::socket::room::Place,
     ) {
         self.tally.accepted.add(1);
         // Behind a proxy are many.

@@ -4,37 +4,18 @@
 //! function of request head, connection, time and state. The only room that names hyper and tokio; it
 //! never names a member of an answer's body but `error`.
 
-mod admin;
-mod answer;
-mod api_error;
-mod body;
-mod buffers;
 mod caller;
-mod conditions;
 mod connection;
-mod gates;
-mod guard;
-mod journal;
-mod key_reload;
-mod linger;
+mod http;
 mod listener;
-mod log;
-mod lookout;
-mod metrics;
 mod near;
-mod negotiate;
-mod once;
-mod phase;
+mod operator;
 mod pipeline;
-mod reload;
-mod request_id;
-mod room;
-mod roster;
 mod run;
-mod seldom;
 mod settings;
-mod steward;
+mod socket;
 mod unbound;
+mod upkeep;
 mod worker;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Version};
 
-use super::answer::{Answer, Limits};
-use super::api_error::ApiError;
 use super::caller::{Caller, Gate, KeyFault, Visit};
-use super::conditions::{self, Validators};
+use super::http::answer::{Answer, Limits};
+use super::http::api_error::ApiError;
+use super::http::conditions::{self, Validators};
+use super::http::negotiate::{accepts_gzip, is_known};
 use super::near::{Found, Near};
-use super::negotiate::{accepts_gzip, is_known};
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::key_reload::KeysError;
 use crate::keys::{KeyFileError, KeyPrefix};
 use crate::observe::{AccessLogError, Supervisor};
 use crate::quota::{Sizes, StateError, TierLimits};
@@ -160,14 +159,5 @@ impl std::error::Error for StartError {}
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Runtime(error)
-    }
-}
-
-impl From<KeysError> for StartError {
-    fn from(error: KeysError) -> StartError {
-        match error {
-            KeysError::File(error) => StartError::Keys(error),
-            KeysError::State(error) => StartError::State(error),
-        }
     }
 }

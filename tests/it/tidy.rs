@@ -117,7 +117,7 @@ fn stray_serializers(path: &str, source: &str) -> Vec<String> {
         "publish/render.rs",
         "publish/render/",
         "publish/sources.rs",
-        "server/api_error.rs",
+        "server/http/api_error.rs",
         "snapshot/dumps.rs",
         "snapshot/manifest.rs",
     ];

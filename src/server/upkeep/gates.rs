@@ -3,16 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::caller::Gate;
 use super::key_reload::KeyReloader;
 use super::log::Log;
 use super::lookout::{Prompt, lookout};
 use super::once::{Once, Reloads};
-use super::settings::{Settings, StartError};
 use crate::calendar::{Clock, UtcDay};
 use crate::keys::{KeyRecords, KeyRing};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
+use crate::server::caller::Gate;
+use crate::server::settings::{Settings, StartError};
 use crate::sync::{AtomicU64, Latest, LatestReader, Ordering};
 
 /// Looks between two counts of the clients, for each of which the whole table is read: a quarter of a

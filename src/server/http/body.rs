@@ -17,7 +17,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::conditions::Part;
-use super::seldom::Seldom;
+use crate::server::upkeep::seldom::Seldom;
 use crate::snapshot::Dump;
 
 /// Bytes of a file that are read and sent at once. Waking a reading thread and being woken by it costs

@@ -17,12 +17,12 @@ use hyper::{Request, Response, StatusCode};
 
 use super::socket::{Side, Socket, Wire};
 use crate::observe::{Count, Tally};
-use crate::server::buffers::{Buffers, Prepared};
 use crate::server::connection::converse;
-use crate::server::guard::{Guard, Shared};
-use crate::server::journal::Journal;
-use crate::server::metrics::SHAPE;
-use crate::server::roster::Roster;
+use crate::server::operator::metrics::SHAPE;
+use crate::server::socket::buffers::{Buffers, Prepared};
+use crate::server::socket::guard::{Guard, Shared};
+use crate::server::socket::journal::Journal;
+use crate::server::socket::roster::Roster;
 use crate::server::worker::is_last;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
-use super::super::log::Log;
 use super::*;
+use crate::server::upkeep::log::Log;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
 /// A file of this length in dumps of its own, and its bytes.

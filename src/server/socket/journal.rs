@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use hyper::{Method, StatusCode};
 
-use super::request_id::RequestId;
 use crate::calendar::UnixSeconds;
 use crate::keys::KeyId;
 use crate::observe::AccessPen;
+use crate::server::http::request_id::RequestId;
 use crate::sync::Mutex;
 
 /// What a line says of a request. No field can hold a key: see [`request::loggable`](crate::request::loggable).

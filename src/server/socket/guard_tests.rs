@@ -11,9 +11,9 @@ use hyper::service::service_fn;
 
 use self::scene::{Ask, PLAIN, Plan, answer, body, play, refusal, scene, shared, take_all};
 use self::socket::{Socket, Wire};
-use super::super::connection::converse;
 use super::super::roster::Roster;
 use super::*;
+use crate::server::connection::converse;
 
 #[path = "guard_scene_tests.rs"]
 mod scene;

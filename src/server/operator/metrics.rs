@@ -3,15 +3,15 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::caller::TIERS;
-use super::gates::Census;
-use super::log::Log;
-use super::once::Reloads;
-use super::roster::Roster;
-use super::settings::Build;
 use crate::keys::KeyRing;
 use crate::observe::{AccessLog, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally};
 use crate::request::Template;
+use crate::server::caller::TIERS;
+use crate::server::settings::Build;
+use crate::server::socket::roster::Roster;
+use crate::server::upkeep::gates::Census;
+use crate::server::upkeep::log::Log;
+use crate::server::upkeep::once::Reloads;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicU64, Latest, Ordering};
 

@@ -15,10 +15,10 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::body::Outgoing;
 use super::metrics::Figures;
-use super::room::{Place, Room};
 use crate::observe::Exposition;
+use crate::server::http::body::Outgoing;
+use crate::server::socket::room::{Place, Room};
 
 /// Connections at a time. Scrapers and probes are few.
 const CONNECTIONS_MAX: u32 = 64;

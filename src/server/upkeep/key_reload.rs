@@ -9,6 +9,7 @@ use super::once::{Once, Reloads};
 use crate::calendar::Clock;
 use crate::keys::{KeyFileError, KeyFileState, KeyPrefix, KeyRing, KeyStore};
 use crate::quota::{KeyedQuota, StateError};
+use crate::server::settings::StartError;
 
 /// Watches the keys of a state directory.
 pub(crate) struct KeyReloader {
@@ -42,12 +43,6 @@ impl Spares {
     }
 }
 
-/// Why the keys of a directory could not be loaded at the start.
-pub(crate) enum KeysError {
-    File(KeyFileError),
-    State(StateError),
-}
-
 impl KeyReloader {
     /// Loads the keys that a server begins with.
     pub(crate) fn open(
@@ -56,10 +51,10 @@ impl KeyReloader {
         keyed: Arc<KeyedQuota>,
         clock: Arc<Clock>,
         say: &dyn Fn(&str),
-    ) -> Result<(KeyReloader, KeyRing), KeysError> {
+    ) -> Result<(KeyReloader, KeyRing), StartError> {
         let store = KeyStore::new(directory);
         let mut reloader = KeyReloader {
-            seen: store.state().map_err(KeysError::File)?,
+            seen: store.state().map_err(StartError::Keys)?,
             store,
             prefix,
             keyed,
@@ -68,8 +63,8 @@ impl KeyReloader {
             spares: Spares(Vec::new()),
         };
         reloader.spares.refill();
-        let (ring, room) = reloader.load(say).map_err(KeysError::File)?;
-        room.map_err(KeysError::State)?;
+        let (ring, room) = reloader.load(say).map_err(StartError::Keys)?;
+        room.map_err(StartError::State)?;
         say(&loaded(&ring));
         Ok((reloader, ring))
     }

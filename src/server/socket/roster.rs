@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::phase::Phase;
 use super::room::Place;
-use super::settings::ConnectionLimits;
 use crate::observe::Cut;
+use crate::server::settings::ConnectionLimits;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a

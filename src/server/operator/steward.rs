@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::log::Log;
-use super::lookout::Prompt;
 use super::metrics::Figures;
-use super::roster::TICK;
 use crate::observe::Notifier;
+use crate::server::socket::roster::TICK;
+use crate::server::upkeep::log::Log;
+use crate::server::upkeep::lookout::Prompt;
 
 /// Between two texts for the service manager.
 const STATUS_TICKS: u64 = 50;
