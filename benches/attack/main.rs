@@ -41,7 +41,7 @@ const FLOODED: usize = 3;
 const LINES: usize = 50;
 const VISITS: f64 = 100.0;
 const HONEST_P99_MAX_MICROS: f64 = 5000.0;
-/// The server's memory after an attack, against that after the first.
+/// The server's memory after an attack, against that after those that warm up.
 const GROWTH_MAX: f64 = 1.05;
 
 fn plan(target: &Target, rate: f64) -> Outcome<Plan> {
@@ -76,7 +76,6 @@ struct Course {
 
 /// Waves, each after honest load alone.
 fn waves(settings: &Settings, target: &mut Target, honest: &Honest) -> Outcome<Course> {
-    let wave = &settings.wave;
     let mut course = Course {
         seen: Vec::new(),
         baseline: target.settled(usize::MAX)?,
@@ -85,6 +84,7 @@ fn waves(settings: &Settings, target: &mut Target, honest: &Honest) -> Outcome<C
     };
     for number in 0..settings.warm + settings.rounds {
         let is_warm = number < settings.warm;
+        let wave = &settings.wave(is_warm);
         honest.window(if is_warm { WARM } else { ALONE });
         thread::sleep(settings.quiet);
         let before = Page::read(target.admin)?;
@@ -100,7 +100,8 @@ fn waves(settings: &Settings, target: &mut Target, honest: &Honest) -> Outcome<C
             .faults
             .extend(found.map(|fault| format!("{name}: {fault}")));
         if is_warm {
-            course.baseline.resident_kib = held.resident_kib;
+            let base = &mut course.baseline.resident_kib;
+            *base = held.resident_kib.max(*base);
         }
         course.after.push((name, held));
         course.seen.push(seen);
@@ -164,7 +165,7 @@ fn report_waves(settings: &Settings, course: &Course) -> Outcome<()> {
         println!("{name:<40}{kib:>12}{ratio:>10.3}{descriptors:>8}");
     }
     println!(
-        "the ratio is to what it held after wave {}; {} descriptors before all; goals: at most {GROWTH_MAX}, and the same",
+        "the ratio is to the most that it held after the first {} waves; {} descriptors before all; goals: at most {GROWTH_MAX}, and the same",
         settings.warm, base.descriptors
     );
     Ok(())

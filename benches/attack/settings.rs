@@ -32,10 +32,11 @@ pub(crate) const FULL: Settings = Settings {
     },
     wave: Wave {
         counts: [5000, 4950, 50, 2500, 2500],
-        ramp: Duration::from_secs(5),
+        // All are there before the first is cut, and the queue of those who wait to be accepted stays short.
+        ramp: Duration::from_secs(7),
         wait: Duration::from_secs(105),
     },
-    warm: 1,
+    warm: 2,
     rounds: 2,
     quiet: Duration::from_secs(20),
     rate: 3000.0,
@@ -65,6 +66,17 @@ pub(crate) const QUICK: Settings = Settings {
     starved: 3,
     judges: false,
 };
+
+impl Settings {
+    /// The attackers of a wave. Those that warm up do without the readers whom the system gives most grace.
+    pub(crate) fn wave(&self, is_warm: bool) -> Wave {
+        let mut wave = self.wave;
+        if is_warm {
+            wave.counts[2] = 0;
+        }
+        wave
+    }
+}
 
 /// No limit within any wave.
 pub(crate) const RAISED: Limits = Limits {
