@@ -107,10 +107,11 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         let code = match &error {
             StartError::Bind { .. } => 69,
-            StartError::Inherited(_) | StartError::AccessLog(_) | StartError::Supervisor(_) => 78,
+            StartError::Inherited(_) => 78,
             StartError::Runtime(_) | StartError::Sample(_) => 70,
             StartError::Keys(error) => key_file_code(error),
-            StartError::State(_) => 74,
+            // A disk that is full, or a directory that is not there yet: it may pass.
+            StartError::State(_) | StartError::AccessLog(_) | StartError::Supervisor(_) => 74,
         };
         Failure {
             code,

@@ -27,13 +27,14 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         return print(&config::shown(arguments, &settings));
     }
     let started = |address: &str| {
-        say(&format!("listening on {address}"));
+        let mut lines = vec![format!("listening on {address}")];
         if settings.served == Served::Sample {
-            say("serving the sample dataset; --published DIR serves yours. Try:");
-            for path in ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"] {
-                say(&format!("  curl '{address}{path}'"));
-            }
+            let hint = "serving the sample dataset; --published DIR serves yours. Try:";
+            lines.push(hint.to_owned());
+            let paths = ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"];
+            lines.extend(paths.map(|path| format!("  curl '{address}{path}'")));
         }
+        lines
     };
     Ok(server::run(&settings, &started, say)?)
 }

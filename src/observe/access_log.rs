@@ -73,6 +73,8 @@ impl AccessLog {
             file: None,
             dropped: Arc::clone(&dropped),
             failing: false,
+            is_due: false,
+            is_torn: false,
         };
         let run = move || {
             let opened = writer.open();
@@ -169,6 +171,10 @@ struct Writer {
     file: Option<File>,
     dropped: Arc<AtomicU64>,
     failing: bool,
+    /// Whether the file is to be opened by its name again, which has failed so far.
+    is_due: bool,
+    /// Whether it may end with a part of a line.
+    is_torn: bool,
 }
 
 impl Writer {
@@ -183,13 +189,14 @@ impl Writer {
             match entry {
                 Entry::Lines { text, count } => {
                     let outcome = self.write(&text);
-                    if outcome.is_err() {
+                    if self.is_torn {
                         self.dropped.fetch_add(count, Ordering::Relaxed);
                     }
                     self.tell(outcome, say);
                 }
                 Entry::Reopen => {
-                    let outcome = self.open();
+                    self.is_due = true;
+                    let outcome = self.reopen();
                     self.tell(outcome, say);
                 }
                 Entry::Mark(done) => drop(done.send(())),
@@ -197,11 +204,28 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, text: &[u8]) -> io::Result<()> {
-        match &mut self.file {
-            Some(file) => file.write_all(text),
-            None => Err(io::ErrorKind::NotFound.into()),
+    /// Opens the file by its name again, if that is due.
+    fn reopen(&mut self) -> io::Result<()> {
+        if self.is_due {
+            self.open()?;
+            (self.is_due, self.is_torn) = (false, false);
         }
+        Ok(())
+    }
+
+    /// Writes lines; where the new file cannot be opened, to the old one.
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        let reopened = self.reopen();
+        let Some(file) = &mut self.file else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        if self.is_torn {
+            file.write_all(b"\n")?;
+            self.is_torn = false;
+        }
+        let written = file.write_all(text);
+        self.is_torn = written.is_err();
+        written.and(reopened)
     }
 
     fn tell(&mut self, outcome: io::Result<()>, say: &dyn Fn(&str)) {

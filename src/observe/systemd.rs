@@ -6,7 +6,10 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::PoisonError;
 use std::time::Duration;
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// What a service manager has set up for this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,13 +43,17 @@ impl Supervisor {
 
 /// Tells the service manager, if there is one.
 #[derive(Debug, Default)]
-pub struct Notifier(Option<UnixDatagram>);
+pub struct Notifier {
+    socket: Option<UnixDatagram>,
+    /// What it must not miss, and could not take yet.
+    owed: Mutex<Option<String>>,
+}
 
 impl Notifier {
     /// To the socket of that name; one that begins with `@` is in the abstract namespace.
     pub fn connect(name: Option<&OsStr>) -> io::Result<Notifier> {
         let Some(name) = name else {
-            return Ok(Notifier(None));
+            return Ok(Notifier::default());
         };
         let address = match name.as_bytes() {
             [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,
@@ -56,43 +63,64 @@ impl Notifier {
         socket.connect_addr(&address)?;
         // Who does not listen is not waited for.
         socket.set_nonblocking(true)?;
-        Ok(Notifier(Some(socket)))
+        Ok(Notifier {
+            socket: Some(socket),
+            owed: Mutex::default(),
+        })
     }
 
     /// It serves; `status` says what.
     pub fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={status}"));
+        self.owe(format!("READY=1\nSTATUS={status}"));
     }
 
     /// It takes in what has changed; [`ready`](Self::ready) follows. Of one datagram, so that the
     /// manager does not see the one without the other.
     pub fn reloading(&self) {
-        match uptime_micros() {
-            Some(micros) => self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}")),
-            None => self.tell("RELOADING=1"),
-        }
+        self.owe(match uptime_micros() {
+            Some(micros) => format!("RELOADING=1\nMONOTONIC_USEC={micros}"),
+            None => "RELOADING=1".to_owned(),
+        });
     }
 
     /// It has begun to stop.
     pub fn stopping(&self, status: &str) {
-        self.tell(&format!("STOPPING=1\nSTATUS={status}"));
+        self.owe(format!("STOPPING=1\nSTATUS={status}"));
     }
 
     /// What it does.
     pub fn status(&self, status: &str) {
-        self.tell(&format!("STATUS={status}"));
+        let _ = self.tell(&format!("STATUS={status}"));
     }
 
     /// All is well.
     pub fn alive(&self) {
-        self.tell("WATCHDOG=1");
+        let _ = self.tell("WATCHDOG=1");
     }
 
-    fn tell(&self, text: &str) {
-        if let Some(socket) = &self.0 {
-            // A manager that has gone away, or does not read, is no reason to stop serving.
-            let _ = socket.send(text.as_bytes());
+    /// Tells again what could not be taken. To be called now and then.
+    pub fn retry(&self) {
+        let owed = self.owed().take();
+        if let Some(text) = owed {
+            self.owe(text);
         }
+    }
+
+    /// Tells something that makes all that was owed before it old.
+    fn owe(&self, text: String) {
+        let is_full = self.tell(&text);
+        *self.owed() = is_full.then_some(text);
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Option<String>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells something. Whether the manager has no room for it now: one that has gone away, or does not
+    /// read, is no reason to stop serving.
+    fn tell(&self, text: &str) -> bool {
+        let sent = self.socket.as_ref().map(|to| to.send(text.as_bytes()));
+        sent.is_some_and(|sent| sent.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
     }
 }
 
@@ -172,6 +200,25 @@ mod tests {
         }
         fs::remove_file(&place).unwrap();
         assert!(Notifier::connect(Some(place.as_os_str())).is_err());
+    }
+
+    #[test]
+    fn readiness_is_told_again_to_a_manager_that_had_no_room_for_it() {
+        let place = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
+        let listener = UnixDatagram::bind(&place).unwrap();
+        let notifier = Notifier::connect(Some(place.as_os_str())).unwrap();
+        while !notifier.tell("WATCHDOG=1") {}
+        notifier.ready("serving");
+        notifier.retry();
+        listener.set_nonblocking(true).unwrap();
+        let mut datagram = [0; 100];
+        while listener.recv(&mut datagram).is_ok() {}
+        notifier.retry();
+        notifier.retry();
+        let length = listener.recv(&mut datagram).unwrap();
+        assert!(datagram[..length].starts_with(b"READY=1"));
+        assert!(listener.recv(&mut datagram).is_err(), "told twice");
+        fs::remove_file(&place).unwrap();
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub struct Tally {
     pub cuts: [Count; Cut::ALL.len()],
     /// From reading a request to the last byte of its answer.
     pub durations: Histogram,
-    /// Readings, of which some are timed.
-    readings: Count,
+    /// Readings whose requests were all answered, of which some are timed.
+    batches: Count,
 }
 
 /// One reading in so many is timed: two looks at the clock cost more than all counting together.
@@ -129,7 +129,7 @@ impl Tally {
             panics: Count::default(),
             cuts: Default::default(),
             durations: Histogram::default(),
-            readings: Count::default(),
+            batches: Count::default(),
             shape,
         }
     }
@@ -152,11 +152,16 @@ impl Tally {
         self.body_bytes[route * 2 + usize::from(gzip)].get()
     }
 
-    /// Whether this reading of a socket is to be timed.
+    /// Whether what is read next is to be timed.
     #[inline]
-    pub fn times_this(&self) -> bool {
-        self.readings.add(1);
-        self.readings.get().is_multiple_of(TIMED_OF)
+    pub fn times_next(&self) -> bool {
+        self.batches.get() % TIMED_OF == TIMED_OF - 1
+    }
+
+    /// Counts a reading whose requests were all answered.
+    #[inline]
+    pub fn batch(&self) {
+        self.batches.add(1);
     }
 }
 
@@ -192,7 +197,12 @@ mod tests {
     #[test]
     fn one_reading_in_sixteen_is_timed() {
         let tally = Tally::new(SHAPE);
-        let timed = (0..1600).filter(|_| tally.times_this()).count();
+        let timed = |_: &u32| {
+            let timed = tally.times_next();
+            tally.batch();
+            timed
+        };
+        let timed = (0..1600).filter(timed).count();
         assert_eq!(timed, 100);
     }
 }

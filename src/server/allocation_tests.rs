@@ -12,6 +12,7 @@ use super::super::caller::Gate;
 use super::super::http::request_id::RequestIds;
 use super::super::near::Near;
 use super::super::operator::metrics::SHAPE;
+use super::super::room::Room;
 use super::super::settings::ConnectionLimits;
 use super::super::upkeep::log::Log;
 use super::super::upkeep::seldom::Seldom;
@@ -60,6 +61,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         limits: ConnectionLimits::default(),
         tally: Arc::new(Tally::new(SHAPE)),
         ids: RequestIds::new(),
+        files: Arc::new(Room::new(u32::MAX, u16::MAX)),
         access: None,
     })
 }

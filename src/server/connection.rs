@@ -27,7 +27,7 @@ use super::socket::linger::linger;
 use super::socket::roster::Membership;
 use super::worker::Worker;
 use crate::observe::{Count, Cut};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64};
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies, stay well below.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -47,10 +47,9 @@ pub(crate) async fn serve(
     let socket = TokioIo::new(stream);
     let ended = attend(&worker, socket, peer.ip(), send_buffer_bytes, &shared).await;
     match ended {
-        Ok(socket) if shared.closing.load(Ordering::Relaxed) => {
-            linger(socket.into_inner(), &shared.membership).await;
+        Ok((socket, rest_time)) => {
+            linger(socket.into_inner(), rest_time, &shared.membership).await;
         }
-        Ok(_) => {}
         Err((cut, socket)) => {
             shared.tally.cuts[cut as usize].add(1);
             if cut == Cut::Send {
@@ -62,25 +61,28 @@ pub(crate) async fn serve(
     }
 }
 
-/// Answers what comes on a socket. Gives it back when all is written, or with the reason for which the
-/// connection was cut.
+/// Answers what comes on a socket. Gives it back when all is written, with the time that a slow client
+/// may need to read that; or with the reason for which the connection was cut.
 pub(super) async fn attend<S: Read + Write + Unpin>(
     worker: &Arc<Worker>,
     socket: S,
     peer: IpAddr,
     send_buffer_bytes: fn(&S) -> usize,
     shared: &Arc<Shared>,
-) -> Result<S, (Cut, S)> {
+) -> Result<(S, Duration), (Cut, S)> {
     let visit = worker.gate.arrive(peer);
     // Of a head that cannot be read no more is known than where it comes from.
     let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
-    let refusal = |status| worker.refusal(status, nearest);
+    let refusal = |status| worker.refusal(status, (nearest, peer), &shared.journal);
     let socket = Guard::new(socket, refusal, send_buffer_bytes, Arc::clone(shared));
     let service =
         service_fn(move |request: Request<Incoming>| worker.answer(request, &visit, shared));
     let ended = converse(socket, service, &shared.membership).await;
     ended
-        .map(Guard::into_socket)
+        .map(|socket| {
+            let rest_time = socket.rest_time();
+            (socket.into_socket(), rest_time)
+        })
         .map_err(|(cut, socket)| (cut, socket.into_socket()))
 }
 
@@ -93,7 +95,6 @@ impl Shared {
             ending: AtomicBool::new(false),
             in_pieces: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
             asked: Count::default(),
             membership,
             tally: Arc::clone(&worker.tally),

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use listenfd::ListenFd;
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::connection::serve;
+use super::room::Room;
 use super::settings::{Settings, StartError};
-use super::socket::room::Room;
 use super::worker::Worker;
 
 /// Connections that may wait to be accepted.
@@ -51,7 +52,10 @@ impl Sockets {
             &[]
         };
         for wanted in own {
-            let bound = bind(*wanted, workers).map_err(|source| StartError::Bind {
+            // Beside a socket for the same port of IPv4, one for IPv6 is for that alone.
+            let beside = |other: &&SocketAddr| other.is_ipv4() && other.port() == wanted.port();
+            let only_v6 = wanted.is_ipv6() && own.iter().any(|other| beside(&other));
+            let bound = bind(*wanted, only_v6, workers).map_err(|source| StartError::Bind {
                 address: *wanted,
                 source,
             })?;
@@ -76,6 +80,9 @@ fn inherited(names: &[String]) -> io::Result<(Vec<TcpListener>, Option<TcpListen
     let (mut listeners, mut admin) = (Vec::new(), None);
     for at in 0..handed.len() {
         if let Some(listener) = handed.take_tcp_listener(at)? {
+            if !SockRef::from(&listener).is_listener()? {
+                return Err(io::Error::other("it does not listen"));
+            }
             listener.set_nonblocking(true)?;
             if names.get(at).is_some_and(|name| name == "admin") {
                 admin = Some(listener);
@@ -88,16 +95,16 @@ fn inherited(names: &[String]) -> io::Result<(Vec<TcpListener>, Option<TcpListen
 }
 
 /// Binds an address once for each worker. Port 0 becomes a free port, the same for all.
-fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+fn bind(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<TcpListener>> {
     // Sharing a port is asked for below, and would be granted beside another running server too:
     // a plain bind finds out whether the port is free.
-    let probe = socket(address)?;
+    let probe = socket(address, only_v6)?;
     probe.bind(address)?;
     let address = probe.local_addr()?;
     drop(probe);
     (0..workers)
         .map(|_| {
-            let socket = socket(address)?;
+            let socket = socket(address, only_v6)?;
             socket.set_reuseport(true)?;
             socket.bind(address)?;
             socket.listen(BACKLOG)?.into_std()
@@ -105,12 +112,15 @@ fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
         .collect()
 }
 
-fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+fn socket(address: SocketAddr, only_v6: bool) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()?
     } else {
         TcpSocket::new_v6()?
     };
+    if only_v6 {
+        SockRef::from(&socket).set_only_v6(true)?;
+    }
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }
@@ -170,7 +180,7 @@ impl Worker {
         self: &Arc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
-        mut place: super::socket::room::Place,
+        mut place: super::room::Place,
     ) {
         self.tally.accepted.add(1);
         // Behind a proxy are many.

@@ -11,6 +11,7 @@ mod listener;
 mod near;
 mod operator;
 mod pipeline;
+mod room;
 mod run;
 mod settings;
 mod socket;

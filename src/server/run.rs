@@ -13,8 +13,8 @@ use super::near::Near;
 use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
+use super::room::Room;
 use super::settings::{Served, Settings, StartError};
-use super::socket::room::Room;
 use super::socket::roster::Roster;
 use super::upkeep::gates::Gates;
 use super::upkeep::log::Log;
@@ -35,17 +35,27 @@ use crate::sync::{Latest, LatestReader};
 const READERS_MAX: usize = 4;
 /// Descriptors that are not for connections: files, listeners, runtimes, and some to spare.
 const OTHER_DESCRIPTORS: u64 = 128;
+/// Of the places for connections, one in so many may send a file, for which a descriptor more is kept.
+const FILES_OF: u32 = 8;
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
-/// address once all sockets are bound; `say` gets a line for each event.
-pub fn run(settings: &Settings, started: &dyn Fn(&str), say: fn(&str)) -> Result<(), StartError> {
+/// address once all sockets are bound, and has something to say to it; `say` gets a line for each event.
+pub fn run(
+    settings: &Settings,
+    started: &dyn Fn(&str) -> Vec<String>,
+    say: fn(&str),
+) -> Result<(), StartError> {
     let log = Log::start(say)?;
     let outcome = serve(settings, started, &log);
     log.flush();
     outcome
 }
 
-fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), StartError> {
+fn serve(
+    settings: &Settings,
+    started: &dyn Fn(&str) -> Vec<String>,
+    log: &Log,
+) -> Result<(), StartError> {
     let notifier = Notifier::connect(settings.supervisor.notify_socket.as_deref())
         .map_err(StartError::Supervisor)?;
     let access = open_access_log(settings, log)?;
@@ -78,8 +88,10 @@ fn serve(settings: &Settings, started: &dyn Fn(&str), log: &Log) -> Result<(), S
     if let Some(listener) = admin {
         runtime.spawn(admin::serve(listener, Arc::clone(&figures)));
     }
+    for line in started(&format!("http://{address}")) {
+        log.say(&line);
+    }
     log.flush();
-    started(&format!("http://{address}"));
     steward.notifier.ready(&steward.state());
     let ended = runtime.block_on(steward.serve(signals));
     end(steward, ended, log);
@@ -94,6 +106,10 @@ fn end(steward: Steward, ended: Ended, log: &Log) {
                 log.say("a worker had panicked");
             }
         }
+    }
+    // Those of workers that have not ended, too.
+    for pen in &steward.figures.pens {
+        pen.flush();
     }
     if let Some(access) = &steward.figures.access {
         access.flush();
@@ -113,7 +129,9 @@ impl Settings {
         let descriptors = descriptors_max().unwrap_or(1024);
         let room = descriptors.saturating_sub(OTHER_DESCRIPTORS).max(16);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        self.connections.in_all.unwrap_or(u32::MAX).min(room)
+        let with_files = u64::from(room) * u64::from(FILES_OF) / u64::from(FILES_OF + 1);
+        let with_files = u32::try_from(with_files).expect("less than before").max(16);
+        self.connections.in_all.unwrap_or(with_files).min(room)
     }
 }
 
@@ -163,14 +181,18 @@ impl Opened {
                 .iter()
                 .map(|_| Arc::new(Tally::new(SHAPE)))
                 .collect(),
-            rosters,
             snapshot: Arc::clone(&self.snapshot),
             reloads: Arc::clone(&self.reloads),
             keys: self.gates.keys(),
             census: self.gates.census(),
             clients_max: self.gates.clients_max(),
             log: log.clone(),
+            pens: match &access {
+                Some(access) => rosters.iter().map(|_| Arc::new(access.pen())).collect(),
+                None => Vec::new(),
+            },
             access,
+            rosters,
         }
     }
 }
@@ -254,7 +276,18 @@ fn start_workers(
     let (openapi, docs) = site_bodies(base_url);
     let complaints = Arc::new(Seldom::new(figures.log.clone()));
     let limits = settings.connections;
-    let room = Arc::new(Room::new(settings.connections_max(), limits.of_address));
+    let connections_max = settings.connections_max();
+    // Whoever waits for a connection holds a place for it.
+    let waiting: usize = sockets.of_workers.iter().map(Vec::len).sum();
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+    // One address does not get all of it, however little there is.
+    let of_address = u32::from(limits.of_address).min(connections_max / 2).max(1);
+    let of_address = u16::try_from(of_address).expect("at most what it was");
+    let room = Arc::new(Room::new(
+        connections_max.saturating_add(waiting),
+        of_address,
+    ));
+    let files = Arc::new(Room::new((connections_max / FILES_OF).max(4), u16::MAX));
     let are_inherited = sockets.are_inherited;
     let mut threads = Vec::new();
     for (at, own) in sockets.of_workers.into_iter().enumerate() {
@@ -271,7 +304,8 @@ fn start_workers(
             limits,
             tally: Arc::clone(&figures.tallies[at]),
             ids: RequestIds::new(),
-            access: figures.access.as_ref().map(|log| Arc::new(log.pen())),
+            files: Arc::clone(&files),
+            access: figures.pens.get(at).cloned(),
         });
         let doors = Doors {
             sockets: own,
@@ -329,7 +363,4 @@ async fn work(worker: Arc<Worker>, doors: Doors) {
         }
     }
     worker.roster.emptied().await;
-    if let Some(pen) = &worker.access {
-        pen.flush();
-    }
 }

@@ -15,6 +15,7 @@ use super::connection::attend;
 use super::http::request_id::RequestIds;
 use super::near::Near;
 use super::operator::metrics::SHAPE;
+use super::room::Room;
 use super::run::site_bodies;
 use super::settings::ConnectionLimits;
 use super::socket::guard::Shared;
@@ -55,6 +56,7 @@ impl Unbound {
             limits: ConnectionLimits::default(),
             tally: Arc::new(Tally::new(SHAPE)),
             ids: RequestIds::new(),
+            files: Arc::new(Room::new(u32::MAX, u16::MAX)),
             access: None,
         };
         Ok(Unbound {

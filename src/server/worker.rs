@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,10 +20,11 @@ use super::http::body::{Download, Outgoing};
 use super::http::request_id::{RequestId, RequestIds};
 use super::near::Near;
 use super::pipeline::{self, Head, Outcome, State};
+use super::room::Room;
 use super::settings::ConnectionLimits;
 use super::socket::buffers::Buffers;
 use super::socket::guard::Shared;
-use super::socket::journal::Record;
+use super::socket::journal::{Journal, Record};
 use super::socket::roster::Roster;
 use super::upkeep::seldom::Seldom;
 use crate::calendar::{Clock, UnixSeconds};
@@ -47,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) limits: ConnectionLimits,
     pub(crate) tally: Arc<Tally>,
     pub(crate) ids: RequestIds,
+    /// Places for files that are being sent.
+    pub(crate) files: Arc<Room>,
     /// Nothing is logged where it is `None`.
     pub(crate) access: Option<Arc<AccessPen>>,
 }
@@ -196,7 +200,6 @@ impl Worker {
             || shared.membership.is_stopping()
             || shared.membership.age() >= self.limits.age;
         if closes {
-            shared.closing.store(true, Ordering::Relaxed);
             // Hyper then ends without offering all of the answer.
             if last || request.headers().contains_key(UPGRADE) {
                 shared.ending.store(true, Ordering::Relaxed);
@@ -232,17 +235,29 @@ impl Worker {
         envelope: Envelope,
         shared: &Shared,
     ) -> Response<Outgoing> {
+        let Some(place) = self.files.take() else {
+            let full = ApiError::Busy;
+            return envelope.respond(Answer::Failed(full), None, shared);
+        };
         shared.waiting.store(true, Ordering::Relaxed);
-        let opened = download.open(!envelope.is_head, &self.complaints).await;
+        let with_bytes = !envelope.is_head;
+        let opened = download.open(with_bytes, place, &self.complaints).await;
         shared.waiting.store(false, Ordering::Relaxed);
-        match opened {
-            Ok(body) => envelope.respond(answer, Some(body), shared),
-            Err(_) => envelope.respond(Answer::Failed(ApiError::Damaged), None, shared),
-        }
+        let error = match opened {
+            Ok(body) => return envelope.respond(answer, Some(body), shared),
+            Err(error) if is_for_want_of_descriptors(&error) => ApiError::Busy,
+            Err(_) => ApiError::Damaged,
+        };
+        envelope.respond(Answer::Failed(error), None, shared)
     }
 
     /// The bytes that replace hyper's own answer to a head it cannot read.
-    pub(crate) fn refusal(&self, status: u16, caller: Caller) -> Vec<u8> {
+    pub(crate) fn refusal(
+        &self,
+        status: u16,
+        (caller, peer): (Caller, IpAddr),
+        journal: &Journal,
+    ) -> Vec<u8> {
         let code = self.tally.shape.code(status);
         self.tally.unreadable[code].add(1);
         let now = self.clock.now();
@@ -256,8 +271,25 @@ impl Worker {
         let date = now.moment().to_http();
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
-        answer.write_lines(limits, self.ids.next(), &mut out);
+        let id = self.ids.next();
+        answer.write_lines(limits, id, &mut out);
         let body = answer.into_body();
+        if journal.is_kept() {
+            let record = Record {
+                time: now.moment(),
+                id,
+                client: peer,
+                key: None,
+                // Whatever it was meant to be.
+                method: &Method::default(),
+                route: "unreadable",
+                target: "-",
+                status,
+                body_bytes: body.len() as u64,
+                gzip: false,
+            };
+            journal.note(&record, Instant::now());
+        }
         out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
         out.extend_from_slice(&body);
         out
@@ -312,6 +344,13 @@ impl Envelope {
             shared.journal.note(&record, asked.begun);
         }
     }
+}
+
+/// Whether a file could not be opened since too many are open, here or in the whole system.
+fn is_for_want_of_descriptors(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Whether nothing that follows this request is answered.

@@ -49,9 +49,13 @@ fn every_answer_has_a_line_of_its_own_which_tells_what_it_was() {
         let reply = client.request(method, target, lines);
         asked.push((method, target, reply));
     }
+    let unreadable = client.send(b"GET / HTTP/1.1\r\nno colon\r\n\r\n", false);
     drop(client);
     assert!(server.terminate().success());
-    let lines = lines(&log);
+    let mut lines = lines(&log);
+    let last = lines.pop().unwrap();
+    assert_eq!(last["id"], unreadable.expect("x-request-id"));
+    assert_eq!((&*last["status"], &*last["route"]), ("400", "unreadable"));
     assert_eq!(lines.len(), asked.len());
     let id = crate::support::id(&key);
     for (at, (line, (method, target, reply))) in lines.iter().zip(&asked).enumerate() {

@@ -133,9 +133,8 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
 
 #[test]
 fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
-    let server = Server::start(&["--connections", "16", "--workers", "1"]);
-    // One place is for whoever comes next.
-    let mut held: Vec<TcpStream> = (0..15).map(|_| connect(&server)).collect();
+    let server = Server::start(&["--connections", "16", "--trusted-proxy", "127.0.0.1"]);
+    let mut held: Vec<TcpStream> = (0..16).map(|_| connect(&server)).collect();
     for stream in &mut held[1..] {
         stream.write_all(GET).unwrap();
         sleep(SECOND / 20);
@@ -148,6 +147,19 @@ fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
     let (_, all) = ended(&mut held[0], begun);
     assert_eq!(all, b"", "it had asked nothing");
     drop(second);
+}
+
+/// Also where there is room for fewer connections in all than an address may have.
+#[test]
+fn an_address_has_no_more_than_half_of_all_connections() {
+    let server = Server::start(&["--connections", "16"]);
+    let mut held: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    for client in &mut held {
+        assert_eq!(client.get("/v1").status, 200);
+    }
+    assert_eq!(ended(&mut connect(&server), Instant::now()).1, b"");
+    let mut other = Client::connect_from("127.0.0.2", server.addr());
+    assert_eq!(other.get("/v1").status, 200);
 }
 
 /// A client that is sending yet when its answer comes must be able to read it.
@@ -171,6 +183,28 @@ fn who_sends_a_body_gets_the_answer_and_no_reset() {
             assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
             assert!(answer.ends_with("}}"));
         }
+    }
+}
+
+/// What went wrong once: its next request reached a socket that was closed already, whose system then
+/// threw away what the client had not read of the answer before.
+#[test]
+fn who_asks_again_behind_its_last_answer_can_read_that_slowly() {
+    let server = Server::start(&["--connection-requests", "2"]);
+    for (lines, times) in [("", 3), ("connection: close\r\n", 2)] {
+        let mut stream = connect(&server);
+        let request = format!("GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n{lines}\r\n");
+        for _ in 0..times {
+            stream.write_all(request.as_bytes()).unwrap();
+            sleep(SECOND / 10);
+        }
+        // Longer than a connection is closed for as a rule.
+        sleep(2 * SECOND);
+        stream.write_all(request.as_bytes()).unwrap();
+        sleep(SECOND / 2);
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        assert!(all.ends_with(b"}}"), "{} bytes", all.len());
     }
 }
 

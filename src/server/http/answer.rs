@@ -238,7 +238,9 @@ fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
     lines.extend_from_slice(FAILED.as_bytes());
     match error {
         ApiError::RateLimited { .. } => figure(lines, "retry-after: ", limits.reset_seconds),
-        ApiError::NotReady | ApiError::Damaged => figure(lines, "retry-after: ", NOT_READY_SECONDS),
+        ApiError::NotReady | ApiError::Busy | ApiError::Damaged => {
+            figure(lines, "retry-after: ", NOT_READY_SECONDS);
+        }
         ApiError::MethodNotAllowed => lines.extend_from_slice(ALLOW.as_bytes()),
         ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
         ApiError::RangeNotSatisfiable { bytes } => {
@@ -299,6 +301,7 @@ mod tests {
                 ApiError::MethodNotAllowed,
                 ApiError::RateLimited { limit: 7 },
                 ApiError::NotReady,
+                ApiError::Busy,
                 ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
                 ApiError::Damaged,
                 ApiError::PreconditionFailed,

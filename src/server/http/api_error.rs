@@ -20,6 +20,8 @@ pub(crate) enum ApiError {
     UnreadableHead(StatusCode),
     /// A published body is damaged.
     Damaged,
+    /// As many files are being sent as may be at a time.
+    Busy,
     /// `If-Match` or `If-Unmodified-Since` does not hold.
     PreconditionFailed,
     /// The range lies behind the end of what has this many bytes.
@@ -37,7 +39,7 @@ impl ApiError {
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ApiError::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            ApiError::NotReady | ApiError::Busy => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::UnreadableHead(status) => *status,
             ApiError::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
             ApiError::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -53,7 +55,7 @@ impl ApiError {
             ApiError::NotFound(_) => "not_found",
             ApiError::MethodNotAllowed => "method_not_allowed",
             ApiError::RateLimited { .. } => "rate_limited",
-            ApiError::NotReady => "not_ready",
+            ApiError::NotReady | ApiError::Busy => "not_ready",
             ApiError::Damaged => "internal",
             ApiError::PreconditionFailed => "precondition_failed",
             ApiError::RangeNotSatisfiable { .. } => "range_not_satisfiable",
@@ -75,6 +77,9 @@ impl ApiError {
             }
             ApiError::NotReady => {
                 "this payload has not been published yet; it clears at the next refresh".to_owned()
+            }
+            ApiError::Busy => {
+                "as many files are being sent as may be at a time; try again in a minute".to_owned()
             }
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => {
                 "the request target is too long".to_owned()

@@ -17,6 +17,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::conditions::Part;
+use crate::server::room::Place;
 use crate::server::upkeep::seldom::Seldom;
 use crate::snapshot::Dump;
 
@@ -90,6 +91,8 @@ pub(crate) struct Pieces {
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     dump: Arc<Dump>,
     complaints: Arc<Seldom>,
+    /// Its place among the files that may be open.
+    _place: Place,
 }
 
 impl Pieces {
@@ -155,6 +158,7 @@ impl Download {
     pub(crate) async fn open(
         self,
         with_bytes: bool,
+        place: Place,
         complaints: &Arc<Seldom>,
     ) -> io::Result<Outgoing> {
         let Download { dump, part } = self;
@@ -183,6 +187,7 @@ impl Download {
             reading: None,
             dump,
             complaints: Arc::clone(complaints),
+            _place: place,
         })))
     }
 }

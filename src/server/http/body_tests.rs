@@ -5,6 +5,13 @@ use super::*;
 use crate::server::upkeep::log::Log;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
+/// A place among the files that may be open.
+fn place() -> Place {
+    Arc::new(crate::server::room::Room::new(1, 1))
+        .take()
+        .unwrap()
+}
+
 /// A file of this length in dumps of its own, and its bytes.
 struct Scene {
     directory: std::path::PathBuf,
@@ -64,7 +71,7 @@ impl Scene {
             part: Part { first, last },
         };
         self.runtime
-            .block_on(download.open(with_bytes, &self.complaints))
+            .block_on(download.open(with_bytes, place(), &self.complaints))
     }
 
     /// Descriptors of this process that are open on the file.
@@ -164,7 +171,7 @@ fn who_waits_for_the_disk_keeps_nobody_else_waiting() {
     };
     let complaints = Arc::clone(&scene.complaints);
     runtime.block_on(async move {
-        let opening = tokio::spawn(async move { download.open(true, &complaints).await });
+        let opening = tokio::spawn(async move { download.open(true, place(), &complaints).await });
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }

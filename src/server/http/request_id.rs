@@ -19,17 +19,21 @@ impl RequestId {
     }
 }
 
-/// One worker's numbers: none comes twice, and nobody can tell the next from those before.
+/// Rounds of mixing: with three, some structure of the count could still be seen.
+const ROUNDS: u32 = 4;
+
+/// One worker's numbers: a count, mixed with what nobody outside knows, so that a number tells neither
+/// the next one nor how many answers there were. None comes twice.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
-    seed: u64,
+    secret: RandomState,
     given: Count,
 }
 
 impl RequestIds {
     pub(crate) fn new() -> RequestIds {
         RequestIds {
-            seed: RandomState::new().hash_one(0),
+            secret: RandomState::new(),
             given: Count::default(),
         }
     }
@@ -38,12 +42,18 @@ impl RequestIds {
     #[inline]
     pub(crate) fn next(&self) -> RequestId {
         self.given.add(1);
-        // The steps of SplitMix64, each of which can be undone: numbers that differ stay so.
-        let step = self.given.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.seed.wrapping_add(step);
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        RequestId(bits ^ bits >> 31)
+        self.mix(self.given.get())
+    }
+
+    /// A Feistel network: whatever its rounds do, it can be undone by who knows the secret, so counts
+    /// that differ stay different.
+    fn mix(&self, count: u64) -> RequestId {
+        let (mut left, mut right) = (count >> 32, count & u64::from(u32::MAX));
+        for round in 0..ROUNDS {
+            let mixed = self.secret.hash_one((round, right)) >> 32;
+            (left, right) = (right, left ^ mixed);
+        }
+        RequestId(left << 32 | right)
     }
 }
 

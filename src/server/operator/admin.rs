@@ -12,18 +12,18 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::metrics::Figures;
 use crate::observe::Exposition;
 use crate::server::http::body::Outgoing;
-use crate::server::socket::room::{Place, Room};
+use crate::server::room::{Place, Room};
 
 /// Connections at a time. Scrapers and probes are few.
 const CONNECTIONS_MAX: u32 = 64;
-/// For a head, and between requests: longer than scrapers pause.
-const SILENCE: Duration = Duration::from_secs(90);
+/// For a request and its answer; each has a connection of its own. Who dawdles keeps others out no longer.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a worker may give no sign of life. It gives one a second.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
@@ -57,11 +57,11 @@ async fn converse(stream: TcpStream, figures: Arc<Figures>, _place: Place) {
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(SILENCE)
+        .keep_alive(false)
+        .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     // A scraper that goes away is its own affair.
-    let _ = connection.await;
+    let _ = tokio::time::timeout(PATIENCE, connection).await;
 }
 
 fn answer(method: &Method, path: &str, figures: &Figures) -> Response<Outgoing> {

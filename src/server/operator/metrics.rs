@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::keys::KeyRing;
-use crate::observe::{AccessLog, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally};
+use crate::observe::{
+    AccessLog, AccessPen, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally,
+};
 use crate::request::Template;
 use crate::server::caller::TIERS;
 use crate::server::settings::Build;
@@ -37,6 +39,8 @@ pub(crate) struct Figures {
     pub(crate) clients_max: u64,
     pub(crate) log: Log,
     pub(crate) access: Option<AccessLog>,
+    /// What each worker writes to that with.
+    pub(crate) pens: Vec<Arc<AccessPen>>,
 }
 
 impl Figures {

@@ -131,6 +131,7 @@ impl Steward {
         for roster in &self.figures.rosters {
             roster.tick(ticks);
         }
+        self.notifier.retry();
         self.feed(before, ticks);
         self.end_reload(course);
         if before / STATUS_TICKS != ticks / STATUS_TICKS && course.stopping.is_none() {

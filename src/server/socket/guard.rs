@@ -55,9 +55,6 @@ pub(crate) struct Shared {
     pub(crate) in_pieces: AtomicU64,
     /// Whether an answer waits for a disk: those before it are not kept waiting with it.
     pub(crate) waiting: AtomicBool,
-    /// Whether the connection ends behind the answer under way by the server's wish: the client may be
-    /// sending yet.
-    pub(crate) closing: AtomicBool,
     /// Requests that came.
     pub(crate) asked: Count,
     /// Where progress is noted.
@@ -91,6 +88,10 @@ pub(crate) struct Guard<S, F> {
     owed: u64,
     /// When what is being answered was read, if that is timed.
     timed: Option<Instant>,
+    /// Whether anything was answered since the client was waited for.
+    answered: bool,
+    /// Bytes that the socket took.
+    sent_bytes: u64,
     /// How much the system holds for a client that takes nothing, as far as it tells.
     send_buffer_bytes: fn(&S) -> usize,
 }
@@ -110,6 +111,8 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             taken: 0,
             owed: 0,
             timed: None,
+            answered: false,
+            sent_bytes: 0,
             send_buffer_bytes,
         }
     }
@@ -122,20 +125,27 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     /// Notes that everything read was answered, and every answer was taken.
     #[inline]
     pub(crate) fn rest(&mut self) {
-        if let Some(read) = self.timed.take() {
-            self.shared.tally.durations.observe(read.elapsed());
+        let read = self.timed.take();
+        // What was read last may have been the end of the connection.
+        if std::mem::take(&mut self.answered) {
+            self.shared.tally.batch();
+            if let Some(read) = read {
+                self.shared.tally.durations.observe(read.elapsed());
+            }
         }
         self.shared.journal.left();
         self.shared.membership.enter(Phase::Idle);
     }
 
-    /// Notes that something of a head has come.
+    /// Notes that something of a head has come; timed is the last that came of it.
     #[inline]
-    fn begin(&mut self) {
-        if self.shared.tally.times_this() {
+    fn begin(&mut self, phase: Phase) {
+        if self.shared.tally.times_next() {
             self.timed = Some(Instant::now());
         }
-        self.shared.membership.enter(Phase::Head);
+        if phase != Phase::Head {
+            self.shared.membership.enter(Phase::Head);
+        }
     }
 
     /// Notes that the client takes nothing more for now. Its system asks for more only when a third of
@@ -143,12 +153,18 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     #[cold]
     fn wait(&mut self) {
         let held = (self.send_buffer_bytes)(&self.socket) as u64;
-        let grace = held / 3 / CLIENT_BYTES_A_SECOND;
-        self.shared.membership.send(Duration::from_secs(grace));
+        self.shared.membership.send(time_for(held / 3));
+    }
+
+    /// How long a slow client may need for what the system holds for it yet.
+    pub(crate) fn rest_time(&self) -> Duration {
+        let held = (self.send_buffer_bytes)(&self.socket) as u64;
+        time_for(held.min(self.sent_bytes))
     }
 
     /// Gathers a head, with its lines behind the status line.
     fn take_head(&mut self, head: &[u8]) {
+        self.answered = true;
         if self.gathered.capacity() == 0 {
             self.gathered = self.shared.buffers.take(GATHERED_BYTES_MAX);
         }
@@ -162,9 +178,13 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         });
         if !known {
             gathered.extend_from_slice(&(self.refusal)(status(status_line)));
-            self.shared.closing.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// How long a slow client needs for so much.
+fn time_for(bytes: u64) -> Duration {
+    Duration::from_secs(bytes / CLIENT_BYTES_A_SECOND)
 }
 
 /// The status of a status line of hyper's.
@@ -209,6 +229,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         }
         let count = ready!(written)?;
         if count > 0 {
+            self.sent_bytes += count as u64;
             self.shared.tally.sent_bytes.add(count as u64);
             self.shared.membership.enter(Phase::Answering);
         }
@@ -261,9 +282,7 @@ where
             self.rest();
         }
         ready!(Pin::new(&mut self.socket).poll_read(cx, buffer))?;
-        if phase != Phase::Head {
-            self.begin();
-        }
+        self.begin(phase);
         Poll::Ready(Ok(()))
     }
 }

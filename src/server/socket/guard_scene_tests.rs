@@ -349,7 +349,6 @@ pub(super) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) -> Arc<Shared
         ending: AtomicBool::new(false),
         in_pieces: AtomicU64::new(0),
         waiting: AtomicBool::new(false),
-        closing: AtomicBool::new(false),
         asked: Count::default(),
         membership: roster.join(None),
         tally: Arc::new(Tally::new(SHAPE)),

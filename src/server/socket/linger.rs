@@ -6,19 +6,20 @@
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use tokio::io::AsyncWrite as _;
 use tokio::net::TcpStream;
 
-use super::phase::Phase;
 use super::roster::Membership;
 
 /// Bytes that are thrown away; who sends more does not read answers.
 const THROWN_AWAY_MAX: usize = 1 << 20;
 
-/// Ends our side, and waits for the client to end its own. Not for long: the roster ends it.
-pub(crate) async fn linger(mut stream: TcpStream, membership: &Membership) {
-    membership.enter(Phase::Closing);
+/// Ends our side, and waits for the client to end its own. Not for long, but for as long as it may take
+/// to read its answer: the roster ends it.
+pub(crate) async fn linger(mut stream: TcpStream, rest_time: Duration, membership: &Membership) {
+    membership.close(rest_time);
     let mut left = THROWN_AWAY_MAX;
     let mut scratch = [0; 4096];
     poll_fn(|cx| {

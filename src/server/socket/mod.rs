@@ -1,12 +1,11 @@
 //! One connection's socket: what hyper reads and writes passes through here, on time or not at all.
 //!
 //! `guard` stands between hyper and the socket; `roster` knows what each connection is doing since when,
-//! `room` how many there may be; `linger` is the end of one whose client is sending yet.
+//! `linger` is the end of one whose client is sending yet.
 
 pub(super) mod buffers;
 pub(super) mod guard;
 pub(super) mod journal;
 pub(super) mod linger;
 pub(super) mod phase;
-pub(super) mod room;
 pub(super) mod roster;

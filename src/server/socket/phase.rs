@@ -53,7 +53,10 @@ impl Phase {
 
     /// Whether the client owes the next step, and no answer would be lost.
     pub(crate) fn waits_for_client(self) -> bool {
-        matches!(self, Phase::Fresh | Phase::Head | Phase::Idle)
+        matches!(
+            self,
+            Phase::Fresh | Phase::Head | Phase::Idle | Phase::Closing
+        )
     }
 }
 

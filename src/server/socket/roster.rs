@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::phase::Phase;
-use super::room::Place;
 use crate::observe::Cut;
+use crate::server::room::Place;
 use crate::server::settings::ConnectionLimits;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -27,12 +27,12 @@ const PULSE_TICKS: u64 = 10;
 const LOOKED_AT_ONCE: usize = 1024;
 /// Ticks that a disk has for some of an answer: ten minutes, as for a mount that comes back.
 const DISK_TICKS: u64 = 6000;
-/// Ticks that a client has to see that its connection is closed.
+/// Ticks that a client has to see that its connection is closed, when it has read its last answer.
 const CLOSING_TICKS: u64 = 10;
 /// Ticks of silence after which a connection ends when the server stops. Who asks again and again has
 /// asked by then, and was told with its answer that it is the last.
 const STOPPING_SILENT_TICKS: u64 = 10;
-/// Ticks for a head that is under way when the server stops.
+/// Ticks for a head that is under way when the server stops, and for clients to read their last answers.
 const STOPPING_HEAD_TICKS: u64 = 50;
 /// Of the connections that wait for their clients, one in so many is ended when there is no room.
 const MADE_ROOM_OF: usize = 64;
@@ -182,11 +182,11 @@ impl Roster {
             Phase::Answering => DISK_TICKS,
             Phase::Sending => patience.send + member.grace.load(Ordering::Relaxed),
             Phase::Idle => patience.idle,
-            Phase::Closing => CLOSING_TICKS,
+            Phase::Closing => CLOSING_TICKS + member.grace.load(Ordering::Relaxed),
         };
         match phase {
             Phase::Fresh | Phase::Idle if self.is_stopping() => limit.min(STOPPING_SILENT_TICKS),
-            Phase::Head if self.is_stopping() => limit.min(STOPPING_HEAD_TICKS),
+            Phase::Head | Phase::Closing if self.is_stopping() => limit.min(STOPPING_HEAD_TICKS),
             _ => limit,
         }
     }
@@ -307,6 +307,12 @@ impl Membership {
     pub(crate) fn enter(&self, phase: Phase) {
         let since = phase.since(self.roster.now());
         self.member.state.store(since, Ordering::Relaxed);
+    }
+
+    /// Notes that the last answer was sent, of which the client may read for another `rest_time`.
+    pub(crate) fn close(&self, rest_time: Duration) {
+        self.member.grace.store(ticks(rest_time), Ordering::Relaxed);
+        self.enter(Phase::Closing);
     }
 
     /// Notes that an answer waits for the client, which has `grace` more than others to take some.
