@@ -37,6 +37,7 @@ METRICS = {
     "island_metrics_http_connections_refused_total": {"reason"},
     "island_metrics_http_connections_cut_total": {"reason"},
     "island_metrics_http_accept_errors_total": set(),
+    "island_metrics_http_panics_total": set(),
     "island_metrics_http_parse_errors_total": {"code"},
     "island_metrics_quota_rejections_total": {"tier"},
     "island_metrics_quota_clients": set(),
