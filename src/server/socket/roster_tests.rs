@@ -44,7 +44,7 @@ impl Connection {
 }
 
 #[test]
-fn each_phase_has_its_limit_and_half_a_second() {
+fn each_phase_has_its_limit_and_a_moment() {
     let limits = ConnectionLimits {
         first_byte: Duration::from_secs(3),
         head: Duration::from_secs(5),
