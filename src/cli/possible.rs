@@ -8,8 +8,7 @@ use std::path::Path;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use super::flags::DESCRIPTORS_ASIDE;
-use crate::server::{Served, Settings};
+use crate::server::{DESCRIPTORS_ASIDE, Served, Settings};
 
 /// Refuses the first setting that cannot be met.
 pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {

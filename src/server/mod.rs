@@ -21,5 +21,5 @@ mod worker;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::run;
-pub use settings::{Build, ConnectionLimits, Served, Settings, StartError};
+pub use settings::{Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, StartError};
 pub use unbound::Unbound;

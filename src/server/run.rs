@@ -14,7 +14,7 @@ use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
 use super::room::Room;
-use super::settings::{Served, Settings, StartError};
+use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, StartError};
 use super::socket::roster::Roster;
 use super::upkeep::gates::Gates;
 use super::upkeep::log::Log;
@@ -33,8 +33,6 @@ use crate::sync::{Latest, LatestReader};
 /// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
 /// no use for more requests at a time, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
-/// Descriptors that are not for connections: files, listeners, runtimes, and some to spare.
-const OTHER_DESCRIPTORS: u64 = 128;
 /// Of the places for connections, one in so many may send a file, for which a descriptor more is kept.
 const FILES_OF: u32 = 8;
 
@@ -127,7 +125,7 @@ impl Settings {
     /// How many connections there may be: as many as there are descriptors for.
     fn connections_max(&self) -> u32 {
         let descriptors = descriptors_max().unwrap_or(1024);
-        let room = descriptors.saturating_sub(OTHER_DESCRIPTORS).max(16);
+        let room = descriptors.saturating_sub(DESCRIPTORS_ASIDE).max(16);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let with_files = u64::from(room) * u64::from(FILES_OF) / u64::from(FILES_OF + 1);
         let with_files = u32::try_from(with_files).expect("less than before").max(16);

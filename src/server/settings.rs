@@ -20,6 +20,9 @@ pub enum Served {
     Directory(PathBuf),
 }
 
+/// Descriptors that are not for connections: files, listeners, runtimes, and some to spare.
+pub const DESCRIPTORS_ASIDE: u64 = 128;
+
 /// What a connection may cost before it is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
