@@ -15,7 +15,7 @@ use crate::common::{Outcome, world};
 
 /// Descriptors that the server may have open, and those who want one.
 const DESCRIPTORS: usize = 64;
-const CLIENTS: usize = 120;
+const CLIENTS: u8 = 120;
 /// For how long its CPU time is measured.
 const MEASURED: Duration = Duration::from_secs(3);
 const CPU_SHARE_MAX: f64 = 0.01;
@@ -36,7 +36,7 @@ impl Starved {
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let (name, served) = (self.name, self.served);
-        if !(1..CLIENTS).contains(&served) {
+        if !(1..usize::from(CLIENTS)).contains(&served) {
             faults.push(format!("{name}: {served} of {CLIENTS} were served"));
         }
         if self.cpu_share > CPU_SHARE_MAX {
@@ -52,10 +52,11 @@ impl Starved {
 }
 
 /// One that asks for more than fits anywhere and reads nothing: whose place the server does not give away.
-fn connect(to: SocketAddr) -> Outcome<TcpStream> {
+/// Each has an address of its own, since one gets half of all places at most.
+fn connect(to: SocketAddr, number: u8) -> Outcome<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_recv_buffer_size(4096)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::new(127, 4, 0, 1), 0)).into())?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::new(127, 4, 0, number), 0)).into())?;
     socket.connect_timeout(&to.into(), PATIENCE)?;
     let mut stream = TcpStream::from(socket);
     stream.write_all(&get("/v1/islands?limit=200", "").repeat(64))?;
@@ -97,8 +98,8 @@ pub(crate) fn without_descriptors(times: usize) -> Outcome<Option<Starved>> {
 }
 
 fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved> {
-    let mut clients = (0..CLIENTS)
-        .map(|_| connect(server.address))
+    let mut clients = (1..=CLIENTS)
+        .map(|number| connect(server.address, number))
         .collect::<Outcome<Vec<TcpStream>>>()?;
     thread::sleep(Duration::from_secs(1));
     let before = (server.cpu_nanos()?, Instant::now());
