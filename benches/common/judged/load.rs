@@ -120,6 +120,7 @@ impl<'a> Load<'a> {
         interval: Duration,
         at_interval: &mut dyn FnMut(Duration) -> Outcome<()>,
     ) -> Outcome<Flow> {
+        self.replace_closed()?;
         let mut events = Events::with_capacity(CONNECTIONS);
         let mut latencies = Histogram::new();
         let begun = Instant::now();
@@ -252,6 +253,19 @@ impl<'a> Load<'a> {
             println!("failed: a connection that had asked for nothing: {reason}");
         }
         self.renew(at)
+    }
+
+    /// Replaces connections that the server has ended while nothing was asked, as it does with who is
+    /// silent for long.
+    fn replace_closed(&mut self) -> Outcome<()> {
+        for at in 0..self.lines.len() {
+            let line = &self.lines[at];
+            let closed = line.stream.peek(&mut [0]).is_ok_and(|count| count == 0);
+            if line.asked.is_none() && closed {
+                self.renew(at)?;
+            }
+        }
+        Ok(())
     }
 
     /// Another connection takes the place of one.
