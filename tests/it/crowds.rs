@@ -61,6 +61,9 @@ impl Pipe {
     }
 }
 
+/// For connections that ask more than any may as a rule.
+const LONG: [&str; 2] = ["--connection-requests", "4000000000"];
+
 /// What an answer's head says of its caller.
 struct Figures {
     status: u16,
@@ -212,6 +215,8 @@ fn a_crowd_of_addresses_gets_exactly_its_limits() {
         &flag,
         "--workers",
         "4",
+        LONG[0],
+        LONG[1],
     ]);
     server.wait_for_a_day_with(if is_slow() { 300 } else { 30 });
     let told = storm(&server, clients, limit, 64, &forwarded);
@@ -226,6 +231,7 @@ fn one_key_on_sixteen_connections_gets_exactly_its_limit() {
     let key = issue(&state, "ann@x.test", "pro");
     let mut args = vec!["--state", state.to_str().unwrap(), "--limit-pro", &flag];
     args.extend(["--workers", "4", "--quota-clients", "9999"]);
+    args.extend(LONG);
     let server = Server::start(&args);
     server.wait_for_a_day_with(60);
     let line = |_, _| format!("Authorization: Bearer {key}");
@@ -294,7 +300,7 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
         "--limit-anonymous",
         &limit,
     ];
-    let server = Server::start(&[flags, &own].concat());
+    let server = Server::start(&[flags, &own, &LONG].concat());
     server.wait_for_a_day_with(if is_slow() { 600 } else { 60 });
     let watched = clients..clients + WATCHED;
     let spent = |client: u32| if client % 4 < 2 { LIMIT } else { LIMIT / 2 };
