@@ -62,6 +62,7 @@ const EXPECTED: [&str; 4] = [
     "watching ",
 ];
 const REQUESTS: &str = "island_metrics_http_requests_total";
+const UNREADABLE: &str = "island_metrics_http_parse_errors_total";
 
 fn start(
     directory: &Path,
@@ -189,7 +190,8 @@ fn issue(state: &Path) -> Outcome<Vec<String>> {
 /// Every answered request has a line: those of all, and those of the load.
 fn compare_logs(stage: &Stage, logs: &Logs, load: &Load<'_>, last: &Page) {
     let dropped = last.get("island_metrics_access_log_dropped_total") as u64;
-    let answers = last.sum(REQUESTS, "") as u64;
+    // Heads that could not be read have a line too.
+    let answers = (last.sum(REQUESTS, "") + last.sum(UNREADABLE, "")) as u64;
     let (lines, load_lines, judged) = (logs.lines, logs.load_lines, load.judge.answers);
     println!(
         "  access log: {lines} lines in {} files, {dropped} dropped, {answers} answers; {load_lines} of the load, which \
