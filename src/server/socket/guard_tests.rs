@@ -9,12 +9,15 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 
-use self::scene::{Ask, PLAIN, Plan, answer, body, play, refusal, scene, shared, take_all};
+use self::answers::{answer, body, refusal};
+use self::scene::{Ask, PLAIN, Plan, play, scene, shared, take_all};
 use self::socket::{Socket, Wire};
 use super::super::roster::Roster;
 use super::*;
 use crate::server::connection::converse;
 
+#[path = "guard_answer_tests.rs"]
+mod answers;
 #[path = "guard_scene_tests.rs"]
 mod scene;
 #[path = "guard_socket_tests.rs"]
