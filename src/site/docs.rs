@@ -1,80 +1,314 @@
-//! `/docs`: the endpoints for people, written from the `OpenAPI` document. No script, no outside asset.
+//! `/docs`: the endpoints for people, written from the `OpenAPI` document. Whole without the script,
+//! which adds a Send button and keeps the curl lines in step.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;\
-color-scheme:light dark}code,pre{font-size:.9em}pre{overflow-x:auto;padding:.7rem;border:1px solid #8886}\
-table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.2rem .6rem .2rem 0}";
+use super::frame::Frame;
+use super::html::{Escaped, inline, prose};
 
 /// The page, from the document that it describes.
-pub(crate) fn page(openapi: &str) -> String {
+pub(super) fn page(openapi: &str) -> String {
     let document: Value =
         serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
     let base_url = text(&document["servers"][0]["url"]);
-    let mut page = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Island metrics</title>\
-         <style>{STYLE}</style><h1>Island metrics</h1>"
+    let operations = operations(&document);
+    let mut content = format!(
+        "<h1>API reference</h1><p>Base URL <code id=base>{}</code>, described for machines by \
+         <a href=openapi.json>openapi.json</a> (OpenAPI 3.1) and <a href=llms.txt>llms.txt</a>.</p>\
+         <nav aria-label=Endpoints><ul>",
+        Escaped(base_url)
     );
-    for paragraph in document["info"]["description"]
-        .as_str()
-        .unwrap_or_default()
-        .split("\n\n")
-    {
-        // The description is Markdown of paragraphs, headings and code words; more is not needed.
-        let (heading, rest) = match paragraph.strip_prefix("## ") {
-            Some(text) => text.split_once('\n').unwrap_or((text, "")),
-            None => ("", paragraph),
-        };
-        if !heading.is_empty() {
-            let _ = write!(page, "<h2>{}</h2>", escaped(heading));
-        }
-        if !rest.is_empty() {
-            let _ = write!(page, "<p>{}</p>", escaped(rest));
-        }
+    for operation in &operations {
+        let (id, path) = (operation.id(), operation.path);
+        let _ = write!(content, "<li><a href=#{id}>{path}</a>");
     }
-    let _ = write!(
-        page,
-        "<p>The machine-readable description is <a href=\"{base_url}/openapi.json\">/openapi.json</a>.</p>"
+    content.push_str("</ul></nav>");
+    content.push_str(&prose(text(&document["info"]["description"])));
+    content.push_str(&errors(&document));
+    content.push_str(
+        "<h2 id=endpoints>Endpoints</h2><p id=keybox hidden class=row><label for=key>Your key</label>\
+         <input id=key type=password autocomplete=off placeholder=\"none: anonymous\">\
+         <small>It stays in this page's memory. Each Send spends one request of your quota<span id=left></span>.</small></p>",
     );
-    for (path, item) in document["paths"].as_object().into_iter().flatten() {
-        endpoint(&mut page, &document, &base_url, path, &item["get"]);
+    for operation in &operations {
+        operation.write(&mut content, base_url);
     }
-    page.push_str("</html>\n");
-    page
+    content.push_str(&objects(&document));
+    let frame = Frame {
+        title: "API reference \u{2013} Island metrics",
+        root: "",
+        script: "docs.js",
+    };
+    frame.around(&content)
 }
 
-fn endpoint(page: &mut String, document: &Value, base_url: &str, path: &str, operation: &Value) {
-    let _ = write!(
-        page,
-        "<h2><code>GET {path}</code></h2><p>{}</p>",
-        text(&operation["description"])
-    );
-    let mut filled = path.to_owned();
-    let parameters: Vec<&Value> = operation["parameters"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|parameter| resolved(document, parameter))
-        .collect();
-    if !parameters.is_empty() {
-        page.push_str("<table><tr><th>parameter<th>in<th>meaning</tr>");
-        for parameter in &parameters {
-            let (name, place) = (text(&parameter["name"]), text(&parameter["in"]));
-            let _ = write!(
-                page,
-                "<tr><td><code>{name}</code><td>{place}<td>{}</tr>",
-                text(&parameter["description"])
-            );
-            if let Some(example) = parameter["example"].as_str() {
-                filled = filled.replace(&format!("{{{name}}}"), example);
+/// An endpoint.
+struct Operation<'a> {
+    document: &'a Value,
+    path: &'a str,
+    about: &'a Value,
+}
+
+impl Operation<'_> {
+    fn id(&self) -> &str {
+        text(&self.about["operationId"])
+    }
+
+    fn write(&self, page: &mut String, base_url: &str) {
+        let (id, path) = (self.id(), self.path);
+        let _ = write!(
+            page,
+            "<form id={id}><h3>GET {path}</h3><p>{}",
+            inline(text(&self.about["description"]))
+        );
+        let mut filled = path.to_owned();
+        let parameters = self.about["parameters"].as_array();
+        let parameters = parameters.map(Vec::as_slice).unwrap_or_default();
+        let parameters = parameters
+            .iter()
+            .map(|parameter| resolved(self.document, parameter));
+        let parameters: Vec<&Value> = parameters.collect();
+        if !parameters.is_empty() {
+            page.push_str("<table>");
+            for parameter in parameters {
+                self.parameter(page, parameter);
+                if let Some(example) = parameter["example"].as_str() {
+                    filled = filled.replace(&format!("{{{}}}", text(&parameter["name"])), example);
+                }
+            }
+            page.push_str("</table>");
+        }
+        let _ = write!(
+            page,
+            "<pre>curl '{}{}'</pre><p>",
+            Escaped(base_url),
+            Escaped(&filled)
+        );
+        self.statuses(page);
+        page.push_str("</form>");
+    }
+
+    fn parameter(&self, page: &mut String, parameter: &Value) {
+        let name = text(&parameter["name"]);
+        let (kind, choices) = self.kind(&parameter["schema"]);
+        let place = text(&parameter["in"]);
+        let told = match place {
+            "query" => String::new(),
+            "path" => " <small>required</small>".to_owned(),
+            place => format!(" <small>{place}</small>"),
+        };
+        let default = scalar(&parameter["schema"]["default"]);
+        let mut about = format!("name={name}");
+        match place {
+            "path" => {
+                let example = Escaped(text(&parameter["example"]));
+                let _ = write!(about, " value=\"{example}\" required");
+            }
+            "header" => about.push_str(" data-header"),
+            _ if choices.is_empty() && !default.is_empty() => {
+                let _ = write!(about, " placeholder={default}");
+            }
+            _ => {}
+        }
+        let _ = write!(page, "<tr><td><label>{name}{told}");
+        if choices.is_empty() {
+            let _ = write!(page, "<input {about}>");
+        } else {
+            let _ = write!(page, "<select {about}><option value=\"\">{default}");
+            for choice in choices.iter().filter(|choice| **choice != default) {
+                let _ = write!(page, "<option>{choice}");
+            }
+            page.push_str("</select>");
+        }
+        let about = inline(text(&parameter["description"]));
+        let _ = write!(page, "</label><td>{kind}. {about}");
+    }
+
+    /// The type with bounds and default in words, and the choices of an enumeration.
+    fn kind(&self, schema: &Value) -> (String, Vec<String>) {
+        let named = schema["allOf"].get(0).unwrap_or(schema);
+        let named = resolved(self.document, named);
+        let choices: Vec<String> = named["enum"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(scalar)
+            .collect();
+        let mut kind = text(&named["type"]).to_owned();
+        if !choices.is_empty() {
+            kind = format!("<code>{}</code>", choices.join(", "));
+        }
+        match [&schema["minimum"], &schema["maximum"]].map(scalar) {
+            [min, max] if max.len() > 15 => {
+                let _ = write!(kind, ", at least {min}");
+            }
+            [min, max] if !min.is_empty() => {
+                let _ = write!(kind, ", {min} to {max}");
+            }
+            _ => {}
+        }
+        if let Some(pattern) = schema["pattern"].as_str() {
+            let _ = write!(kind, ", <code>{}</code>", Escaped(pattern));
+        }
+        if !schema["default"].is_null() {
+            let _ = write!(kind, ", default {}", scalar(&schema["default"]));
+        }
+        (kind, choices)
+    }
+
+    /// The answers: the body's type, and the failures, whose meaning stands above.
+    fn statuses(&self, page: &mut String) {
+        let responses = self.about["responses"].as_object();
+        let mut failures = Vec::new();
+        for (status, response) in responses.into_iter().flatten() {
+            let response = resolved(self.document, response);
+            let schema = &response["content"]["application/json"]["schema"];
+            match reference(schema) {
+                _ if status.as_str() >= "400" => failures.push(status.as_str()),
+                Some(name) => {
+                    let _ = write!(page, "{status} <a href=#{name}>{name}</a>, ");
+                }
+                None => {
+                    let _ = write!(page, "{status}, ");
+                }
             }
         }
-        page.push_str("</table>");
+        page.push_str(&failures.join(", "));
     }
-    let _ = write!(page, "<pre>curl '{base_url}{}'</pre>", escaped(&filled));
+}
+
+/// The endpoints, in the order of their tags.
+fn operations(document: &Value) -> Vec<Operation<'_>> {
+    let tags = document["tags"].as_array();
+    let tags = tags.map(Vec::as_slice).unwrap_or_default();
+    let place = |about: &Value| tags.iter().position(|tag| tag["name"] == about["tags"][0]);
+    let paths = document["paths"].as_object().into_iter().flatten();
+    let mut operations: Vec<Operation<'_>> = paths
+        .map(|(path, item)| Operation {
+            document,
+            path,
+            about: &item["get"],
+        })
+        .collect();
+    operations.sort_by_key(|operation| place(operation.about));
+    operations
+}
+
+/// The failures, each once.
+fn errors(document: &Value) -> String {
+    let mut rows = std::collections::BTreeMap::new();
+    let items = document["paths"].as_object().into_iter().flatten();
+    for (_, item) in items {
+        for (status, response) in item["get"]["responses"].as_object().into_iter().flatten() {
+            let response = resolved(document, response);
+            if status.as_str() >= "400" {
+                rows.entry(status.clone())
+                    .or_insert(text(&response["description"]));
+            }
+        }
+    }
+    let mut out = String::from(
+        "<h2 id=errors>Errors</h2><p>A failure is <code>{\"error\":{\"code\":…,\"message\":…}}</code>; the \
+         message names what was wrong and what would be right.</p><table>",
+    );
+    for (status, description) in rows {
+        let _ = write!(out, "<tr><td>{status}<td>{}", inline(description));
+    }
+    out.push_str("</table>");
+    out
+}
+
+/// What answers are made of: each object with its members in the order in which they are written.
+fn objects(document: &Value) -> String {
+    let mut out = String::from(
+        "<h2 id=objects>Objects</h2><p>A type with ? may be null; a member without one is a string. Each answer \
+         has <code>meta</code> as well, with its <code>generatedAt</code>, and on lists <code>total int, hasMore bool, \
+         limit int, offset int</code>.</p><pre class=wrap>",
+    );
+    let schemas = document["components"]["schemas"].as_object();
+    let schemas = || schemas.into_iter().flatten();
+    for (name, schema) in schemas() {
+        let all = members(schema);
+        // Those of failures and of `meta` are told above.
+        if all.is_empty() || name.starts_with("Error") || name.ends_with("Meta") {
+            continue;
+        }
+        // One that begins as another whole one does, says so.
+        let begins = schemas().find(|(_, other)| {
+            let begin = members(other);
+            begin.len() > 4 && begin.len() < all.len() && all.starts_with(&begin)
+        });
+        let _ = write!(out, "<b id={name}>{name}</b> ");
+        let mut rest = &all[..];
+        if let Some((other, begin)) = begins {
+            let _ = write!(out, "<a href=#{other}>{other}</a>, ");
+            rest = &all[members(begin).len()..];
+        }
+        let texts: Vec<String> = rest
+            .iter()
+            .filter(|member| **member != "meta")
+            .map(|member| {
+                let kind = member_type(document, &schema["properties"][member]);
+                // Most are, so that is left out.
+                let text = format!("{member} {}", kind.strip_prefix("string").unwrap_or(&kind));
+                text.trim_end().replace(" ?", "?")
+            })
+            .collect();
+        let _ = writeln!(out, "{}", texts.join(", "));
+    }
+    out.push_str("</pre>");
+    out
+}
+
+/// The names of an object's members. All are required, and listed in their order.
+fn members(schema: &Value) -> Vec<&str> {
+    let required = schema["required"].as_array().into_iter().flatten();
+    required.map(text).collect()
+}
+
+/// The type of a member, linked where it is an object.
+fn member_type(document: &Value, value: &Value) -> String {
+    if let Some(name) = reference(value) {
+        let target = resolved(document, value);
+        return match target["enum"].as_array() {
+            Some(choices) => choices.iter().map(text).collect::<Vec<_>>().join("|"),
+            None => format!("<a href=#{name}>{name}</a>"),
+        };
+    }
+    let either = value["oneOf"].as_array().or(value["anyOf"].as_array());
+    if let Some(either) = either {
+        let kinds: Vec<String> = either
+            .iter()
+            .map(|kind| member_type(document, kind))
+            .collect();
+        return kinds.join("|").replace("|null", "?");
+    }
+    if value["type"] == "array" {
+        return format!("[{}]", member_type(document, &value["items"]));
+    }
+    match &value["type"] {
+        Value::Array(kinds) => {
+            let kinds: Vec<&str> = kinds.iter().map(short).collect();
+            kinds.join("|").replace("|null", "?")
+        }
+        kind => short(kind).to_owned(),
+    }
+}
+
+/// A type's name in little room.
+fn short(kind: &Value) -> &str {
+    match text(kind) {
+        "integer" => "int",
+        "boolean" => "bool",
+        kind => kind,
+    }
+}
+
+/// The name of the schema that a `$ref` points at.
+fn reference(value: &Value) -> Option<&str> {
+    value["$ref"].as_str()?.rsplit('/').next()
 }
 
 /// What a `$ref` into the document points at; the value itself where it is none.
@@ -87,35 +321,81 @@ fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
         .unwrap_or(value)
 }
 
-fn text(value: &Value) -> String {
-    escaped(value.as_str().unwrap_or_default())
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+/// A string or number as it stands in text; nothing for anything else.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown() -> String {
+        page(&crate::site::openapi("http://x.test"))
+    }
+
     #[test]
-    fn every_endpoint_stands_on_the_page() {
-        let page = page(&crate::site::openapi("http://x.test"));
+    fn every_endpoint_stands_on_the_page_with_its_parameters_and_failures() {
+        let page = shown();
         for path in [
             "/v1",
             "/v1/islands/{code}/ccu",
             "/v1/new/{date}",
             "/dumps/{file}",
         ] {
-            assert!(page.contains(&format!("<code>GET {path}</code>")), "{path}");
+            assert!(page.contains(&format!("<h3>GET {path}</h3>")), "{path}");
+        }
+        for part in [
+            "integer, 1 to 200, default 50",
+            "integer, at least 0, default 0",
+            "<code>uefn, creative</code>",
+            "name=sort><option value=\"\">peakCCU<option>uniquePlayers",
+            "<tr><td>429",
+            "200 <a href=#IslandPage>IslandPage</a>, 304, 400, 401, 403, 429, 503",
+            "<b id=IslandSummary>IslandSummary</b> code, title, creator?, createdIn uefn|creative?, tags [string],",
+            "<b id=Island>Island</b> <a href=#IslandSummary>IslandSummary</a>, series [",
+        ] {
+            assert!(page.contains(part), "{part}");
         }
         assert!(
             !page.contains("<p></p>"),
             "an endpoint without a description"
         );
+    }
+
+    #[test]
+    fn what_the_page_links_to_on_itself_is_there() {
+        let page = shown();
+        let ids: Vec<&str> = page
+            .split(" id=")
+            .skip(1)
+            .map(|rest| rest.split([' ', '>']).next().unwrap())
+            .collect();
+        for (at, id) in ids.iter().enumerate() {
+            assert!(!ids[at + 1..].contains(id), "{id} twice");
+        }
+        for link in page.split("href=#").skip(1) {
+            let name = link.split(['>', ' ']).next().unwrap();
+            assert!(ids.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_with_its_style_and_script_is_small() {
+        let parts = [
+            shown().len(),
+            crate::site::style().len(),
+            crate::site::docs_script().len(),
+        ];
+        assert!(parts.iter().sum::<usize>() <= 25_000, "{parts:?}");
+        assert!(parts[1] <= 4_000 && parts[2] <= 15_000, "{parts:?}");
     }
 }

@@ -1,8 +1,30 @@
-//! Text the server hands out beside the API: the `OpenAPI` document, and its page for people.
+//! Text the server hands out beside the API: the `OpenAPI` document, and the pages for people.
+//!
+//! In: bodies of the API, and what is to be shown of keys. Out: HTML, its style and scripts. Pages
+//! name each other by relative addresses, so they work behind any prefix; they hold no inline style
+//! or script, so the strictest policy fits them. They read the API's bodies as any client does, and know
+//! nothing else of the service.
 
+mod chart;
 mod docs;
+mod facts;
+mod frame;
+mod home;
+mod html;
+mod island;
+mod keys;
+mod list;
+mod texts;
+
+pub use home::{HomeBodies, home};
+pub use island::island;
+pub use keys::{Held, HeldKey, KeysPage, keys};
+pub use list::search;
 
 const OPENAPI: &str = include_str!("openapi.json");
+
+/// The icon of all pages, in SVG.
+pub const ICON: &str = include_str!("assets/icon.svg");
 
 /// The `OpenAPI` 3.1 document with its one server (SPEC section 1).
 pub fn openapi(base_url: &str) -> String {
@@ -13,4 +35,56 @@ pub fn openapi(base_url: &str) -> String {
 /// The page at `/docs`, in HTML.
 pub fn docs(base_url: &str) -> String {
     docs::page(&openapi(base_url))
+}
+
+/// The page at `/gotchas`, in HTML.
+pub fn gotchas() -> String {
+    texts::gotchas()
+}
+
+/// The page at `/recipes`, in HTML.
+pub fn recipes(base_url: &str) -> String {
+    texts::recipes(base_url)
+}
+
+/// `/llms.txt`, in Markdown.
+pub fn llms(base_url: &str) -> String {
+    texts::llms(&openapi(base_url), base_url)
+}
+
+/// The style of all pages, in CSS.
+pub fn style() -> String {
+    served(include_str!("assets/style.css")).replace('\n', "")
+}
+
+/// The script of `/docs`.
+pub fn docs_script() -> String {
+    served(include_str!("assets/docs.js"))
+}
+
+/// The script of pages with times or charts.
+pub fn pages_script() -> String {
+    served(include_str!("assets/pages.js"))
+}
+
+/// A script without what is for its readers: indentation, and lines of comment.
+fn served(script: &str) -> String {
+    let lines = script.lines().map(str::trim);
+    let kept: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .collect();
+    kept.join("\n")
+}
+
+/// A page of a title and a sentence, in HTML.
+pub fn plain(title: &str, message: &str) -> String {
+    texts::plain(title, message)
+}
+
+/// What is shown where a body cannot be read, which would be a fault of ours.
+fn unread() -> String {
+    plain(
+        "Nothing to show",
+        "This page could not be made. The API has the same data.",
+    )
 }

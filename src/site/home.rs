@@ -1,0 +1,192 @@
+//! `/`: how fresh the data is, the ten highest peaks, the day's curve, and a search.
+
+use serde_json::from_slice;
+
+use super::chart::Chart;
+use super::facts::{Index, Intraday, Ranked, Ranking};
+use super::frame::Frame;
+use super::html::{Count, Escaped};
+use super::list::search_form;
+use crate::calendar::UnixSeconds;
+
+/// What the dashboard is made from: bodies of the API, each `None` while it is not published.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HomeBodies<'a> {
+    /// That of `/v1`.
+    pub index: Option<&'a [u8]>,
+    /// That of `/v1/rankings/latest`.
+    pub ranking: Option<&'a [u8]>,
+    /// That of `/v1/live/intraday`.
+    pub intraday: Option<&'a [u8]>,
+}
+
+/// The page at `/`, in HTML.
+pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
+    let parsed = |body: Option<&[u8]>| body.and_then(|body| from_slice::<Index>(body).ok());
+    let index = parsed(bodies.index);
+    let ranking = bodies.ranking.and_then(|body| from_slice(body).ok());
+    let intraday = bodies.intraday.and_then(|body| from_slice(body).ok());
+    let (form, base_url) = (search_form("", ""), Escaped(base_url));
+    let content = format!(
+        "<h1>Game islands, counted</h1>\
+         <p>Daily peaks, players, plays and retention of game islands, as JSON. No key is needed to begin:</p>\
+         <pre>curl '{base_url}/v1/islands?limit=2'</pre>\
+         <p><a href=docs>All endpoints, with a Send button</a> · <a href=recipes>Recipes</a> · \
+         <a href=keys>A free key</a></p>{form}<div id=summary>{}{}{}</div>",
+        freshness(index.as_ref(), intraday.as_ref()),
+        intraday.as_ref().map_or_else(String::new, curve),
+        ranking.as_ref().map_or_else(String::new, top),
+    );
+    let frame = Frame {
+        title: "Island metrics",
+        root: "",
+        script: "pages.js",
+    };
+    frame.around(&content)
+}
+
+fn freshness(index: Option<&Index>, intraday: Option<&Intraday>) -> String {
+    let Some(index) = index else {
+        return "<p class=note>Nothing is published yet. It clears at the next refresh.</p>"
+            .to_owned();
+    };
+    let generated_at = Escaped(&index.generated_at);
+    let newest = intraday.and_then(|intraday| intraday.points.last());
+    let players = newest.map_or_else(String::new, |(_, players)| {
+        tile("Players now", &Count(Some(*players)).to_string())
+    });
+    let count = |name, count| tile(name, &Count(Some(count)).to_string());
+    format!(
+        "<dl>{}{players}{}{}{}</dl>",
+        tile(
+            "Published",
+            &format!("<time class=ago datetime=\"{generated_at}\">{generated_at}</time>")
+        ),
+        count("Islands", index.counts.islands),
+        count("Creators", index.counts.creators),
+        count("Days", index.counts.rankings),
+    )
+}
+
+/// A figure and its name. `value` is markup.
+pub(super) fn tile(name: &str, value: &str) -> String {
+    format!("<div><dt>{name}<dd>{value}</div>")
+}
+
+fn curve(intraday: &Intraday) -> String {
+    let name = |time: i64| {
+        let text = UnixSeconds(time).to_string();
+        text.get(11..16).unwrap_or_default().to_owned()
+    };
+    let chart = Chart::new(
+        "Players",
+        &intraday.points,
+        intraday.resolution_seconds,
+        name,
+    );
+    let Some(chart) = chart else {
+        return String::new();
+    };
+    format!(
+        "<h2>Players in the last 24 hours (UTC)</h2>{}<p class=soft>Served by \
+         <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>",
+        chart.figure()
+    )
+}
+
+fn top(ranking: &Ranking) -> String {
+    let rows: String = ranking.ranking.iter().map(row).collect();
+    let against = ranking
+        .previous_date
+        .as_ref()
+        .map_or_else(String::new, |day| format!(", against {}", Escaped(day)));
+    format!(
+        "<h2>Highest peaks of {}</h2><table><thead><tr><th class=n>Rank<th class=n>Change<th>Island\
+         <th class=n>Peak</thead>{rows}</table><p class=soft>The ten highest numbers of concurrent \
+         players{against}. Served by <a href=\"docs#getRanking\"><code>/v1/rankings/latest</code></a></p>",
+        Escaped(&ranking.date)
+    )
+}
+
+fn row(ranked: &Ranked) -> String {
+    let creator = ranked.creator.as_ref().map_or_else(String::new, |slug| {
+        format!("<br><small>{}</small>", Escaped(slug))
+    });
+    format!(
+        "<tr><td class=n>{}<td class=n>{}<td><a href=\"islands/{}\">{}</a>{creator}<td class=n>{}",
+        ranked.rank,
+        change(ranked.delta),
+        Escaped(&ranked.code),
+        Escaped(&ranked.title),
+        Count(ranked.peak_ccu),
+    )
+}
+
+/// A change of rank: its direction by a sign and in words, not by colour alone.
+fn change(delta: Option<i64>) -> String {
+    let words = |class, sign, word, by| {
+        format!("<span class={class}>{sign}<span title=\"{word} {by}\">{by}</span></span>")
+    };
+    match delta {
+        None => "<small>new</small>".to_owned(),
+        Some(0) => "<small title=unchanged>=</small>".to_owned(),
+        Some(by) if by > 0 => words("up", "\u{25b2}", "up", by.unsigned_abs()),
+        Some(by) => words("down", "\u{25bc}", "down", by.unsigned_abs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEX: &[u8] = br#"{"generatedAt":"2026-11-21T12:05:00Z","version":"v1","counts":
+        {"islands":300,"creators":140,"ccuHistories":270,"rankings":42,"new":42},"endpoints":[],
+        "docs":"d","license":"l","meta":{"generatedAt":"2026-11-21T12:05:00Z"}}"#;
+    const RANKING: &[u8] = br#"{"date":"2026-11-20","previousDate":"2026-11-19","ranking":[
+        {"rank":1,"delta":2,"previousRank":3,"code":"0000-0000-0001","title":"<b>A & B","creator":"x\"y",
+        "createdIn":null,"peakCCU":12345},{"rank":2,"delta":-1,"previousRank":1,"code":"0000-0000-0002",
+        "title":"C","creator":null,"createdIn":null,"peakCCU":5},{"rank":3,"delta":null,"previousRank":null,
+        "code":"0000-0000-0003","title":"D","creator":null,"createdIn":"uefn","peakCCU":4}],"meta":{}}"#;
+    const INTRADAY: &[u8] =
+        br#"{"resolutionSeconds":600,"points":[[1795259400,10],[1795260000,4200]],"meta":{}}"#;
+
+    #[test]
+    fn a_dashboard_shows_what_the_bodies_say_and_no_markup_of_theirs() {
+        let bodies = HomeBodies {
+            index: Some(INDEX),
+            ranking: Some(RANKING),
+            intraday: Some(INTRADAY),
+        };
+        let page = home(bodies, "http://x.test");
+        for part in [
+            "datetime=\"2026-11-21T12:05:00Z\"",
+            "<dt>Players now<dd>4,200",
+            "<dt>Islands<dd>300",
+            "<a href=\"islands/0000-0000-0001\">&lt;b&gt;A &amp; B</a><br><small>x&quot;y</small>",
+            "<td class=n>12,345",
+            "title=\"up 2\"",
+            "title=\"down 1\"",
+            "<small>new</small>",
+            "Highest peaks of 2026-11-20",
+            "data-values=\"10,4200\"",
+            "highest 4,200 at 11:20, lowest 10 at 11:10",
+        ] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+    }
+
+    #[test]
+    fn parts_that_are_not_published_are_left_out() {
+        let nothing = home(HomeBodies::default(), "http://x.test");
+        assert!(nothing.contains("Nothing is published yet"));
+        let bodies = HomeBodies {
+            index: Some(INDEX),
+            ..HomeBodies::default()
+        };
+        let page = home(bodies, "http://x.test");
+        assert!(page.contains("<dt>Days<dd>42"));
+        assert!(
+            !page.contains("Players now") && !page.contains("<svg") && !page.contains("Highest")
+        );
+    }
+}

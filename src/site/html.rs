@@ -1,0 +1,150 @@
+//! Text as it stands on a page.
+
+use std::fmt;
+
+/// Text in which nothing is taken for markup, in an element or in an attribute between double quotes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['&', '<', '>', '"']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(match rest.as_bytes()[at] {
+                b'&' => "&amp;",
+                b'<' => "&lt;",
+                b'>' => "&gt;",
+                _ => "&quot;",
+            })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
+    }
+}
+
+/// A whole number with its thousands apart; a dash where it is not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count(pub(super) Option<u64>);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(count) = self.0 else {
+            return f.write_str("\u{2013}");
+        };
+        let digits = count.to_string();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Markdown of paragraphs, of which a page is made: headings of two signs, lists, code words and
+/// links. More is not needed.
+pub(super) fn prose(text: &str) -> String {
+    let mut out = String::new();
+    for paragraph in text.split("\n\n") {
+        let (heading, rest) = match paragraph.strip_prefix("## ") {
+            Some(text) => text.split_once('\n').unwrap_or((text, "")),
+            None => ("", paragraph),
+        };
+        if !heading.is_empty() {
+            let name = anchor(heading);
+            out.push_str(&format!("<h2 id={name}>{}</h2>", Escaped(heading)));
+        }
+        if rest.starts_with("- ") {
+            out.push_str("<ul>");
+            for item in rest.split("\n- ") {
+                let item = item.trim_start_matches("- ");
+                out.push_str(&format!("<li>{}", inline(item)));
+            }
+            out.push_str("</ul>");
+        } else if !rest.is_empty() {
+            out.push_str(&format!("<p>{}</p>", inline(rest)));
+        }
+    }
+    out
+}
+
+/// What a heading is linked by: its letters and digits.
+fn anchor(heading: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric();
+    let mut name: String = heading
+        .chars()
+        .map(|c| if keep(c) { c.to_ascii_lowercase() } else { '-' })
+        .collect();
+    while name.contains("--") {
+        name = name.replace("--", "-");
+    }
+    name.trim_matches('-').to_owned()
+}
+
+/// Text with code words between backquotes and links as `[text](address)`.
+pub(super) fn inline(text: &str) -> String {
+    let mut out = String::new();
+    for (at, part) in text.split('`').enumerate() {
+        if at % 2 == 1 {
+            out.push_str(&format!("<code>{}</code>", Escaped(part)));
+        } else {
+            out.push_str(&links(part));
+        }
+    }
+    out
+}
+
+fn links(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[')
+        && let Some((words, after)) = link.split_once("](")
+        && let Some((address, after)) = after.split_once(')')
+    {
+        let (before, words, address) = (Escaped(before), Escaped(words), Escaped(address));
+        out.push_str(&format!("{before}<a href=\"{address}\">{words}</a>"));
+        rest = after;
+    }
+    out.push_str(&Escaped(rest).to_string());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_taken_for_markup() {
+        let text = "<b a=\"x\">&amp;é";
+        let want = "&lt;b a=&quot;x&quot;&gt;&amp;amp;é";
+        assert_eq!(Escaped(text).to_string(), want);
+        assert_eq!(
+            inline("a `<i>` [x&y](h?\"a)"),
+            "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
+        );
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (count, text) in [
+            (Some(0), "0"),
+            (Some(999), "999"),
+            (Some(1_000), "1,000"),
+            (Some(123_456), "123,456"),
+            (Some(u64::MAX), "18,446,744,073,709,551,615"),
+            (None, "\u{2013}"),
+        ] {
+            assert_eq!(Count(count).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn prose_is_headings_paragraphs_and_lists() {
+        let page = prose("One\n\n## Two & more\ntext\n\n- a\n- `b`");
+        let want = "<p>One</p><h2 id=two-more>Two &amp; more</h2><p>text</p>\
+                    <ul><li>a<li><code>b</code></ul>";
+        assert_eq!(page, want);
+    }
+}

@@ -1,0 +1,228 @@
+//! `/keys`: the pages of sign-up. What may be done is decided elsewhere.
+
+use std::fmt::Write as _;
+
+use super::frame::Frame;
+use super::html::{Escaped, inline};
+
+/// What a page of sign-up shows. Texts are shown as they are, none is taken for markup.
+#[derive(Clone, Debug)]
+pub enum KeysPage<'a> {
+    /// The service gives no keys by itself.
+    Closed,
+    /// The form for an e-mail address.
+    Ask {
+        /// Goes back with the form.
+        pass: &'a str,
+    },
+    /// A link was mailed, if the address takes mail.
+    Mailed,
+    /// The keys of an address.
+    Held(Held<'a>),
+    /// It was not done, and why.
+    Refused {
+        /// A sentence or two.
+        message: &'a str,
+    },
+}
+
+/// The keys of an address, for whoever has shown to hold it.
+#[derive(Clone, Debug)]
+pub struct Held<'a> {
+    /// The address.
+    pub address: &'a str,
+    /// Its keys.
+    pub keys: Vec<HeldKey>,
+    /// Goes back with the forms.
+    pub pass: &'a str,
+    /// The key that was just issued. Shown this once.
+    pub issued: Option<&'a str>,
+    /// The id of the key that was just revoked.
+    pub revoked: Option<String>,
+    /// How many active free keys an address may have.
+    pub free_max: usize,
+    /// Whether the address is that of the network, which others may share.
+    pub is_shared: bool,
+    /// Requests a UTC day with a free key.
+    pub free_limit: u32,
+    /// The service's own address.
+    pub base_url: &'a str,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct HeldKey {
+    /// Its public part.
+    pub id: String,
+    /// What it buys.
+    pub tier: &'static str,
+    /// When it was issued.
+    pub issued: String,
+    /// Since when it is disabled.
+    pub revoked: Option<String>,
+}
+
+/// A page of sign-up, in HTML.
+pub fn keys(page: &KeysPage<'_>) -> String {
+    let content = match page {
+        KeysPage::Closed => "<h1>Keys</h1><p>This service gives no keys by itself. Ask its publisher for one; \
+             without a key you may go on as before.</p><p><a href=docs>API reference</a></p>"
+            .to_owned(),
+        KeysPage::Ask { pass } => ask(pass),
+        KeysPage::Mailed => "<h1>Look into your mail</h1><p>If the address takes mail, a link is on its way. It \
+             holds for an hour, and shows and makes your keys. Nothing there? Look among the junk, and <a \
+             href=keys>ask again</a> in a while.</p>"
+            .to_owned(),
+        KeysPage::Held(held) => list(held),
+        KeysPage::Refused { message } => format!(
+            "<h1>That was not done</h1><p class=note role=alert>{}</p><p><a href=keys>Back to the keys</a></p>",
+            Escaped(message)
+        ),
+    };
+    let frame = Frame {
+        title: "Keys \u{2013} Island metrics",
+        root: "",
+        script: "",
+    };
+    frame.around(&content)
+}
+
+const TERMS: &str =
+    "A key is free and raises your daily quota. It is shown once and stored only as a hash.";
+
+fn ask(pass: &str) -> String {
+    format!(
+        "<h1>A free key</h1><p>{TERMS}</p><form method=post action=keys>{}\
+         <p class=row><label for=email>E-mail</label><input id=email name=email type=email required \
+         maxlength=254 autocomplete=email><button name=do value=mail>Send me a link</button></p></form>\
+         <p class=soft>The link lists the keys of the address, makes new ones and revokes them. The address \
+         is kept with its keys, and used for nothing else.</p>",
+        hidden(pass)
+    )
+}
+
+fn hidden(pass: &str) -> String {
+    format!("<input type=hidden name=pass value=\"{}\">", Escaped(pass))
+}
+
+fn list(held: &Held<'_>) -> String {
+    let address = Escaped(held.address);
+    let mut out = format!("<h1>Keys of {address}</h1>");
+    if let Some(key) = held.issued {
+        let _ = write!(
+            out,
+            "<div class=note role=status><p>Your new key. It is not shown again:</p><pre class=secret id=newkey>{0}</pre>\
+             <pre>curl -H 'Authorization: Bearer {0}' '{1}/v1/islands?limit=2'</pre></div>",
+            Escaped(key),
+            Escaped(held.base_url)
+        );
+    }
+    if let Some(id) = &held.revoked {
+        let _ = write!(
+            out,
+            "<p class=note role=status>{} is revoked.</p>",
+            Escaped(id)
+        );
+    }
+    let active = |key: &&HeldKey| key.revoked.is_none() && key.tier == "free";
+    let active = held.keys.iter().filter(active).count();
+    let _ = write!(
+        out,
+        "<p>{TERMS} {} requests a UTC day each; {active} of {} in use.</p>",
+        super::html::Count(Some(held.free_limit.into())),
+        held.free_max
+    );
+    if held.is_shared {
+        out.push_str(
+            "<p class=soft>Keys belong to the address that you come from. Whoever else comes from it sees \
+             their ids here and can revoke them; the keys themselves are shown to nobody again.</p>",
+        );
+    }
+    if !held.keys.is_empty() {
+        out.push_str("<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead>");
+        for key in &held.keys {
+            row(&mut out, key, held.pass);
+        }
+        out.push_str("</table>");
+    }
+    if active < held.free_max {
+        let _ = write!(
+            out,
+            "<form method=post action=keys>{}<p><button name=do value=issue>Make a key</button></p></form>",
+            hidden(held.pass)
+        );
+    } else {
+        out.push_str(&format!(
+            "<p>{}</p>",
+            inline("Revoke one to make room for another.")
+        ));
+    }
+    out
+}
+
+fn row(out: &mut String, key: &HeldKey, pass: &str) {
+    let id = Escaped(&key.id);
+    let _ = write!(
+        out,
+        "<tr><td><code>{id}</code><td>{}<td class=wide>{}<td>",
+        key.tier,
+        Escaped(&key.issued)
+    );
+    match &key.revoked {
+        Some(since) => {
+            let _ = write!(out, "revoked <small class=wide>{}</small>", Escaped(since));
+        }
+        None => {
+            let _ = write!(
+                out,
+                "<form method=post action=keys>{}<input type=hidden name=id value=\"{id}\">\
+                 <button name=do value=revoke aria-label=\"Revoke {id}\">Revoke</button></form>",
+                hidden(pass)
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(active: usize, issued: Option<&str>) -> String {
+        let key = |at: usize| HeldKey {
+            id: format!("id{at}"),
+            tier: "free",
+            issued: "2026-11-21T00:00:00Z".to_owned(),
+            revoked: (at >= active).then(|| "2026-11-22T00:00:00Z".to_owned()),
+        };
+        keys(&KeysPage::Held(Held {
+            address: "<a>@x.test",
+            keys: (0..4).map(key).collect(),
+            pass: "p\"q",
+            issued,
+            revoked: None,
+            free_max: 3,
+            is_shared: false,
+            free_limit: 1000,
+            base_url: "http://x.test",
+        }))
+    }
+
+    #[test]
+    fn keys_are_listed_and_only_active_ones_can_be_revoked() {
+        let page = held(2, None);
+        assert!(page.contains("Keys of &lt;a&gt;@x.test"));
+        assert!(page.contains("1,000 requests a UTC day each; 2 of 3 in use"));
+        assert_eq!(page.matches("value=revoke").count(), 2);
+        assert_eq!(page.matches("value=issue").count(), 1);
+        assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);
+        assert!(!page.contains("newkey"));
+        assert!(!held(3, None).contains("value=issue"));
+    }
+
+    #[test]
+    fn a_new_key_is_shown_with_a_line_to_try() {
+        let page = held(1, Some("im_live_a_b"));
+        assert!(page.contains("id=newkey>im_live_a_b<"));
+        assert!(page.contains("Bearer im_live_a_b' 'http://x.test/v1/islands?limit=2'"));
+    }
+}

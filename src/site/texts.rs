@@ -1,0 +1,161 @@
+//! Pages of prose: the gotchas, the recipes, and `/llms.txt`, which is all of it for machines.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::frame::Frame;
+use super::html::{Escaped, inline, prose};
+
+/// Markdown, for `/gotchas` and `/llms.txt`.
+const GOTCHAS: &str = include_str!("gotchas.md");
+/// What recipes have for the service's address; CI runs them as they are here.
+const RECIPE_URL: &str = "http://127.0.0.1:8080";
+
+/// A recipe: what it is for, its file, and the file's text.
+struct Recipe {
+    title: &'static str,
+    file: &'static str,
+    text: &'static str,
+}
+
+macro_rules! recipes {
+    ($($file:literal: $title:literal)*) => {
+        [$(Recipe { title: $title, file: $file, text: include_str!(concat!("recipes/", $file)) }),*]
+    };
+}
+
+const RECIPES: &[Recipe] = &recipes! {};
+
+/// `/gotchas`
+pub(super) fn gotchas() -> String {
+    let content = format!("<h1>Gotchas</h1>{}", prose(GOTCHAS));
+    frame("Gotchas \u{2013} Island metrics").around(&content)
+}
+
+/// `/recipes`
+pub(super) fn recipes(base_url: &str) -> String {
+    let mut content = String::from(
+        "<h1>Recipes</h1><p>Each is complete: save it, run it. They use this service&#39;s address, and a \
+         key from <code>ISLAND_METRICS_KEY</code> where there is one. What to look out for is on the \
+         page of <a href=gotchas>gotchas</a>.</p><ul>",
+    );
+    for recipe in RECIPES {
+        let _ = write!(
+            content,
+            "<li><a href=\"#{}\">{}</a>",
+            recipe.file, recipe.title
+        );
+    }
+    content.push_str("</ul>");
+    for Recipe { title, file, text } in RECIPES {
+        let text = text.replace(RECIPE_URL, base_url);
+        let _ = write!(
+            content,
+            "<h2 id=\"{file}\">{title}</h2><p class=soft><code>{file}</code></p>\
+             <pre tabindex=0>{}</pre>",
+            Escaped(&text)
+        );
+    }
+    content.push_str(
+        "<h2 id=clients>Clients in other languages</h2><p>Any OpenAPI 3.1 generator makes one from \
+         <a href=openapi.json>openapi.json</a>; any viewer shows it.</p>",
+    );
+    frame("Recipes \u{2013} Island metrics").around(&content)
+}
+
+/// `/llms.txt`, in Markdown, from the document that describes the API.
+pub(super) fn llms(openapi: &str, base_url: &str) -> String {
+    let document: Value =
+        serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut out = format!(
+        "# Island metrics\n\n> {}\n\nBase URL: {base_url}\n\n## Endpoints\n",
+        text(&document["info"]["summary"])
+    );
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
+        let get = &item["get"];
+        let _ = writeln!(
+            out,
+            "- `GET {path}`: {}. {}",
+            text(&get["summary"]),
+            text(&get["description"])
+        );
+        for parameter in get["parameters"].as_array().into_iter().flatten() {
+            let pointer = text(&parameter["$ref"]);
+            let parameter = document
+                .pointer(pointer.trim_start_matches('#'))
+                .unwrap_or(parameter);
+            let _ = writeln!(
+                out,
+                "  - `{}` ({}): {}",
+                text(&parameter["name"]),
+                text(&parameter["in"]),
+                text(&parameter["description"])
+            );
+        }
+    }
+    let _ = write!(
+        out,
+        "\n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Recipes]({base_url}/recipes)\n\
+         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{}\n\n\
+         # Gotchas\n\n{GOTCHAS}",
+        text(&document["info"]["description"])
+    );
+    out
+}
+
+/// A page that is found when somebody asks for what is not there.
+pub(super) fn plain(title: &str, message: &str) -> String {
+    let content = format!("<h1>{}</h1><p>{}</p>", Escaped(title), inline(message));
+    frame(title).around(&content)
+}
+
+fn frame(title: &str) -> Frame<'_> {
+    Frame {
+        title,
+        root: "",
+        script: "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gotchas_are_lists_under_headings() {
+        let page = gotchas();
+        assert_eq!(page.matches("<h2").count(), 4);
+        assert_eq!(
+            page.matches("<li>").count(),
+            GOTCHAS.matches("\n- ").count()
+        );
+        assert!(!page.contains('`'));
+    }
+
+    #[test]
+    fn recipes_name_the_service_itself() {
+        let page = recipes("https://x.test");
+        assert!(!page.contains(RECIPE_URL));
+        for recipe in RECIPES {
+            assert!(recipe.text.contains(RECIPE_URL), "{}", recipe.file);
+            assert!(page.contains(&format!("<h2 id=\"{}\">", recipe.file)));
+        }
+    }
+
+    #[test]
+    fn machines_are_told_everything() {
+        let text = llms(&crate::site::openapi("https://x.test"), "https://x.test");
+        for part in [
+            "Base URL: https://x.test\n",
+            "- `GET /v1/islands/{code}/ccu`: Long-run",
+            "  - `limit` (query): Page size",
+            "## Quota",
+            "Null is not zero",
+            "(https://x.test/openapi.json)",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+    }
+}
