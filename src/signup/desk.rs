@@ -4,109 +4,30 @@
 //! first, and what writes last, so that who is refused has cost little.
 
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use super::Say;
 use super::email;
 use super::error::SignupError;
 use super::index::{Index, ListedKey, day_full};
-use super::mailer::Mailer;
 use super::pace::Pace;
 use super::pass::{LIFETIME_SECONDS, Pass, Purpose, Signer};
 use super::refused::Refused;
 use super::secret;
+use super::wish::{Mode, Reply, Terms, Wish};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
     KeyAddress, KeyFileState, KeyId, KeyPrefix, KeyStore, NewKey, Refusal, StoreError,
 };
 use crate::model::Tier;
 
-/// Free keys a UTC day unless told otherwise: a hundred days until sign-up closes.
-pub const DAILY_MAX: u32 = 1000;
 /// Mails for each key of a day: one that was lost, one that expired.
 const MAILS_A_KEY: u32 = 3;
 /// What a link begins with is written twice into a mail of bounded length.
 const BASE_URL_BYTES_MAX: usize = 256;
 /// Between two lines to the operator that say the same.
 const SILENCE_SECONDS: i64 = 60;
-
-/// How an address is proven.
-pub enum Mode {
-    /// It is the client's own.
-    Ip,
-    /// A link is mailed to it.
-    Email(Mailer),
-}
-
-/// What the operator decides.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Free keys that are issued in a UTC day in all.
-    pub daily_max: u32,
-}
-
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms {
-            daily_max: DAILY_MAX,
-        }
-    }
-}
-
-/// What somebody wants. Not shown by `Debug`: a pass must not get into a log.
-pub enum Wish {
-    /// The page is opened, perhaps by a mailed link.
-    Look {
-        /// From the link.
-        pass: Option<String>,
-    },
-    /// A link is to be mailed, where addresses are proven by mail.
-    Mail {
-        /// As typed.
-        email: String,
-        /// Of [`Reply::Ask`].
-        pass: String,
-    },
-    /// Another key.
-    Issue {
-        /// Of [`Reply::Keys`].
-        pass: String,
-    },
-    /// One key less.
-    Revoke {
-        /// Of [`Reply::Keys`].
-        pass: String,
-        /// The key's.
-        id: String,
-    },
-}
-
-/// What is answered. Not shown by `Debug`: it holds passes.
-pub enum Reply {
-    /// The form for an address.
-    Ask {
-        /// For [`Wish::Mail`].
-        pass: String,
-    },
-    /// The link is on its way if the address takes mail: the same whatever is known of the address.
-    Mailed,
-    /// The keys of the address that the asker has proven to hold.
-    Keys {
-        /// Whose.
-        address: KeyAddress,
-        /// All of them, the oldest first.
-        keys: Vec<ListedKey>,
-        /// For the next wish. Where addresses are proven by mail, it holds no longer than the link did.
-        pass: String,
-        /// The key that was just issued: to be shown now or never.
-        issued: Option<NewKey>,
-        /// The key that was just revoked, or had been.
-        revoked: Option<KeyId>,
-    },
-    /// Why not.
-    Refused(Refused),
-}
 
 /// Owned by one thread.
 pub struct Desk {
@@ -117,11 +38,13 @@ pub struct Desk {
     terms: Terms,
     signer: Signer,
     index: Index,
-    /// The key file's state when the index was made.
-    indexed: Option<Option<KeyFileState>>,
+    /// The key file's state when the index was made; without a file, both are empty.
+    indexed: Option<KeyFileState>,
     requests: Pace,
     mails_of_client: Pace,
     mails_to_mailbox: Pace,
+    /// Keys and mails of a network of many clients.
+    network: Pace,
     /// Mails of the day. A restart forgets them, and the paces: what counts for good is in the records.
     mailed: (UtcDay, u32),
     say: Say,
@@ -155,6 +78,8 @@ impl Desk {
             mails_of_client: Pace::new(10, 360),
             // A mail lost, another, and then a nuisance.
             mails_to_mailbox: Pace::new(3, 1200),
+            // A fifth of what a day has by default.
+            network: Pace::new(60, 600),
             mailed: (UtcDay(0), 0),
             say,
             said: None,
@@ -163,21 +88,14 @@ impl Desk {
 
     /// Answers a client. Blocks on locks and the disk.
     pub fn serve(&mut self, client: IpAddr, wish: Wish, now: UnixSeconds) -> Reply {
-        let client = KeyAddress::from(client);
+        let client = Client::of(client);
         self.answer(&client, wish, now)
             .unwrap_or_else(Reply::Refused)
     }
 
-    fn answer(
-        &mut self,
-        client: &KeyAddress,
-        wish: Wish,
-        now: UnixSeconds,
-    ) -> Result<Reply, Refused> {
-        let paced = self.requests.take(client.as_str(), now);
-        paced.map_err(|retry_after_seconds| Refused::TooFast {
-            retry_after_seconds,
-        })?;
+    fn answer(&mut self, client: &Client, wish: Wish, now: UnixSeconds) -> Result<Reply, Refused> {
+        let paced = self.requests.take(client.own.as_str(), now);
+        paced.map_err(too_fast)?;
         self.refresh(now)?;
         match wish {
             Wish::Look { pass } => self.look(client, pass.as_deref(), now),
@@ -189,15 +107,15 @@ impl Desk {
 
     fn look(
         &mut self,
-        client: &KeyAddress,
+        client: &Client,
         pass: Option<&str>,
         now: UnixSeconds,
     ) -> Result<Reply, Refused> {
         match (&self.mode, pass) {
             // Whose page it is, the connection says.
-            (Mode::Ip, _) => Ok(self.keys(client, expiry(now), None, None)),
+            (Mode::Ip, _) => Ok(self.keys(&client.own, expiry(now), None, None)),
             (Mode::Email(_), None) => Ok(Reply::Ask {
-                pass: self.pass(Purpose::Form, client, expiry(now)),
+                pass: self.pass(Purpose::Form, &client.own, expiry(now)),
             }),
             (Mode::Email(_), Some(text)) => {
                 let pass = self.holder(client, text, now)?;
@@ -208,17 +126,18 @@ impl Desk {
 
     fn mail(
         &mut self,
-        client: &KeyAddress,
+        client: &Client,
         typed: &str,
         pass: &str,
         now: UnixSeconds,
     ) -> Result<Reply, Refused> {
         let form = self.signer.verify(Purpose::Form, pass, now)?;
-        if form.address != *client {
+        if form.address != client.own {
             return Err(Refused::Invalid);
         }
         let address = email::parse(typed).ok_or(Refused::NoEmail)?;
-        let paced = self.mails_of_client.take(client.as_str(), now);
+        let paced = self.mails_of_client.take(client.own.as_str(), now);
+        let paced = paced.and_then(|()| self.network.take(&client.network, now));
         paced.map_err(|retry_after_seconds| Refused::TooManyMails {
             retry_after_seconds,
         })?;
@@ -245,31 +164,31 @@ impl Desk {
         Ok(Reply::Mailed)
     }
 
-    fn issue(
-        &mut self,
-        client: &KeyAddress,
-        pass: &str,
-        now: UnixSeconds,
-    ) -> Result<Reply, Refused> {
+    fn issue(&mut self, client: &Client, pass: &str, now: UnixSeconds) -> Result<Reply, Refused> {
         let pass = self.holder(client, pass, now)?;
         let (address, number) = (&pass.address, pass.number);
         let daily_max = self.terms.daily_max;
         // Without the lock first: who is refused has no file read and keeps nobody waiting.
         self.index.may_issue(address, number, daily_max, now)?;
+        let paced = self.network.take(&client.network, now);
+        paced.map_err(too_fast)?;
         let check = |records: &_| Index::of(records).may_issue(address, number, daily_max, now);
         let asked = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, asked, now, check);
         let key = issued.map_err(|error| self.not_stored(error, now))??;
-        if self.refresh(now).is_err() {
+        let refreshed = self.refresh(now);
+        let listed = ListedKey::new(key.id, now);
+        let mut reply = self.keys(address, self.until(&pass, now), Some(key), None);
+        if let (Err(_), Reply::Keys { keys, .. }) = (refreshed, &mut reply) {
             // It is durable and is shown this once, whatever became of the file since.
-            self.index.add(address, ListedKey::new(key.id, now));
+            keys.push(listed);
         }
-        Ok(self.keys(address, self.until(&pass, now), Some(key), None))
+        Ok(reply)
     }
 
     fn revoke(
         &mut self,
-        client: &KeyAddress,
+        client: &Client,
         pass: &str,
         id: &str,
         now: UnixSeconds,
@@ -286,10 +205,10 @@ impl Desk {
     }
 
     /// The pass of somebody who has proven an address.
-    fn holder(&self, client: &KeyAddress, pass: &str, now: UnixSeconds) -> Result<Pass, Refused> {
+    fn holder(&self, client: &Client, pass: &str, now: UnixSeconds) -> Result<Pass, Refused> {
         let pass = self.signer.verify(Purpose::Holder, pass, now)?;
         match &self.mode {
-            Mode::Ip if pass.address != *client => Err(Refused::Invalid),
+            Mode::Ip if pass.address != client.own => Err(Refused::Invalid),
             // One of the other mode, from before the setting was changed.
             Mode::Email(_) if !pass.address.as_str().contains('@') => Err(Refused::Invalid),
             _ => Ok(pass),
@@ -335,11 +254,11 @@ impl Desk {
         // Before the records, so that a change in between is seen the next time.
         let state = self.store.state();
         let state = state.map_err(|error| self.failed(&error, now))?;
-        if self.indexed.as_ref() != Some(&state) {
+        if self.indexed != state {
             let records = self.store.read();
             let records = records.map_err(|error| self.failed(&error, now))?;
             self.index = Index::of(&records);
-            self.indexed = Some(state);
+            self.indexed = state;
         }
         Ok(())
     }
@@ -364,6 +283,31 @@ impl Desk {
             self.said = Some((now, line));
         }
         Refused::Failed
+    }
+}
+
+/// Who asks.
+struct Client {
+    own: KeyAddress,
+    /// Of IPv6 the /48, which anybody gets for nothing: each has 65,536 clients in it, enough to use up
+    /// every day for all others.
+    network: String,
+}
+
+impl Client {
+    fn of(address: IpAddr) -> Client {
+        let network = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).to_string(),
+        };
+        let own = address.into();
+        Client { own, network }
+    }
+}
+
+fn too_fast(retry_after_seconds: u32) -> Refused {
+    Refused::TooFast {
+        retry_after_seconds,
     }
 }
 

@@ -135,7 +135,7 @@ mod tests {
         let long = [
             format!("{}@b.test", "a".repeat(65)),
             format!("a@{}.test", "b".repeat(64)),
-            format!("a@{}test", "b.".repeat(124)),
+            format!("a@{}test", "b.".repeat(125)),
         ];
         for text in long {
             assert_eq!(parse(&text), None, "{text:?}");
@@ -148,7 +148,7 @@ mod tests {
             let mut text = String::new();
             for _ in 0..u.int_in_range(0..=5)? {
                 text.push_str(u.choose(&["a", ".", "@", "-", "x.y", "@x.test", "\n", "+"])?);
-                text.push(u.int_in_range('\0'..='\u{ff}')?);
+                text.push(char::from(u.arbitrary::<u8>()?));
             }
             if let Some(address) = parse(&text) {
                 let harmless = |c: char| c.is_ascii_alphanumeric() || "._+=~'&-@".contains(c);

@@ -63,12 +63,6 @@ impl Index {
         index
     }
 
-    /// Adds a key that is known to be on record.
-    pub(super) fn add(&mut self, address: &KeyAddress, key: ListedKey) {
-        self.push(address.clone(), key);
-        self.sort();
-    }
-
     fn push(&mut self, address: KeyAddress, key: ListedKey) {
         if key.tier == Tier::Free {
             self.free += 1;

@@ -222,19 +222,19 @@ fn drain(from: &mut UnixStream, kept: &mut Vec<u8>) {
 /// part of it by which the rest could be found.
 fn told(complaint: &[u8], link: &str) -> String {
     let text = complaint.trim_ascii_start();
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let visible = line.trim_ascii_end().iter().map(|byte| match byte {
+    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let visible = first.trim_ascii_end().iter().map(|byte| match byte {
         b' '..=b'~' => char::from(*byte),
         _ => '?',
     });
-    let line: String = visible.collect();
+    let said: String = visible.collect();
     // The pass's code is one of these; a label of a domain may be another.
     let mut long = link.split('.').filter(|field| field.len() == MAC_CHARS);
-    let quotes = line.contains("pass=") || long.any(|field| line.contains(field));
-    match (line.is_empty(), quotes) {
+    let quotes = said.contains("pass=") || long.any(|field| said.contains(field));
+    match (said.is_empty(), quotes) {
         (true, _) => String::new(),
         (false, true) => ": what it says quotes the link and is left out".into(),
-        (false, false) => format!(": {line}"),
+        (false, false) => format!(": {said}"),
     }
 }
 

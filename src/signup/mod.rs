@@ -11,6 +11,7 @@
 //! - `pace`: how often something may be done, in fixed memory
 //! - `index`: the keys by address, and the rules for another
 //! - `mailer`: the command that sends mail
+//! - `wish`: what is asked and answered
 //! - `desk`: all of it in order
 //! - `refused`, `error`: why not
 
@@ -23,12 +24,14 @@ mod pace;
 mod pass;
 mod refused;
 mod secret;
+mod wish;
 
-pub use desk::{DAILY_MAX, Desk, Mode, Reply, Terms, Wish};
+pub use desk::Desk;
 pub use error::SignupError;
 pub use index::{FREE_KEYS_IN_ALL_MAX, ISSUED_IN_24_HOURS_MAX, ListedKey};
 pub use mailer::Mailer;
 pub use refused::Refused;
+pub use wish::{DAILY_MAX, Mode, Reply, Terms, Wish};
 
 /// Tells the operator a line. It holds no pass and no key.
 pub type Say = Box<dyn Fn(&str) + Send>;
