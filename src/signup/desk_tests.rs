@@ -235,6 +235,12 @@ fn a_damaged_key_file_is_told_to_the_operator_once_in_a_while_and_to_nobody_else
 }
 
 #[test]
+fn a_desk_can_be_given_to_a_thread() {
+    fn given<T: Send + 'static>() {}
+    given::<Desk>();
+}
+
+#[test]
 fn texts_that_links_cannot_begin_with_are_refused() {
     for text in [
         "https://x.test",

@@ -38,7 +38,8 @@ struct Mail {
     link: String,
 }
 
-/// Sends mail, on a thread that ends after the last one once this is dropped.
+/// Sends mail, on a thread that ends after the last one once this is dropped. Nobody waits for it: when
+/// the process ends, mails that wait are lost, and are asked for again.
 pub struct Mailer {
     queue: SyncSender<Mail>,
     /// Mails for which there was no room since the thread last told of it.
