@@ -131,6 +131,7 @@ fn what_quotes_the_link_is_not_told() {
     let disguised = LINK.replace(".ann%40x.test", &format!(".a%40{}.test", "b".repeat(32)));
     let told = |line: &str| told(line.as_bytes(), &disguised);
     assert!(told("0123456789abcdef0123456789abcdef").ends_with("left out"));
+    assert!(told("cut off: /keys?pass=6a.0.0123").ends_with("left out"));
     assert_eq!(told("user unknown"), ": user unknown");
 }
 
