@@ -22,6 +22,7 @@
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
 //! | [`server`] | sockets and the pipeline; alone names hyper and tokio | the members of answers |
 //! | [`publish`] | dataset to payload files and dumps; `render` alone names the members of answers | requests, clients |
+//! | [`signup`] | keys that people issue to themselves: passes, links by mail, how much of it there is | HTTP, HTML, limits of requests |
 //! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap, dumps by name | members, sockets, clients |
 //! | [`request`] | what was asked, as typed values | data, sockets |
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
@@ -57,6 +58,7 @@ pub mod publish;
 pub mod quota;
 pub mod request;
 pub mod server;
+pub mod signup;
 pub mod site;
 pub mod snapshot;
 pub mod sync;

@@ -1,5 +1,6 @@
 //! The state directory's keys: read, and changed by one process at a time.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,13 +82,30 @@ impl KeyStore {
         tier: Tier,
         now: UnixSeconds,
     ) -> Result<NewKey, StoreError> {
+        let issued = self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
+        let Ok(key) = issued;
+        Ok(key)
+    }
+
+    /// The same if `check` agrees to the records as they are at that moment: no other process changes
+    /// them in between.
+    pub fn issue_if<E>(
+        &self,
+        prefix: &KeyPrefix,
+        (address, tier): (&KeyAddress, Tier),
+        now: UnixSeconds,
+        check: impl FnOnce(&KeyRecords) -> Result<(), E>,
+    ) -> Result<Result<NewKey, E>, StoreError> {
         durable::create_private_directory(&self.directory).map_err(self.failed())?;
         self.change(|records| {
+            if let Err(refused) = check(records) {
+                return Ok((Err(refused), false));
+            }
             loop {
                 let key = NewKey::random(prefix);
                 let parts = (key.id, key.digest());
                 if records.issue(parts, address.clone(), tier, now)?.is_some() {
-                    return Ok((key, true));
+                    return Ok((Ok(key), true));
                 }
             }
         })

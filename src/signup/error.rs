@@ -1,0 +1,59 @@
+//! Why there can be no sign-up.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::secret::SECRET_BYTES;
+
+/// Why sign-up cannot begin. Displays with the file, or what else is wrong.
+#[derive(Debug)]
+pub enum SignupError {
+    /// A file of the state directory cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file of the secret holds something else.
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// Links cannot begin with this text.
+    BaseUrl(String),
+    /// The command that sends mail is empty.
+    NoCommand,
+    /// The mailer's thread cannot be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for SignupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SignupError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            SignupError::Secret { path, bytes } => write!(
+                f,
+                "{}: the file has {bytes} bytes; want {SECRET_BYTES}. Once it is removed, another is \
+                 made, and links that were mailed before are no longer valid",
+                path.display()
+            ),
+            SignupError::BaseUrl(text) => write!(
+                f,
+                "links cannot begin with {text:?}; want http:// or https:// and a host, in at most \
+                 256 characters without spaces, quotes and angle brackets"
+            ),
+            SignupError::NoCommand => {
+                f.write_str("the command that sends mail is empty; want one as /usr/sbin/sendmail")
+            }
+            SignupError::Thread(source) => {
+                write!(f, "cannot start the thread that sends mail: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SignupError {}
