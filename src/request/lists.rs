@@ -71,6 +71,14 @@ impl IslandQuery {
         })
     }
 
+    /// Whether a query string has any of the parameters.
+    pub(super) fn is_in(raw: Option<&str>) -> bool {
+        use Parameter::{CreatedIn as Tool, Creator, Limit, Offset, Order, Q, Sort, Tag};
+        let declared = [Tag, Creator, Tool, Q, Sort, Order, Limit, Offset];
+        let mut names = Pairs::new(raw).flatten().map(|(name, _)| name);
+        names.any(|name| declared.iter().any(|declared| declared.as_str() == name))
+    }
+
     /// The canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
         let mut query = String::new();

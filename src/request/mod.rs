@@ -16,6 +16,7 @@ mod query;
 mod route;
 mod route_error;
 mod shown;
+mod site_file;
 mod template;
 
 pub use dumps::no_dump;
@@ -26,4 +27,5 @@ pub use percent::{BrokenEncoding, decode_form, decode_segment};
 pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
 pub use route::{DayRef, Parsed, Route, parse};
 pub use route_error::RouteError;
+pub use site_file::SiteFile;
 pub use template::Template;

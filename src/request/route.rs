@@ -12,6 +12,7 @@ use super::percent::{BrokenEncoding, decode_segment};
 use super::query;
 use super::route_error::RouteError;
 use super::shown::Shown;
+use super::site_file::SiteFile;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
@@ -49,8 +50,16 @@ pub enum Route {
     New(DayRef),
     /// `/openapi.json`, outside the API and unmetered
     OpenApi,
-    /// `/docs`, the same for people.
-    Docs,
+    /// A fixed text, outside the API and unmetered.
+    Site(SiteFile),
+    /// `/`, the dashboard, outside the API and unmetered.
+    Home,
+    /// `/` with a question that `/v1/islands` takes too.
+    Search(IslandQuery),
+    /// `/islands/{code}`, an island's page for people, outside the API and unmetered.
+    IslandPage(IslandCode),
+    /// `/keys`, sign-up, outside the API and unmetered.
+    Keys,
     /// `/dumps/{name}`, outside the API and unmetered: a name of segments with slashes between them.
     Dump(String),
 }
@@ -121,7 +130,10 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
     }
     let route = match &segments[..count] {
         ["openapi.json"] => return Ok(Route::OpenApi),
-        ["docs"] => return Ok(Route::Docs),
+        [""] if IslandQuery::is_in(query) => return Ok(Route::Search(IslandQuery::parse(query)?)),
+        [""] => return Ok(Route::Home),
+        ["islands", code] => return Ok(Route::IslandPage(island_code(code)?)),
+        ["keys"] => return Ok(Route::Keys),
         ["v1", "islands"] => return Ok(Route::Islands(IslandQuery::parse(query)?)),
         ["v1", "creators"] => return Ok(Route::Creators(CreatorQuery::parse(query)?)),
         ["v1"] => Route::Index,
@@ -137,7 +149,10 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
         ["v1", "rankings", date] => Route::Ranking(day_ref(date)?),
         ["v1", "new"] => Route::NewDays,
         ["v1", "new", date] => Route::New(day_ref(date)?),
-        _ => return Err(unknown(path)),
+        other => {
+            let file = SiteFile::find(other).map(Route::Site);
+            return file.ok_or_else(|| unknown(path));
+        }
     };
     query::check(query)?;
     Ok(route)
@@ -243,12 +258,19 @@ mod tests {
                 Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
             ),
             ("/openapi.json", Route::OpenApi),
-            ("/docs", Route::Docs),
+            ("/docs", Route::Site(SiteFile::Docs)),
+            ("/assets/style.css", Route::Site(SiteFile::Style)),
+            ("/", Route::Home),
+            (
+                "/islands/0034-5678-9012",
+                Route::IslandPage("0034-5678-9012".parse().unwrap()),
+            ),
+            ("/keys", Route::Keys),
         ] {
             assert_eq!(sound(path), route, "{path}");
             assert_eq!(
                 parse(path, None).under_v1,
-                !matches!(route, Route::OpenApi | Route::Docs),
+                path.starts_with("/v1") || path.starts_with("/%76"),
                 "{path}"
             );
         }
@@ -257,8 +279,10 @@ mod tests {
     #[test]
     fn unknown_paths_are_404() {
         for path in [
-            "/",
             "//",
+            "/assets",
+            "/assets/style.css/x",
+            "/islands",
             "//v1",
             "/V1",
             "/v1%2Flive",

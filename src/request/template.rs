@@ -1,7 +1,7 @@
 //! `Template`: which path was asked for, without its parameters. There are few, so metrics can have
 //! one series for each.
 
-use super::Route;
+use super::{Route, SiteFile};
 
 /// A path with its parameters left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,22 @@ pub enum Template {
     New,
     /// `/openapi.json`
     OpenApi,
+    /// `/`, with a question or without
+    Home,
+    /// `/islands/{code}`
+    IslandPage,
+    /// `/keys`
+    Keys,
     /// `/docs`
     Docs,
+    /// `/recipes`
+    Recipes,
+    /// `/gotchas`
+    Gotchas,
+    /// `/llms.txt`
+    Llms,
+    /// `/assets/{name}`
+    Asset,
     /// `/dumps/{name}`
     Dump,
     /// Any other path.
@@ -44,7 +58,7 @@ pub enum Template {
 
 impl Template {
     /// The texts of all templates, in the order of their numbers.
-    pub const TEXTS: [&'static str; 17] = [
+    pub const TEXTS: [&'static str; 24] = [
         "/v1",
         "/v1/health",
         "/v1/islands",
@@ -59,7 +73,14 @@ impl Template {
         "/v1/new",
         "/v1/new/{date}",
         "/openapi.json",
+        "/",
+        "/islands/{code}",
+        "/keys",
         "/docs",
+        "/recipes",
+        "/gotchas",
+        "/llms.txt",
+        "/assets/{name}",
         "/dumps/{name}",
         "unknown",
     ];
@@ -95,7 +116,14 @@ impl Template {
             [Some("v1"), Some("islands"), Some(_), Some("ccu"), None] => Template::IslandCcu,
             [Some("dumps"), Some(_), ..] => Template::Dump,
             [Some("openapi.json"), None, ..] => Template::OpenApi,
+            [Some(""), None, ..] => Template::Home,
+            [Some("islands"), Some(_), None, ..] => Template::IslandPage,
+            [Some("keys"), None, ..] => Template::Keys,
             [Some("docs"), None, ..] => Template::Docs,
+            [Some("recipes"), None, ..] => Template::Recipes,
+            [Some("gotchas"), None, ..] => Template::Gotchas,
+            [Some("llms.txt"), None, ..] => Template::Llms,
+            [Some("assets"), Some(_), None, ..] => Template::Asset,
             _ => Template::Unknown,
         }
     }
@@ -119,7 +147,19 @@ impl Route {
             Route::NewDays => Template::NewDays,
             Route::New(_) => Template::New,
             Route::OpenApi => Template::OpenApi,
-            Route::Docs => Template::Docs,
+            Route::Home | Route::Search(_) => Template::Home,
+            Route::IslandPage(_) => Template::IslandPage,
+            Route::Keys => Template::Keys,
+            Route::Site(file) => match file {
+                SiteFile::Docs => Template::Docs,
+                SiteFile::Recipes => Template::Recipes,
+                SiteFile::Gotchas => Template::Gotchas,
+                SiteFile::Llms => Template::Llms,
+                SiteFile::Style
+                | SiteFile::DocsScript
+                | SiteFile::PagesScript
+                | SiteFile::Icon => Template::Asset,
+            },
             Route::Dump(_) => Template::Dump,
         }
     }
@@ -137,6 +177,7 @@ mod tests {
                 .replace("{code}", "0000-0000-0001")
                 .replace("{date}", "latest")
                 .replace("{slug}", "a-b")
+                .replace("/assets/{name}", "/assets/style.css")
                 .replace("{name}", "islands.csv");
             let route = parse(&path, None).route.unwrap();
             assert_eq!(route.template().text(), *text);
@@ -154,7 +195,8 @@ mod tests {
             ("/v1/nothing", Template::Unknown),
             ("/v1/live/x", Template::Unknown),
             ("/v1/islands/1/ccu/2", Template::Unknown),
-            ("/", Template::Unknown),
+            ("/assets/x", Template::Asset),
+            ("//", Template::Unknown),
             ("*", Template::Unknown),
             ("", Template::Unknown),
             ("/dumps/a/b/c/d/e", Template::Dump),

@@ -1,0 +1,56 @@
+//! `SiteFile`: texts that are the same until the program changes, by their paths.
+
+/// A fixed text outside the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SiteFile {
+    /// `/docs`
+    Docs,
+    /// `/recipes`
+    Recipes,
+    /// `/gotchas`
+    Gotchas,
+    /// `/llms.txt`
+    Llms,
+    /// `/assets/style.css`
+    Style,
+    /// `/assets/docs.js`
+    DocsScript,
+    /// `/assets/pages.js`
+    PagesScript,
+    /// `/assets/icon.svg`
+    Icon,
+}
+
+impl SiteFile {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [SiteFile; 8] = [
+        SiteFile::Docs,
+        SiteFile::Recipes,
+        SiteFile::Gotchas,
+        SiteFile::Llms,
+        SiteFile::Style,
+        SiteFile::DocsScript,
+        SiteFile::PagesScript,
+        SiteFile::Icon,
+    ];
+
+    /// The path.
+    pub const fn path(self) -> &'static str {
+        match self {
+            SiteFile::Docs => "/docs",
+            SiteFile::Recipes => "/recipes",
+            SiteFile::Gotchas => "/gotchas",
+            SiteFile::Llms => "/llms.txt",
+            SiteFile::Style => "/assets/style.css",
+            SiteFile::DocsScript => "/assets/docs.js",
+            SiteFile::PagesScript => "/assets/pages.js",
+            SiteFile::Icon => "/assets/icon.svg",
+        }
+    }
+
+    /// The file of a path of one or two segments, if there is one.
+    pub(super) fn find(segments: &[&str]) -> Option<SiteFile> {
+        let is_of = |file: &SiteFile| file.path()[1..].split('/').eq(segments.iter().copied());
+        SiteFile::ALL.into_iter().find(is_of)
+    }
+}

@@ -1,0 +1,140 @@
+//! A form of sign-up: whether it comes from our own pages, and what it wants.
+
+use hyper::HeaderMap;
+use hyper::header::{HOST, HeaderName, ORIGIN};
+
+use crate::request::Pairs;
+use crate::signup::Wish;
+
+/// Longer forms are not read. One holds an address and a pass.
+pub(crate) const BYTES_MAX: usize = 4096;
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Whether a form that a browser sends was on a page of ours. What is no browser, and says nothing of where a
+/// form was, acts for nobody but itself.
+///
+/// A page elsewhere can have its reader's browser send forms here, and would act for the reader's
+/// address; but browsers tell the origin of every form.
+pub(crate) fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
+    let site = headers.get(FETCH_SITE);
+    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+        return false;
+    }
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => true,
+        (Some(_), Some(_)) => false,
+        (Some(origin), None) => {
+            let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+            let host = host.unwrap_or_default().to_ascii_lowercase();
+            origin == origin_of(base_url) || (is_certain(&host) && origin == format!("http://{host}"))
+        }
+    }
+}
+
+/// Whether a name of this host is its own: any other name may be somebody else's who made it lead here.
+fn is_certain(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || bare.parse::<std::net::IpAddr>().is_ok()
+}
+
+/// Scheme, host and port of an address, without a port that is the scheme's own.
+fn origin_of(url: &str) -> String {
+    let url = url.to_ascii_lowercase();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return String::new();
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let own = if scheme == "https" { ":443" } else { ":80" };
+    format!("{scheme}://{}", authority.strip_suffix(own).unwrap_or(authority))
+}
+
+/// What a page is opened for, by the query of its address.
+pub(crate) fn look(query: Option<&str>) -> Wish {
+    Wish::Look {
+        pass: field(query, "pass"),
+    }
+}
+
+/// What a form that was sent wants; `None` for nothing that there is.
+pub(crate) fn wish(form: &str) -> Option<Wish> {
+    let field = |name| field(Some(form), name);
+    let pass = field("pass").unwrap_or_default();
+    match field("do")?.as_str() {
+        "mail" => Some(Wish::Mail {
+            email: field("email")?,
+            pass,
+        }),
+        "issue" => Some(Wish::Issue { pass }),
+        "revoke" => Some(Wish::Revoke {
+            pass,
+            id: field("id")?,
+        }),
+        _ => None,
+    }
+}
+
+/// The first value of that name.
+fn field(pairs: Option<&str>, name: &str) -> Option<String> {
+    let mut named = Pairs::new(pairs).flatten().filter(|pair| pair.0 == name);
+    named.next().map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(headers: &[(&'static str, &str)], want: bool) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        assert_eq!(is_own(&map, "https://X.test:443/api"), want, "{headers:?}");
+    }
+
+    #[test]
+    fn only_pages_of_ours_act_for_a_browser() {
+        check(&[("host", "x.test")], true);
+        check(&[("origin", "https://x.test"), ("host", "127.0.0.1:8080")], true);
+        check(&[("origin", "http://x.test"), ("host", "x.test")], false);
+        check(&[("origin", "https://x.test:8443")], false);
+        check(&[("origin", "null"), ("host", "x.test")], false);
+        check(&[("origin", "https://evil.test"), ("host", "x.test")], false);
+        check(&[("origin", "https://x.test.evil.test")], false);
+        check(&[("origin", "https://x.test"), ("origin", "https://x.test")], false);
+        check(&[("sec-fetch-site", "cross-site")], false);
+        check(&[("sec-fetch-site", "same-site"), ("origin", "https://x.test")], false);
+        check(&[("sec-fetch-site", "same-origin"), ("origin", "https://x.test")], true);
+    }
+
+    #[test]
+    fn a_name_that_leads_here_is_not_taken_for_ours() {
+        // Its owner had it lead to this host after the page was loaded from another.
+        check(&[("origin", "http://evil.test:8080"), ("host", "evil.test:8080")], false);
+        for host in ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "192.0.2.1"] {
+            let origin = format!("http://{host}");
+            check(&[("origin", &origin), ("host", host)], true);
+            check(&[("origin", "http://evil.test"), ("host", host)], false);
+        }
+    }
+
+    #[test]
+    fn forms_say_what_they_want() {
+        let mail = wish("do=mail&email=ann%2B1%40x.test&pass=a+b&email=other");
+        assert!(matches!(mail, Some(Wish::Mail { email, pass }) if email == "ann+1@x.test" && pass == "a b"));
+        let revoke = wish("pass=p&id=abc&do=revoke");
+        assert!(matches!(revoke, Some(Wish::Revoke { pass, id }) if id == "abc" && pass == "p"));
+        assert!(matches!(wish("do=issue"), Some(Wish::Issue { pass }) if pass.is_empty()));
+        for nothing in ["", "do=", "do=mail", "do=revoke&pass=p", "do=%zz", "do=drop"] {
+            assert!(wish(nothing).is_none(), "{nothing}");
+        }
+        let opened = look(Some("a=b&pass=x%2ey"));
+        assert!(matches!(opened, Wish::Look { pass: Some(pass) } if pass == "x.y"));
+    }
+}

@@ -1,0 +1,5 @@
+//! What people see: pages, and sign-up.
+
+pub(super) mod form;
+pub(super) mod pages;
+pub(super) mod window;

@@ -1,0 +1,206 @@
+//! `Pages`: everything outside the API that people look at, found or drawn.
+//!
+//! Nothing here spends quota, so it must not be worth more than the API: fixed texts and the dashboard
+//! are ready, and what has to be drawn for a request, a search or an island, is drawn for each address
+//! at a pace at which people look at pages.
+
+use std::sync::PoisonError;
+
+use hyper::{HeaderMap, StatusCode};
+
+use crate::calendar::UnixSeconds;
+use crate::model::IslandCode;
+use crate::quota::Client;
+use crate::request::{IslandQuery, Page as Rows, SiteFile};
+use crate::server::http::answer::Answer;
+use crate::server::http::api_error::ApiError;
+use crate::server::http::negotiate::accepts_gzip;
+use crate::server::http::page::{Kind, Notice, Page};
+use crate::signup::Pace;
+use crate::site;
+use crate::snapshot::{Asker, Body, Encoded, Packed, Snapshot, SnapshotError};
+use crate::sync::Mutex;
+
+/// Pages that are drawn for an address at once, by each worker; then one a second.
+const BURST: u16 = 60;
+const INTERVAL_SECONDS: u16 = 1;
+
+/// One worker's pages.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    openapi: Body,
+    files: [Body; SiteFile::ALL.len()],
+    // Taken only by this worker's one thread, so never waited for.
+    pace: Mutex<Pace>,
+}
+
+/// Who asks for a page, with what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visitor<'a> {
+    pub(crate) client: Client,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) moment: UnixSeconds,
+}
+
+impl Visitor<'_> {
+    fn asker(&self) -> Asker {
+        Asker {
+            client: self.client.number(),
+            // They are read here.
+            accepts_gzip: false,
+        }
+    }
+
+    fn page(&self, html: String, published: UnixSeconds, kind: Kind) -> Answer {
+        let body = Body::new(Packed::new(html.into_bytes()), published);
+        let body = body.choose(accepts_gzip(self.headers));
+        Answer::Page(Page::new(self.headers, body, kind))
+    }
+}
+
+impl Pages {
+    /// All fixed texts, for a service of that address.
+    pub(crate) fn new(base_url: &str) -> Pages {
+        let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+        let file = |file| match file {
+            SiteFile::Docs => site::docs(base_url),
+            SiteFile::Recipes => site::recipes(base_url),
+            SiteFile::Gotchas => site::gotchas(),
+            SiteFile::Llms => site::llms(base_url),
+            SiteFile::Style => site::style(),
+            SiteFile::DocsScript => site::docs_script(),
+            SiteFile::PagesScript => site::pages_script(),
+            SiteFile::Icon => site::ICON.to_owned(),
+        };
+        Pages {
+            openapi: body(site::openapi(base_url)),
+            files: SiteFile::ALL.map(|name| body(file(name))),
+            pace: Mutex::new(Pace::new(BURST, INTERVAL_SECONDS)),
+        }
+    }
+
+    /// The same for another worker.
+    pub(crate) fn counted_apart(&self) -> Pages {
+        Pages {
+            openapi: self.openapi.counted_apart(),
+            files: self.files.each_ref().map(Body::counted_apart),
+            pace: Mutex::new(Pace::new(BURST, INTERVAL_SECONDS)),
+        }
+    }
+
+    /// `/openapi.json`
+    pub(crate) fn openapi(&self, headers: &HeaderMap) -> Encoded {
+        self.openapi.choose(accepts_gzip(headers))
+    }
+
+    /// A fixed text.
+    pub(crate) fn file(&self, file: SiteFile, headers: &HeaderMap) -> Answer {
+        let kind = match file {
+            SiteFile::Docs | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
+            SiteFile::Llms => Kind::Markdown,
+            SiteFile::Style => Kind::Style,
+            SiteFile::DocsScript | SiteFile::PagesScript => Kind::Script,
+            SiteFile::Icon => Kind::Svg,
+        };
+        let body = self.files[file as usize].choose(accepts_gzip(headers));
+        Answer::Page(Page::new(headers, body, kind))
+    }
+
+    /// `/`, which was drawn when the snapshot was opened.
+    pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
+        let body = snapshot.home(accepts_gzip(headers));
+        Answer::Page(Page::new(headers, body, Kind::HtmlOfRoot))
+    }
+
+    /// `/` with a question.
+    pub(crate) fn search(
+        &self,
+        query: &IslandQuery,
+        snapshot: &Snapshot,
+        visitor: Visitor<'_>,
+    ) -> Answer {
+        if let Some(hurried) = self.hurried(visitor) {
+            return hurried;
+        }
+        let Some((body, _)) = snapshot.islands(query, visitor.asker()) else {
+            return not_ready();
+        };
+        let sought = query.q.as_deref().unwrap_or_default();
+        let html = site::search(&body.bytes, sought, neighbours(query));
+        visitor.page(html, published(snapshot), Kind::HtmlOfRoot)
+    }
+
+    /// `/islands/{code}`
+    pub(crate) fn island(
+        &self,
+        code: IslandCode,
+        snapshot: &Snapshot,
+        visitor: Visitor<'_>,
+    ) -> Answer {
+        if let Some(hurried) = self.hurried(visitor) {
+            return hurried;
+        }
+        if !snapshot.readiness().islands {
+            return not_ready();
+        }
+        let asker = visitor.asker();
+        let drawn = || -> Option<Result<String, SnapshotError>> {
+            let detail = snapshot.island(code, asker)?;
+            let history = snapshot.island_ccu(code, asker).transpose();
+            Some(detail.and_then(|detail| {
+                let history = history?.map(|history| history.bytes);
+                Ok(site::island(&detail.bytes, history.as_deref()))
+            }))
+        };
+        match drawn() {
+            Some(Ok(html)) => visitor.page(html, published(snapshot), Kind::Html),
+            Some(Err(_)) => Answer::Failed(ApiError::Damaged),
+            None => notice(
+                StatusCode::NOT_FOUND,
+                "No such island",
+                &format!("The island `{code}` is not tracked."),
+                None,
+            ),
+        }
+    }
+
+    /// What an address is answered that has pages drawn faster than anybody looks at them.
+    fn hurried(&self, visitor: Visitor<'_>) -> Option<Answer> {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = pace.take(visitor.client.number(), visitor.moment).err()?;
+        let message = "Pages are drawn for each address at the pace at which people read. For programs \
+            there is the API, and for all of it there are the dumps.";
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Some(notice(status, "A moment, please", message, Some(wait)))
+    }
+}
+
+/// A page of a title and a sentence.
+pub(crate) fn notice(
+    status: StatusCode,
+    title: &str,
+    message: &str,
+    retry_after: Option<u32>,
+) -> Answer {
+    Answer::Notice(Notice {
+        status,
+        html: site::plain(title, message).into(),
+        retry_after,
+    })
+}
+
+fn not_ready() -> Answer {
+    Answer::Failed(ApiError::NotReady)
+}
+
+fn published(snapshot: &Snapshot) -> UnixSeconds {
+    snapshot.published().unwrap_or(UnixSeconds(0))
+}
+
+/// The questions of the pages before and behind.
+fn neighbours(query: &IslandQuery) -> [Option<String>; 2] {
+    let Rows { limit, offset } = query.page;
+    let at = |offset: u64| format!("{}{offset}", query.to_query());
+    let before = (offset > 0).then(|| at(offset.saturating_sub(limit.into())));
+    [before, offset.checked_add(limit.into()).map(at)]
+}

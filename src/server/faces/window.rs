@@ -1,0 +1,189 @@
+//! `Window`: where the workers hand in what visitors of `/keys` want, and get what is answered.
+//!
+//! The desk behind it waits for locks and disks, so it has a thread of its own. A key is shown when the
+//! server knows it.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use tokio::sync::oneshot;
+
+use crate::calendar::UnixSeconds;
+use crate::keys::FREE_KEYS_MAX;
+use crate::server::http::answer::Answer;
+use crate::server::http::page::Notice;
+use crate::server::upkeep::lookout::Prompt;
+use crate::signup::{Desk, Refused, Reply, Wish};
+use crate::site::{self, Held, HeldKey, KeysPage};
+
+/// Visitors who wait for the desk. It serves a thousand a second; who finds so many waits no longer.
+const WAITING_MAX: usize = 64;
+/// For the server to take in a key.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+struct Asked {
+    client: IpAddr,
+    wish: Wish,
+    moment: UnixSeconds,
+    tell: oneshot::Sender<Reply>,
+}
+
+/// The workers' side.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    queue: SyncSender<Asked>,
+    /// The service's own address.
+    pub(crate) base_url: String,
+    is_shared: bool,
+    free_limit: u32,
+}
+
+/// What the pages say of the terms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// Whether keys belong to IP addresses.
+    pub(crate) is_shared: bool,
+    /// Requests a UTC day with a free key.
+    pub(crate) free_limit: u32,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asked").finish_non_exhaustive()
+    }
+}
+
+impl Window {
+    /// Opens the window of a desk. `keys` looks after the keys that the server knows.
+    pub(crate) fn open(
+        desk: Desk,
+        keys: Prompt,
+        base_url: &str,
+        offer: Offer,
+    ) -> io::Result<Window> {
+        let (queue, asked) = sync_channel(WAITING_MAX);
+        std::thread::Builder::new()
+            .name("signup".into())
+            .spawn(move || attend(desk, &keys, &asked))?;
+        Ok(Window {
+            queue,
+            base_url: base_url.to_owned(),
+            is_shared: offer.is_shared,
+            free_limit: offer.free_limit,
+        })
+    }
+
+    /// The page that answers a visitor.
+    pub(crate) async fn serve(&self, client: IpAddr, wish: Wish, moment: UnixSeconds) -> Answer {
+        let (tell, told) = oneshot::channel();
+        let asked = Asked {
+            client,
+            wish,
+            moment,
+            tell,
+        };
+        let busy = Reply::Refused(Refused::Failed);
+        let reply = match self.queue.try_send(asked) {
+            Ok(()) => told.await.unwrap_or(busy),
+            Err(_) => busy,
+        };
+        self.page(reply)
+    }
+
+    fn page(&self, reply: Reply) -> Answer {
+        match reply {
+            Reply::Ask { pass } => told(StatusCode::OK, &KeysPage::Ask { pass: &pass }, None),
+            Reply::Mailed => told(StatusCode::OK, &KeysPage::Mailed, None),
+            Reply::Keys {
+                address,
+                keys,
+                pass,
+                issued,
+                revoked,
+            } => {
+                let keys = keys.into_iter().map(|key| HeldKey {
+                    id: key.id.to_string(),
+                    tier: key.tier.as_str(),
+                    issued: key.issued.to_string(),
+                    revoked: key.revoked.map(|since| since.to_string()),
+                });
+                let issued = issued.map(|key| key.reveal());
+                let held = Held {
+                    address: address.as_str(),
+                    keys: keys.collect(),
+                    pass: &pass,
+                    issued: issued.as_deref(),
+                    revoked: revoked.map(|id| id.to_string()),
+                    free_max: FREE_KEYS_MAX,
+                    is_shared: self.is_shared,
+                    free_limit: self.free_limit,
+                    base_url: &self.base_url,
+                };
+                told(StatusCode::OK, &KeysPage::Held(held), None)
+            }
+            Reply::Refused(refused) => {
+                let message = refused.to_string();
+                let page = KeysPage::Refused { message: &message };
+                told(status(refused), &page, refused.retry_after_seconds())
+            }
+        }
+    }
+}
+
+/// The answer to a form that cannot be taken.
+pub(crate) fn refused(status: StatusCode, message: &str) -> Answer {
+    told(status, &KeysPage::Refused { message }, None)
+}
+
+/// What a browser is answered where there is no sign-up.
+pub(crate) fn closed() -> Answer {
+    told(StatusCode::NOT_FOUND, &KeysPage::Closed, None)
+}
+
+fn told(status: StatusCode, page: &KeysPage<'_>, retry_after: Option<u32>) -> Answer {
+    Answer::Notice(Notice {
+        status,
+        html: site::keys(page).into(),
+        retry_after,
+    })
+}
+
+fn status(refused: Refused) -> StatusCode {
+    match refused {
+        Refused::Invalid | Refused::Expired => StatusCode::FORBIDDEN,
+        Refused::Used | Refused::TooManyActive => StatusCode::CONFLICT,
+        Refused::NoEmail => StatusCode::BAD_REQUEST,
+        Refused::UnknownKey => StatusCode::NOT_FOUND,
+        Refused::TooManyLately { .. }
+        | Refused::TooFast { .. }
+        | Refused::TooManyMails { .. }
+        | Refused::DayFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Refused::Closed | Refused::Failed => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// The desk's side: ends with the last window.
+fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
+    while let Ok(Asked {
+        client,
+        wish,
+        moment,
+        tell,
+    }) = asked.recv()
+    {
+        let reply = desk.serve(client, wish, moment);
+        let is_change = matches!(
+            reply,
+            Reply::Keys { issued: Some(_), .. } | Reply::Keys { revoked: Some(_), .. }
+        );
+        if is_change {
+            // So that a key works when it is seen, and no longer when it is said to be revoked.
+            let _ = keys.ask().recv_timeout(PATIENCE);
+        }
+        // Who asked may have gone.
+        let _ = tell.send(reply);
+    }
+}

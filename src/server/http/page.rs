@@ -1,0 +1,105 @@
+//! `Page`: what people look at, and its header lines.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+
+use super::answer::{figure, found};
+use super::negotiate::is_known;
+use crate::snapshot::Encoded;
+
+/// What a page is, for a browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Html,
+    /// The same at `/`, where a client that wants JSON is answered otherwise.
+    HtmlOfRoot,
+    Style,
+    Script,
+    Svg,
+    Markdown,
+}
+
+/// A page that is the same for everybody until its ETag changes.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) body: Encoded,
+    pub(crate) known: bool,
+    pub(crate) kind: Kind,
+}
+
+/// A page for one client at one moment.
+#[derive(Debug)]
+pub(crate) struct Notice {
+    pub(crate) status: StatusCode,
+    pub(crate) html: Bytes,
+    pub(crate) retry_after: Option<u32>,
+}
+
+/// As for the API's answers.
+const KEPT: &str = "cache-control: private, max-age=60\r\n";
+const VARY: &str = "vary: Accept-Encoding\r\n";
+const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding\r\n";
+const NOT_KEPT: &str = "cache-control: no-store\r\n";
+const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
+/// Style and scripts are files of ours, and whatever else a page could be made to do it must not. A form
+/// tells its origin under this rule for referrers, which `no-referrer` would hide from us too.
+const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
+    referrer-policy: same-origin\r\n";
+/// Of what only its own pages may read: addresses, ids of keys, what forms carry.
+const APART: &str = "cross-origin-resource-policy: same-origin\r\n";
+
+impl Page {
+    pub(crate) fn status(&self) -> StatusCode {
+        if self.known {
+            StatusCode::NOT_MODIFIED
+        } else {
+            StatusCode::OK
+        }
+    }
+
+    pub(super) fn write_lines(&self, lines: &mut Vec<u8>) {
+        found(lines, &self.body, KEPT);
+        let vary = if self.kind == Kind::HtmlOfRoot {
+            VARY_OF_ROOT
+        } else {
+            VARY
+        };
+        lines.extend_from_slice(vary.as_bytes());
+        lines.extend_from_slice(POLICY.as_bytes());
+        if self.known {
+            return;
+        }
+        let kind = match self.kind {
+            Kind::Html | Kind::HtmlOfRoot => HTML,
+            Kind::Style => "content-type: text/css; charset=utf-8\r\n",
+            Kind::Script => "content-type: text/javascript; charset=utf-8\r\n",
+            Kind::Svg => "content-type: image/svg+xml\r\n",
+            Kind::Markdown => "content-type: text/markdown; charset=utf-8\r\n",
+        };
+        lines.extend_from_slice(kind.as_bytes());
+        if self.body.gzip {
+            lines.extend_from_slice(b"content-encoding: gzip\r\n");
+        }
+    }
+}
+
+impl Notice {
+    pub(super) fn write_lines(&self, lines: &mut Vec<u8>) {
+        lines.extend_from_slice(NOT_KEPT.as_bytes());
+        lines.extend_from_slice(POLICY.as_bytes());
+        lines.extend_from_slice(APART.as_bytes());
+        lines.extend_from_slice(HTML.as_bytes());
+        if let Some(seconds) = self.retry_after {
+            figure(lines, "retry-after: ", seconds);
+        }
+    }
+}
+
+impl Page {
+    /// A page whose client may know it.
+    pub(crate) fn new(headers: &hyper::HeaderMap, body: Encoded, kind: Kind) -> Page {
+        let known = is_known(headers, body.etag.as_bytes());
+        Page { body, known, kind }
+    }
+}
