@@ -45,6 +45,23 @@ struct Plain {
 }
 
 impl Plain {
+    /// Mostly a late pass, and from the client that has it, or nothing would come of most wishes.
+    fn any_asker(
+        &self,
+        u: &mut Unstructured<'_>,
+    ) -> Arbitrary<(Held, (&'static str, &'static str))> {
+        let passes = &self.passes;
+        let late = passes.len().saturating_sub(2);
+        let from = if u.ratio(3, 4)? { late } else { 0 };
+        let held = u.choose(&passes[from..])?.clone();
+        let own = |(_, own): &&(&str, &str)| held.holder.as_deref() == Some(own);
+        let client = match CLIENTS.iter().find(own) {
+            Some(whose) if u.ratio(7, 8)? => *whose,
+            _ => *u.choose(&CLIENTS)?,
+        };
+        Ok((held, client))
+    }
+
     fn of(&self, address: &str) -> Vec<ListedKey> {
         let of = self.keys.iter().filter(|(of, _)| of == address);
         of.map(|(_, key)| key.clone()).collect()
@@ -146,16 +163,7 @@ impl Scene {
     }
 
     fn ask(&mut self, u: &mut Unstructured<'_>) -> Arbitrary<()> {
-        // Mostly a late pass, and from the client that has it, or nothing would come of most wishes.
-        let passes = &self.plain.passes;
-        let late = passes.len().saturating_sub(2);
-        let from = if u.ratio(3, 4)? { late } else { 0 };
-        let held = u.choose(&passes[from..])?.clone();
-        let own = |(_, own): &&(&str, &str)| held.holder.as_deref() == Some(own);
-        let (client, own) = match CLIENTS.iter().find(own) {
-            Some(whose) if u.ratio(7, 8)? => *whose,
-            _ => *u.choose(&CLIENTS)?,
-        };
+        let (held, (client, own)) = self.plain.any_asker(u)?;
         let (plain, now) = (&mut self.plain, self.now);
         let serve = |desk: &mut Desk, wish| {
             seen(desk.serve(client.parse().unwrap(), wish, UnixSeconds(now)))
