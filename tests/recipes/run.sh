@@ -10,10 +10,10 @@ bin=${BIN:-target/release/island-metrics}
 tools=$PWD/target/recipes
 mkdir -p "$tools"
 work=$(mktemp -d "$tools/run.XXXXXX")
-servers=()
+started=()
 finish() {
-    for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; done
-    for server in "${servers[@]}"; do wait "$server" 2>/dev/null || true; done
+    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
+    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
     rm -rf "$work"
 }
 trap finish EXIT
@@ -25,6 +25,7 @@ install() {
     local stamp=$tools/$1.installed pinned=$2
     shift 2
     cmp -s "$pinned" "$stamp" && return
+    rm -f "$stamp"
     "$@" >"$work/install" 2>&1 || { tail -n 3 "$work/install" >&2; return 0; }
     cp "$pinned" "$stamp"
 }
@@ -46,7 +47,7 @@ serve() {
     local name=$1
     shift
     "$bin" serve --listen 127.0.0.1:0 "$@" >"$work/$name.out" 2>"$work/$name.log" &
-    servers+=($!)
+    started+=($!)
     for _ in $(seq 100); do
         base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
         [ -n "$base" ] && return
@@ -71,4 +72,7 @@ SMALL=$base
 CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 export KEY PUBLISHED SAMPLE SMALL CHROMIUM BIN="$bin" TOOLS="$tools" WORK="$work"
 
-python3 tests/recipes/check.py "$@"
+# In the background, since bash looks at a signal only when nothing runs before it.
+python3 tests/recipes/check.py "$@" &
+started+=($!)
+wait $!
