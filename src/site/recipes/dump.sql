@@ -1,8 +1,10 @@
--- Asks DuckDB about the dumps: who has the largest islands, who keeps players, what grows. Get the files first;
--- dumps need no key and spend no quota:
+-- Asks DuckDB about the dumps: who has the largest islands, which tool's players come back, what they play.
+-- Get the files first; dumps need no key and spend no quota:
 --
 --   curl --fail --remote-name http://127.0.0.1:8080/dumps/islands.csv.gz
---   curl --fail --silent http://127.0.0.1:8080/dumps/index.json | jq --raw-output '.files[].file | select(test("^daily/.*[.]csv[.]gz$"))' | tail -n 14 | sed 's|^|http://127.0.0.1:8080/dumps/|' | xargs curl --fail --silent --create-dirs --output-dir daily --remote-name-all
+--   curl --fail --remote-name http://127.0.0.1:8080/dumps/index.json
+--   jq --raw-output '.files[].file | select(test("^daily/.*csv.gz$"))' index.json | tail -n 14 >days
+--   sed 's|^|http://127.0.0.1:8080/dumps/|' days | xargs curl --fail --create-dirs --output-dir daily --remote-name-all
 --
 -- then: duckdb < dump.sql
 

@@ -14,10 +14,11 @@ while [ "$more" = true ]; do
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --output "$work/page.json" \
         "http://127.0.0.1:8080/v1/islands?limit=200&offset=$offset" || {
-        jq --raw-output .error.message "$work/page.json" >&2
+        jq --raw-output '.error.message // empty' "$work/page.json" >&2
         exit 1
     }
     jq --raw-output '.islands[] | [.code, .peakCCU, .title] | @tsv' "$work/page.json"
+    # A publish between two pages may move an island from one to the other; .meta.generatedAt would tell.
     more=$(jq .meta.hasMore "$work/page.json")
     offset=$((offset + 200))
 done

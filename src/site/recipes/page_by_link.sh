@@ -13,7 +13,7 @@ while [ -n "$url" ]; do
     curl --silent --show-error --compressed --fail-with-body \
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --dump-header "$work/head" --output "$work/page.json" "$url" || {
-        jq --raw-output .error.message "$work/page.json" >&2
+        jq --raw-output '.error.message // empty' "$work/page.json" >&2
         exit 1
     }
     jq --raw-output '.islands[] | [.code, .peakCCU, .title] | @tsv' "$work/page.json"

@@ -20,7 +20,7 @@ type Body<Path extends keyof paths> = paths[Path]["get"] extends {
 
 /** The path as it is asked is not the path as it is described (`{code}`), so callers name the latter. */
 async function get<Path extends keyof paths>(path: string, query: object = {}): Promise<Body<Path>> {
-  const url = new URL(path, base);
+  const url = new URL(base + path);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
   const answer = await fetch(url, key ? { headers: { Authorization: `Bearer ${key}` } } : {});
   const body = await answer.json();
