@@ -1,0 +1,22 @@
+#!/bin/sh
+# Prints code, peak and title of every island made with UEFN, following the Link header from page to page.
+# Needs curl and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+set -eu
+
+url='http://127.0.0.1:8080/v1/islands?createdIn=uefn&limit=200'
+
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+
+while [ -n "$url" ]; do
+    # No --retry: curl obeys Retry-After, which on a spent quota means midnight UTC.
+    curl --silent --show-error --compressed --fail-with-body \
+        ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
+        --dump-header "$work/head" --output "$work/page.json" "$url" || {
+        jq --raw-output '.error.message // empty' "$work/page.json" >&2
+        exit 1
+    }
+    jq --raw-output '.islands[] | [.code, .peakCCU, .title] | @tsv' "$work/page.json"
+    # Link: <first>; rel="first", <next>; rel="next", … and no rel="next" on the last page.
+    url=$(sed -n 's/^[Ll]ink: .*<\([^>]*\)>; rel="next".*/\1/p' "$work/head")
+done

@@ -1,0 +1,63 @@
+"""Holds the frames of pandas_frames.py against the dataset's files and the API's own JSON.
+
+usage: frames.py FOLDER_OF_THE_RECIPE BASE_URL DATASET
+"""
+
+import csv
+import glob
+import json
+import os
+import sys
+import urllib.request
+
+import pandas as pd
+
+FOLDER, BASE, DATASET = sys.argv[1:]
+sys.path.insert(0, FOLDER)
+import pandas_frames as recipe  # noqa: E402
+
+
+def get(path):
+    with urllib.request.urlopen(BASE + path) as answer:
+        return json.load(answer)
+
+
+def plain(value):
+    """A cell as JSON has it."""
+    if isinstance(value, list):
+        return value
+    return None if pd.isna(value) else value
+
+
+def rows(name):
+    with open(name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+wanted = get("/v1/islands?sort=uniquePlayers&limit=200")["islands"]
+frame = recipe.page().reset_index()
+got = [{name: plain(value) for name, value in row.items()} for row in frame.to_dict("records")]
+assert got == wanted, "the page is not what the API says"
+assert frame["peakCCU"].dtype == "Int64", frame["peakCCU"].dtype
+
+# An island with a gap in its peaks, so that the gap is looked at; and one with none at all, where there is one.
+peaks = {}
+for name in sorted(glob.glob(f"{DATASET}/ccu/*.csv") + glob.glob(f"{DATASET}/daily/*.csv")):
+    for row in rows(name):
+        if row["peakCCU"]:
+            peaks.setdefault(row["code"], {})[os.path.basename(name)[:10]] = int(row["peakCCU"])
+islands = rows(f"{DATASET}/islands.csv")
+gaps = [code for code, held in peaks.items() if len(held) > 10 and len(pd.date_range(min(held), max(held))) > len(held)]
+never = [row["code"] for row in islands if row["code"] not in peaks]
+assert gaps, "no island has a gap"
+for code in gaps[:3] + never[:1]:
+    series = recipe.peaks(code)
+    got = {day.strftime("%Y-%m-%d"): int(value) for day, value in series.items() if not pd.isna(value)}
+    assert got == peaks.get(code, {}), f"the peaks of {code} are not those of the dataset"
+    if got:
+        assert len(series) == len(pd.date_range(min(got), max(got))), f"{code} lacks days"
+
+frame = recipe.dump()
+got = [{"code": code, **{name: plain(value) or "" for name, value in row.items()}, "tags": "|".join(filter(None, row["tags"]))}
+       for code, row in zip(frame.index, frame.to_dict("records"))]
+assert got == islands, "the dump is not the dataset's islands.csv"

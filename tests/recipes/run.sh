@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Runs every recipe of src/site/recipes as it is printed, against servers on loopback, and checks what came of it.
+#   [BIN=target/release/island-metrics] tests/recipes/run.sh [RECIPE...]
+# A recipe whose tools are missing is skipped with what to install; with CI=true that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+bin=${BIN:-target/release/island-metrics}
+[ -x "$bin" ] || { echo "recipes: $bin is not there; build it or set BIN" >&2; exit 1; }
+tools=$PWD/target/recipes
+mkdir -p "$tools"
+work=$(mktemp -d "$tools/run.XXXXXX")
+started=()
+finish() {
+    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
+    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Installed once for the versions that the pinned files name. What cannot be installed is missing below.
+install() {
+    local stamp=$tools/$1.installed pinned=$2
+    shift 2
+    cmp -s "$pinned" "$stamp" && return
+    rm -f "$stamp"
+    "$@" >"$work/install" 2>&1 || { tail -n 3 "$work/install" >&2; return 0; }
+    cp "$pinned" "$stamp"
+}
+packages() {
+    python3 -m venv --clear "$tools/venv"
+    "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r tests/recipes/requirements.txt
+}
+modules() {
+    rm -rf "$tools/npm"
+    mkdir "$tools/npm"
+    cp tests/recipes/package.json tests/recipes/package-lock.json "$tools/npm/"
+    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts
+}
+install venv tests/recipes/requirements.txt packages
+if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules; fi
+
+# serve NAME ARGUMENTS...: sets `base` to the address that the server chose.
+serve() {
+    local name=$1
+    shift
+    "$bin" serve --listen 127.0.0.1:0 "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    started+=($!)
+    for _ in $(seq 100); do
+        base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
+        [ -n "$base" ] && return
+        sleep 0.1
+    done
+    echo "recipes: the server $name did not start:" >&2
+    cat "$work/$name.log" >&2
+    exit 1
+}
+
+# Islands for several pages of every filter that a recipe asks for; no recipe may spend the quota by itself.
+"$bin" synth --islands 1600 --creators 500 --days 20 --to "$work/dataset" >/dev/null
+# What a reader of CSV easily takes for null, without a creator, a tool, tags or a single peak.
+echo '9999-9999-9999,NA,,,' >>"$work/dataset/islands.csv"
+"$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
+mkdir -m 700 "$work/state"
+KEY=$("$bin" keys issue --state "$work/state" --address ann@example.com 2>/dev/null)
+serve published --published "$work/published" --limit-anonymous 65535 --state "$work/state" --access-log "$work/access.log"
+PUBLISHED=$base
+serve sample --limit-anonymous 65535
+SAMPLE=$base
+serve small --limit-anonymous 3
+SMALL=$base
+CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+export KEY PUBLISHED SAMPLE SMALL CHROMIUM BIN="$bin" TOOLS="$tools" WORK="$work"
+
+# In the background, since bash looks at a signal only when nothing runs before it.
+python3 tests/recipes/check.py "$@" &
+started+=($!)
+wait $!
