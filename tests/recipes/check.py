@@ -65,7 +65,7 @@ def run(*command, folder=None, key=None, fails=False, seconds=SECONDS):
         os.killpg(recipe.pid, signal.SIGKILL)  # and what it started
         recipe.communicate()
         raise
-    want((recipe.returncode != 0) == fails, f"ended with {recipe.returncode}: {(err + out)[-600:]}")
+    want((recipe.returncode != 0) == fails, f"ended with {recipe.returncode}: {(out + err)[-600:]}")
     return err + out if fails else out
 
 
@@ -397,9 +397,9 @@ def lacking(*tools):
     known = {
         "curl": (shutil.which("curl"), "curl"),
         "jq": (shutil.which("jq"), "jq"),
-        "node": (shutil.which("node") and os.path.exists(os.path.join(TOOLS, "npm.installed")), "nodejs and npm, and reach the registry of npm"),
+        "node": (shutil.which("node") and os.path.exists(os.path.join(TOOLS, "npm.installed")), "nodejs and npm, and be online once"),
         "chromium": (CHROMIUM, "chromium"),
-        "venv": (os.path.exists(os.path.join(TOOLS, "venv.installed")), "python3-venv, and reach PyPI"),
+        "venv": (os.path.exists(os.path.join(TOOLS, "venv.installed")), "python3-venv, and be online once"),
     }
     return ", ".join(known[tool][1] for tool in tools if not known[tool][0])
 

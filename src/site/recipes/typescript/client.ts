@@ -1,4 +1,4 @@
-// Typed answers in Node or a browser, without a client library: the types are made from the server's own description.
+// Typed answers in Node, without a client library: the types are made from the description that the server gives of itself.
 //
 //   npm install --save-dev openapi-typescript typescript@5 @types/node
 //   npx openapi-typescript http://127.0.0.1:8080/openapi.json --output schema.d.ts
