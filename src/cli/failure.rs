@@ -8,6 +8,7 @@ use crate::dataset::LoadError;
 use crate::keys::{KeyFileError, StoreError};
 use crate::publish::PublishError;
 use crate::server::StartError;
+use crate::signup::SignupError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -107,11 +108,18 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Failure {
         let code = match &error {
             StartError::Bind { .. } => 69,
-            StartError::Inherited(_) => 78,
-            StartError::Runtime(_) | StartError::Sample(_) => 70,
+            StartError::Inherited(_)
+            | StartError::SignUp(SignupError::BaseUrl(_) | SignupError::NoCommand) => 78,
+            StartError::SignUp(SignupError::Secret { .. }) => 65,
+            StartError::SignUp(SignupError::Thread(_))
+            | StartError::Runtime(_)
+            | StartError::Sample(_) => 70,
             StartError::Keys(error) => key_file_code(error),
             // A disk that is full, or a directory that is not there yet: it may pass.
-            StartError::State(_) | StartError::AccessLog(_) | StartError::Supervisor(_) => 74,
+            StartError::SignUp(SignupError::Io { .. })
+            | StartError::State(_)
+            | StartError::AccessLog(_)
+            | StartError::Supervisor(_) => 74,
         };
         Failure {
             code,

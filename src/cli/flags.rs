@@ -172,6 +172,24 @@ const SERVE: &[Flag] = &[
         .or_else("nowhere: no keys, and counts end with the server"),
     KEY_PREFIX,
     flag(
+        "signup",
+        Words("HOW", &["ip", "email"]),
+        "opens /keys: free keys for the client's own IP address, or for an e-mail address",
+    )
+    .or_else("closed"),
+    flag(
+        "mailer",
+        Text("COMMAND"),
+        "for --signup email: sends a mail as `sendmail -i -t` does",
+    )
+    .or_else("none"),
+    flag(
+        "signup-daily",
+        COUNT,
+        "free keys that sign-up gives a UTC day in all",
+    )
+    .or("1000"),
+    flag(
         "trusted-proxy",
         Text("CIDR"),
         "a network whose X-Forwarded-For is believed",

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::arguments::Arguments;
 use super::failure::Failure;
-use crate::server::{DESCRIPTORS_ASIDE, Served, Settings};
+use crate::server::{DESCRIPTORS_ASIDE, Served, Settings, SignUp};
 
 /// Refuses the first setting that cannot be met.
 pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
@@ -45,6 +45,14 @@ pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Fa
             format!("is {path}, but {in_the_way} is no directory; want a place to make one in")
         };
         return refuse("state", problem);
+    }
+    if settings.sign_up.is_some() && settings.state.is_none() {
+        let problem = "keeps keys; want --state DIR with it".to_owned();
+        return refuse("signup", problem);
+    }
+    if let (Some(SignUp::Email(_)), None) = (&settings.sign_up, &settings.base_url) {
+        let problem = "mails links; want --base-url URL with it, which they begin with".to_owned();
+        return refuse("signup", problem);
     }
     if let Some(path) = &settings.access_log
         && let Err(problem) = appendable(path)

@@ -11,7 +11,7 @@ use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
 use crate::quota::{Sizes, TierLimits};
 use crate::request::ProxyNetwork;
-use crate::server::{self, Build, ConnectionLimits, Served, Settings};
+use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
 
 /// Which build this is.
 const BUILD: Build = Build {
@@ -71,9 +71,37 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
         drain: seconds(arguments, "drain-seconds")?,
         admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
         access_log: arguments.one("access-log", "a file")?,
+        sign_up: sign_up(arguments)?,
+        sign_up_daily: arguments.number("signup-daily")?,
         build: BUILD,
         supervisor: Supervisor::read(std::process::id(), |name| std::env::var_os(name)),
     })
+}
+
+/// Sign-up, and the command that it takes to prove e-mail addresses.
+fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, Failure> {
+    let command: Option<String> = arguments.one("mailer", "a command, as /usr/sbin/sendmail")?;
+    let how: Option<String> = arguments.one("signup", "ip or email")?;
+    match (how.as_deref(), command) {
+        (None, None) => Ok(None),
+        (Some("ip"), None) => Ok(Some(SignUp::Ip)),
+        (Some("email"), Some(command)) => Ok(Some(SignUp::Email(command))),
+        (Some("email"), None) => {
+            let problem =
+                "is email, which sends links; want --mailer COMMAND, as /usr/sbin/sendmail";
+            let place = arguments.place("signup");
+            Err(Failure::configuration(format!("{place} {problem}")))
+        }
+        (Some("ip") | None, Some(_)) => {
+            let place = arguments.place("mailer");
+            let problem = "is given, but no mail is sent; want --signup email with it";
+            Err(Failure::configuration(format!("{place} {problem}")))
+        }
+        (Some(other), _) => {
+            let place = arguments.place("signup");
+            Err(arguments.bad_value(format!("{place} is {other:?}; want ip or email")))
+        }
+    }
 }
 
 fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, Failure> {

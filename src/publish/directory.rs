@@ -20,9 +20,10 @@ use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
 use crate::durable::{self, UNFINISHED};
+use crate::site::{self, HomeBodies};
 use crate::snapshot::{
-    DumpDirectory, DumpIndex, History, Live, Manifest, Payload, Snapshot, SnapshotError, Storage,
-    both,
+    Asker, DumpDirectory, DumpIndex, FixedLive, History, Live, Manifest, Packed, Payload, Snapshot,
+    SnapshotError, Storage, both,
 };
 
 /// Ends the names of payload files.
@@ -172,13 +173,32 @@ pub(crate) fn together(
     live: Option<Live>,
     base_url: &str,
 ) -> Snapshot {
-    Snapshot::new(
+    let snapshot = Snapshot::new(
         history,
         live,
         base_url,
         |stamp| render::index(stamp, base_url),
         render::health,
-    )
+    );
+    let home = home(&snapshot, base_url);
+    snapshot.with_home(home)
+}
+
+/// The dashboard, drawn from what the API answers.
+fn home(snapshot: &Snapshot, base_url: &str) -> Packed {
+    let asker = Asker {
+        client: 0,
+        accepts_gzip: false,
+    };
+    let index = snapshot.index(asker);
+    let ranking = snapshot.ranking(None, asker).and_then(Result::ok);
+    let intraday = snapshot.live(FixedLive::Intraday, asker);
+    let bodies = HomeBodies {
+        index: index.as_ref().map(|body| &body.bytes[..]),
+        ranking: ranking.as_ref().map(|body| &body.bytes[..]),
+        intraday: intraday.as_ref().map(|body| &body.bytes[..]),
+    };
+    Packed::new(site::home(bodies, base_url).into_bytes())
 }
 
 /// What is served before anything is published: every payload is missing.

@@ -11,15 +11,15 @@ const DECODED_MAX: usize = 4;
 /// Stands in every key, whatever its prefix.
 const MARK: &[u8] = b"_live_";
 
-/// The path and query of a request, without `key`, of visible ASCII without quotes. A target that
+/// The path and query of a request, without `key` and the `pass` of sign-up, of visible ASCII without quotes. A target that
 /// holds a key elsewhere, as in a search or in the path, is `-`; a long one is cut.
 pub fn loggable(path: &str, query: Option<&str>) -> String {
     let mut text = path.to_owned();
     let mut before = '?';
     for pair in query.into_iter().flat_map(|query| query.split('&')) {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-        // A name that does not decode might be meant as `key`.
-        if decode_form(name).is_ok_and(|name| name != "key") {
+        // A name that does not decode might be meant as one of these.
+        if decode_form(name).is_ok_and(|name| name != "key" && name != "pass") {
             text.push(before);
             text.push_str(pair);
             before = '&';

@@ -90,6 +90,11 @@ impl Template {
         Template::TEXTS[self as usize]
     }
 
+    /// Whether requests for it spend quota, as a rule.
+    pub const fn is_metered(self) -> bool {
+        (self as usize) < Template::OpenApi as usize && (self as usize) != Template::Health as usize
+    }
+
     /// That of a path of which nothing else could be understood: by its plain words alone.
     pub fn of_path(path: &str) -> Template {
         let mut segments = path.strip_prefix('/').unwrap_or_default().split('/');
@@ -155,10 +160,9 @@ impl Route {
                 SiteFile::Recipes => Template::Recipes,
                 SiteFile::Gotchas => Template::Gotchas,
                 SiteFile::Llms => Template::Llms,
-                SiteFile::Style
-                | SiteFile::DocsScript
-                | SiteFile::PagesScript
-                | SiteFile::Icon => Template::Asset,
+                SiteFile::Style | SiteFile::DocsScript | SiteFile::PagesScript | SiteFile::Icon => {
+                    Template::Asset
+                }
             },
             Route::Dump(_) => Template::Dump,
         }

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use super::super::caller::Gate;
+use super::super::faces::pages::Pages;
 use super::super::http::request_id::RequestIds;
 use super::super::near::Near;
 use super::super::operator::metrics::SHAPE;
@@ -23,17 +24,12 @@ use crate::model::Tier;
 use crate::observe::Tally;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
-use crate::snapshot::Body;
 use crate::sync::{Latest, LatestReader};
 
 const REQUESTS: usize = 200;
 
 fn worker(records: &KeyRecords) -> Arc<Worker> {
     let snapshot = open_sample(1 << 24, "http://api.test").unwrap();
-    let body = |text: &str| {
-        let packed = crate::snapshot::Packed::new(text.into());
-        Body::new(packed, crate::calendar::UnixSeconds(0))
-    };
     let clock = Arc::new(Clock::system(None));
     let keyed = KeyedQuota::new(None);
     keyed.make_room(9, clock.now().day, &|_| {}).unwrap();
@@ -52,8 +48,8 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             },
             proxies: Arc::new(Vec::new().into()),
         },
-        openapi: body("{}"),
-        docs: body("<p>"),
+        pages: Pages::new("http://x.test"),
+        window: None,
         clock,
         roster: Arc::default(),
         buffers: Arc::default(),

@@ -6,6 +6,7 @@
 
 mod caller;
 mod connection;
+mod faces;
 mod http;
 mod listener;
 mod near;
@@ -21,5 +22,7 @@ mod worker;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::run;
-pub use settings::{Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, StartError};
+pub use settings::{
+    Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError,
+};
 pub use unbound::Unbound;

@@ -10,16 +10,18 @@ use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Version};
 
 use super::caller::{Caller, Gate, KeyFault, Visit};
+use super::faces::pages::{Pages, Visitor};
+use super::faces::window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
 use super::http::conditions::{self, Validators};
-use super::http::negotiate::{accepts_gzip, is_known};
+use super::http::negotiate::{accepts_gzip, is_known, names_html, prefers_json};
 use super::near::{Found, Near};
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError, Template};
-use crate::snapshot::{Asker, Body, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
+use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
 /// The part of a request that is read. Bodies never are.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +42,9 @@ pub(crate) struct State<'a> {
     /// What the worker answered lately.
     pub(crate) near: &'a Near,
     pub(crate) gate: &'a Gate,
-    pub(crate) openapi: &'a Body,
-    pub(crate) docs: &'a Body,
+    pub(crate) pages: &'a Pages,
+    /// Whether there is sign-up.
+    pub(crate) sign_up: bool,
 }
 
 /// What came of a request.
@@ -71,9 +74,16 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
         template,
         caller,
     };
-    let route = match outside_api(head, state) {
-        Ok((answer, template)) => return outcome(answer, unspent(address()), template, None),
-        Err(route) => route,
+    let visitor = || Visitor {
+        client: gate.client(visit, head.headers),
+        headers: head.headers,
+        moment: now.moment(),
+    };
+    let route = match outside_api(head, state, visitor) {
+        Way::Outside(answer, template) => {
+            return outcome(answer, unspent(address()), template, None);
+        }
+        Way::Api(route) => route,
     };
     let template = match &route {
         Ok(route) => route.template(),
@@ -117,20 +127,26 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
     }
 }
 
-/// The answer to a request that is refused by its form, or asks for what is outside the API: no key
-/// is looked at and nothing is spent. `Err` with the route of one that comes to the key.
-fn outside_api(
-    head: Head<'_>,
-    state: State<'_>,
-) -> Result<(Answer, Template), Result<Route, RouteError>> {
-    let refused = |error| Ok((Answer::Failed(error), Template::of_path(head.path)));
+/// Where a request goes.
+enum Way {
+    /// It is refused by its form, or asks for what is outside the API: no key is looked at and nothing
+    /// is spent.
+    Outside(Answer, Template),
+    /// It comes to the key.
+    Api(Result<Route, RouteError>),
+}
+
+fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visitor<'a>) -> Way {
+    let outside = |answer| Way::Outside(answer, Template::of_path(head.path));
+    let refused = |error| outside(Answer::Failed(error));
     if let Some(fault) = host_fault(head) {
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     if head.method == Method::OPTIONS {
-        return Ok((Answer::Preflight, Template::of_path(head.path)));
+        return outside(Answer::Preflight);
     }
-    if head.method != Method::GET && head.method != Method::HEAD {
+    let is_read = head.method == Method::GET || head.method == Method::HEAD;
+    if !(is_read || state.sign_up && is_form(head)) {
         return refused(ApiError::MethodNotAllowed);
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
@@ -138,19 +154,39 @@ fn outside_api(
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     let parsed = request::parse(head.path, head.query);
-    let gzip = || accepts_gzip(head.headers);
+    let (pages, snapshot) = (state.pages, state.snapshot);
     let answer = match parsed.route {
-        Ok(Route::OpenApi) => found(head, state.openapi.choose(gzip())),
-        Ok(Route::Docs) => {
-            let body = state.docs.choose(gzip());
-            let known = is_known(head.headers, body.etag.as_bytes());
-            Answer::Page { body, known }
+        Ok(Route::OpenApi) => found(head, pages.openapi(head.headers)),
+        Ok(Route::Site(file)) => pages.file(file, head.headers),
+        Ok(Route::Home | Route::Search(_)) if prefers_json(head.headers) => {
+            let message = "no JSON is here; the endpoints are listed at /v1";
+            Answer::Failed(ApiError::NotFound(message.to_owned()))
         }
-        Ok(Route::Dump(ref name)) => dump(head, name, state.snapshot),
+        Ok(Route::Home) => Pages::home(snapshot, head.headers),
+        Ok(Route::Search(ref query)) => pages.search(query, snapshot, visitor()),
+        Ok(Route::IslandPage(code)) => pages.island(code, snapshot, visitor()),
+        Ok(Route::Keys) => sign_up(head, state),
+        Ok(Route::Dump(ref name)) => dump(head, name, snapshot),
         Err(error) if !parsed.under_v1 => return refused(error.into()),
-        route => return Err(route),
+        route => return Way::Api(route),
     };
-    Ok((answer, Template::of_path(head.path)))
+    outside(answer)
+}
+
+/// Whether it is a form for sign-up, the one thing that is posted.
+fn is_form(head: Head<'_>) -> bool {
+    head.method == Method::POST && request::parse(head.path, None).route == Ok(Route::Keys)
+}
+
+fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
+    if state.sign_up {
+        return Answer::SignUp;
+    }
+    if names_html(head.headers) {
+        return window::closed();
+    }
+    let message = "keys are not given here; ask the publisher of the service for one";
+    Answer::Failed(ApiError::NotFound(message.to_owned()))
 }
 
 /// A file of the dumps, or the part of it that is asked for.
@@ -203,7 +239,14 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
         Route::Intraday => ready.intraday,
         Route::RankingDays | Route::Ranking(_) => ready.rankings,
         Route::NewDays | Route::New(_) => ready.new,
-        Route::Health | Route::OpenApi | Route::Docs | Route::Dump(_) => true,
+        Route::Health
+        | Route::OpenApi
+        | Route::Site(_)
+        | Route::Home
+        | Route::Search(_)
+        | Route::IslandPage(_)
+        | Route::Keys
+        | Route::Dump(_) => true,
     }
 }
 
@@ -283,9 +326,14 @@ fn look_up(route: &Route, snapshot: &Snapshot, asker: Asker) -> Result<Found, Ap
             let found = held(day).and_then(|day| snapshot.new_islands(day, asker));
             found.ok_or_else(|| unheld(day, "/v1/new"))?
         }
-        Route::Health | Route::OpenApi | Route::Docs | Route::Dump(_) => {
-            return Err(ApiError::NotReady);
-        }
+        Route::Health
+        | Route::OpenApi
+        | Route::Site(_)
+        | Route::Home
+        | Route::Search(_)
+        | Route::IslandPage(_)
+        | Route::Keys
+        | Route::Dump(_) => return Err(ApiError::NotReady),
     };
     let body = body.map_err(|_: SnapshotError| ApiError::Damaged)?;
     Ok(Found { body, links: None })

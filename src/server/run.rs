@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 
 use tokio::runtime::Builder;
 
+use super::faces::pages::Pages;
+use super::faces::window::{Offer, Window};
 use super::http::request_id::RequestIds;
 use super::listener::{Sockets, accept, accept_rest};
 use super::near::Near;
@@ -14,7 +16,7 @@ use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
 use super::room::Room;
-use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, StartError};
+use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError};
 use super::socket::roster::Roster;
 use super::upkeep::gates::Gates;
 use super::upkeep::log::Log;
@@ -23,11 +25,10 @@ use super::upkeep::once::Reloads;
 use super::upkeep::reload::Reloader;
 use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
-use crate::calendar::UnixSeconds;
 use crate::observe::{AccessLog, Notifier, Tally, descriptors_max};
 use crate::publish::open_sample;
-use crate::site;
-use crate::snapshot::{Body, Packed, Snapshot, both};
+use crate::signup::{Desk, Mailer, Mode, Say, Terms};
+use crate::snapshot::{Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
 /// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
@@ -73,12 +74,13 @@ fn serve(
     let opened = open_all(settings, &base_url, log)?;
     let rosters = settings.rosters();
     let figures = Arc::new(opened.figures(settings, rosters, log, access));
-    let workers = start_workers(settings, &opened, &base_url, sockets, &figures)?;
+    let window = open_window(settings, &opened.keys_prompt, &base_url, log)?;
+    let workers = start_workers(settings, &opened, (&base_url, window), sockets, &figures)?;
     let steward = Steward {
         figures: Arc::clone(&figures),
         notifier,
         watchdog: settings.supervisor.watchdog,
-        prompts: opened.prompts,
+        prompts: opened.prompts(),
         log: log.clone(),
         drain: settings.drain,
         workers,
@@ -162,10 +164,16 @@ struct Opened {
     gates: Gates,
     snapshot: Arc<Latest<Snapshot>>,
     reloads: Arc<Reloads>,
-    prompts: Vec<Prompt>,
+    data_prompt: Option<Prompt>,
+    keys_prompt: Prompt,
 }
 
 impl Opened {
+    fn prompts(&self) -> Vec<Prompt> {
+        let keys = self.keys_prompt.clone();
+        self.data_prompt.iter().cloned().chain([keys]).collect()
+    }
+
     fn figures(
         &self,
         settings: &Settings,
@@ -211,7 +219,8 @@ fn open_all(settings: &Settings, base_url: &str, log: &Log) -> Result<Opened, St
         gates,
         snapshot,
         reloads,
-        prompts: data_prompt.into_iter().chain([keys_prompt]).collect(),
+        data_prompt,
+        keys_prompt,
     })
 }
 
@@ -257,21 +266,48 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
-/// What is handed out beside the API: its description, and that for people.
-pub(super) fn site_bodies(base_url: &str) -> (Body, Body) {
-    let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
-    (body(site::openapi(base_url)), body(site::docs(base_url)))
+/// Opens sign-up, if there is to be any.
+fn open_window(
+    settings: &Settings,
+    keys: &Prompt,
+    base_url: &str,
+    log: &Log,
+) -> Result<Option<Window>, StartError> {
+    let (Some(sign_up), Some(state)) = (&settings.sign_up, &settings.state) else {
+        return Ok(None);
+    };
+    let say = || -> Say {
+        let log = log.clone();
+        Box::new(move |line: &str| log.say(line))
+    };
+    let mode = match sign_up {
+        SignUp::Ip => Mode::Ip,
+        SignUp::Email(command) => {
+            Mode::Email(Mailer::start(command, say()).map_err(StartError::SignUp)?)
+        }
+    };
+    let offer = Offer {
+        is_shared: matches!(mode, Mode::Ip),
+        free_limit: settings.limits.free,
+    };
+    let terms = Terms {
+        daily_max: settings.sign_up_daily,
+    };
+    let prefix = settings.key_prefix.clone();
+    let desk = Desk::open(state, mode, prefix, base_url, terms, say());
+    let desk = desk.map_err(StartError::SignUp)?;
+    Ok(Some(Window::open(desk, keys.clone(), base_url, offer)?))
 }
 
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
     opened: &Opened,
-    base_url: &str,
+    (base_url, window): (&str, Option<Window>),
     sockets: Sockets,
     figures: &Figures,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let (openapi, docs) = site_bodies(base_url);
+    let pages = Pages::new(base_url);
     let complaints = Arc::new(Seldom::new(figures.log.clone()));
     let limits = settings.connections;
     let connections_max = settings.connections_max();
@@ -293,8 +329,8 @@ fn start_workers(
             snapshot: LatestReader::new(Arc::clone(&opened.snapshot)),
             near: Near::new(),
             gate: opened.gates.make(),
-            openapi: openapi.counted_apart(),
-            docs: docs.counted_apart(),
+            pages: pages.counted_apart(),
+            window: window.clone(),
             clock: opened.gates.clock(),
             roster: Arc::clone(&figures.rosters[at]),
             buffers: Arc::default(),

@@ -10,6 +10,7 @@ use crate::keys::{KeyFileError, KeyPrefix};
 use crate::observe::{AccessLogError, Supervisor};
 use crate::quota::{Sizes, StateError, TierLimits};
 use crate::request::TrustedProxies;
+use crate::signup::SignupError;
 
 /// What to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,15 @@ pub struct Build {
     pub commit: &'static str,
 }
 
+/// How people prove the address that a key of theirs is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignUp {
+    /// It is the IP address that they come from.
+    Ip,
+    /// A link is sent there, by this command.
+    Email(String),
+}
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -101,6 +111,10 @@ pub struct Settings {
     pub admin: Option<SocketAddr>,
     /// The file that gets a line for each request.
     pub access_log: Option<PathBuf>,
+    /// Whether and how people get free keys by themselves.
+    pub sign_up: Option<SignUp>,
+    /// Free keys that sign-up gives a UTC day in all.
+    pub sign_up_daily: u32,
     /// Which build this is.
     pub build: Build,
     /// What a service manager wants to be told.
@@ -127,6 +141,8 @@ pub enum StartError {
     Runtime(io::Error),
     /// The compiled-in sample does not publish.
     Sample(String),
+    /// Sign-up cannot be opened.
+    SignUp(SignupError),
     /// The key file is damaged, or cannot be read.
     Keys(KeyFileError),
     /// The counters' file cannot be opened or made.
@@ -151,6 +167,7 @@ impl fmt::Display for StartError {
             }
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
             StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),
+            StartError::SignUp(error) => error.fmt(f),
             StartError::Keys(error) => error.fmt(f),
             StartError::State(error) => error.fmt(f),
         }

@@ -12,11 +12,11 @@ use hyper::rt::{Read, Write};
 
 use super::caller::Gate;
 use super::connection::attend;
+use super::faces::pages::Pages;
 use super::http::request_id::RequestIds;
 use super::near::Near;
 use super::operator::metrics::SHAPE;
 use super::room::Room;
-use super::run::site_bodies;
 use super::settings::ConnectionLimits;
 use super::socket::guard::Shared;
 use super::socket::roster::Roster;
@@ -42,13 +42,12 @@ impl Unbound {
         clock: Clock,
         base_url: &str,
     ) -> io::Result<Unbound> {
-        let (openapi, docs) = site_bodies(base_url);
         let worker = Worker {
             snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
             near: Near::new(),
             gate,
-            openapi,
-            docs,
+            pages: Pages::new(base_url),
+            window: None,
             clock: Arc::new(clock),
             roster: Arc::new(Roster::default()),
             buffers: Arc::default(),

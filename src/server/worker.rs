@@ -14,6 +14,9 @@ use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 
 use super::caller::{Caller, Gate, Visit};
+use super::faces::form::Form;
+use super::faces::pages::Pages;
+use super::faces::window::Window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
 use super::http::body::{Download, Outgoing};
@@ -31,7 +34,7 @@ use crate::calendar::{Clock, UnixSeconds};
 use crate::keys::KeyId;
 use crate::observe::{AccessPen, Tally};
 use crate::request::{Template, loggable};
-use crate::snapshot::{Body, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::sync::{LatestReader, Ordering};
 
 /// What all connections of a worker share.
@@ -40,8 +43,9 @@ pub(crate) struct Worker {
     pub(crate) snapshot: LatestReader<Snapshot>,
     pub(crate) near: Near,
     pub(crate) gate: Gate,
-    pub(crate) openapi: Body,
-    pub(crate) docs: Body,
+    pub(crate) pages: Pages,
+    /// Where keys are signed up for, if they can be.
+    pub(crate) window: Option<Window>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) roster: Arc<Roster>,
     pub(crate) buffers: Arc<Buffers>,
@@ -130,8 +134,8 @@ impl Worker {
                 generation,
                 near: &self.near,
                 gate: &self.gate,
-                openapi: &self.openapi,
-                docs: &self.docs,
+                pages: &self.pages,
+                sign_up: self.window.is_some(),
             };
             pipeline::answer(head, visit, now, state)
         })
@@ -156,6 +160,8 @@ impl Worker {
             let begun = Instant::now();
             Box::new(self.asked(head, visit, outcome.caller, begun))
         });
+        let form = matches!(outcome.answer, Answer::SignUp)
+            .then(|| Form::new(head, self.gate.address(visit, head.headers)));
         let closes = self.closes(&request, shared);
         let Outcome {
             answer,
@@ -179,6 +185,16 @@ impl Worker {
             is_head,
             asked,
         };
+        if let (Some(form), Some(window)) = (form, self.window.clone()) {
+            let (shared, moment) = (Arc::clone(shared), self.clock.now().moment());
+            return Responding::Later(Box::pin(async move {
+                let wish = form.wish(request.into_body(), &window.base_url).await;
+                shared.waiting.store(true, Ordering::Relaxed);
+                let answer = window.answer(form.client, wish, moment).await;
+                shared.waiting.store(false, Ordering::Relaxed);
+                envelope.respond(answer, None, &shared)
+            }));
+        }
         if let Some(download) = answer.download() {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
             return Responding::Later(Box::pin(async move {
@@ -325,7 +341,7 @@ impl Envelope {
     fn count(&self, status: StatusCode, body_bytes: u64, gzip: bool, shared: &Shared) {
         let (tally, route) = (&shared.tally, self.template as usize);
         tally.answered(route, status.as_u16(), body_bytes, gzip);
-        if status == StatusCode::TOO_MANY_REQUESTS {
+        if status == StatusCode::TOO_MANY_REQUESTS && self.template.is_metered() {
             tally.rejections[self.tier].add(1);
         }
         if let Some(asked) = &self.asked {

@@ -30,6 +30,7 @@ pub use desk::Desk;
 pub use error::SignupError;
 pub use index::{FREE_KEYS_IN_ALL_MAX, ISSUED_IN_24_HOURS_MAX, ListedKey};
 pub use mailer::Mailer;
+pub use pace::Pace;
 pub use refused::Refused;
 pub use wish::{DAILY_MAX, Mode, Reply, Terms, Wish};
 

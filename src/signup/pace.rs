@@ -6,6 +6,8 @@
 //! more than is due, and to take another's turns, one would have to hit both of its places without
 //! knowing the seed.
 
+use std::hash::Hash;
+
 use ahash::RandomState;
 
 use crate::calendar::UnixSeconds;
@@ -15,7 +17,8 @@ use crate::calendar::UnixSeconds;
 const PLACES: u64 = 1 << 15;
 
 /// One rule of pace, and how far each has used it up.
-pub(super) struct Pace {
+#[derive(Debug)]
+pub struct Pace {
     burst_seconds: i64,
     interval_seconds: i64,
     /// Seconds at which the bursts are whole again.
@@ -25,7 +28,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// `burst` at once, and then one in `interval_seconds`.
-    pub(super) fn new(burst: u16, interval_seconds: u16) -> Pace {
+    pub fn new(burst: u16, interval_seconds: u16) -> Pace {
         Pace::with_places(burst, interval_seconds, PLACES)
     }
 
@@ -41,7 +44,7 @@ impl Pace {
     }
 
     /// Takes a turn; if there is none, the seconds until there is.
-    pub(super) fn take(&mut self, who: &str, now: UnixSeconds) -> Result<(), u32> {
+    pub fn take(&mut self, who: impl Hash, now: UnixSeconds) -> Result<(), u32> {
         let hash = self.hasher.hash_one(who);
         let places = self.rows[0].len() as u64;
         let at = |half: u64| usize::try_from(half % places).expect("below a length");
@@ -153,9 +156,9 @@ mod tests {
         let mut pace = Pace::new(3, 1200);
         let now = UnixSeconds(1_800_000_000);
         for busy in 0..1000 {
-            while pace.take(&format!("busy {busy}"), now).is_ok() {}
+            while pace.take(format!("busy {busy}"), now).is_ok() {}
         }
-        let kept_out = (0..10_000).filter(|other| pace.take(&format!("new {other}"), now).is_err());
+        let kept_out = (0..10_000).filter(|other| pace.take(format!("new {other}"), now).is_err());
         assert!(
             kept_out.count() < 1000,
             "expected are about 10, with what they take of each other"

@@ -250,6 +250,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
     fn every_point_is_drawn_where_it_belongs_and_gaps_stay_gaps() {
         arbtest::arbtest(|u| {
             let max = *u.choose(&[0, 9, 1_000, 1 << 53])?;

@@ -24,7 +24,8 @@ pub(super) struct Counts {
 pub(super) struct Ranking {
     pub(super) date: String,
     pub(super) previous_date: Option<String>,
-    pub(super) ranking: Vec<Ranked>,
+    #[serde(rename = "ranking")]
+    pub(super) entries: Vec<Ranked>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -95,7 +95,7 @@ fn curve(intraday: &Intraday) -> String {
 }
 
 fn top(ranking: &Ranking) -> String {
-    let rows: String = ranking.ranking.iter().map(row).collect();
+    let rows: String = ranking.entries.iter().map(row).collect();
     let against = ranking
         .previous_date
         .as_ref()

@@ -1,6 +1,6 @@
 //! Text as it stands on a page.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// Text in which nothing is taken for markup, in an element or in an attribute between double quotes.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl fmt::Display for Count {
             if at > 0 && (digits.len() - at).is_multiple_of(3) {
                 f.write_str(",")?;
             }
-            write!(f, "{digit}")?;
+            f.write_char(digit)?;
         }
         Ok(())
     }
@@ -54,17 +54,17 @@ pub(super) fn prose(text: &str) -> String {
         };
         if !heading.is_empty() {
             let name = anchor(heading);
-            out.push_str(&format!("<h2 id={name}>{}</h2>", Escaped(heading)));
+            let _ = write!(out, "<h2 id={name}>{}</h2>", Escaped(heading));
         }
         if rest.starts_with("- ") {
             out.push_str("<ul>");
             for item in rest.split("\n- ") {
                 let item = item.trim_start_matches("- ");
-                out.push_str(&format!("<li>{}", inline(item)));
+                let _ = write!(out, "<li>{}", inline(item));
             }
             out.push_str("</ul>");
         } else if !rest.is_empty() {
-            out.push_str(&format!("<p>{}</p>", inline(rest)));
+            let _ = write!(out, "<p>{}</p>", inline(rest));
         }
     }
     out
@@ -88,7 +88,7 @@ pub(super) fn inline(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('`').enumerate() {
         if at % 2 == 1 {
-            out.push_str(&format!("<code>{}</code>", Escaped(part)));
+            let _ = write!(out, "<code>{}</code>", Escaped(part));
         } else {
             out.push_str(&links(part));
         }
@@ -104,7 +104,7 @@ fn links(text: &str) -> String {
         && let Some((address, after)) = after.split_once(')')
     {
         let (before, words, address) = (Escaped(before), Escaped(words), Escaped(address));
-        out.push_str(&format!("{before}<a href=\"{address}\">{words}</a>"));
+        let _ = write!(out, "{before}<a href=\"{address}\">{words}</a>");
         rest = after;
     }
     out.push_str(&Escaped(rest).to_string());

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::frame::Frame;
-use super::html::{Escaped, inline};
+use super::html::Escaped;
 
 /// What a page of sign-up shows. Texts are shown as they are, none is taken for markup.
 #[derive(Clone, Debug)]
@@ -152,10 +152,7 @@ fn list(held: &Held<'_>) -> String {
             hidden(held.pass)
         );
     } else {
-        out.push_str(&format!(
-            "<p>{}</p>",
-            inline("Revoke one to make room for another.")
-        ));
+        out.push_str("<p>Revoke one to make room for another.</p>");
     }
     out
 }

@@ -25,7 +25,18 @@ macro_rules! recipes {
     };
 }
 
-const RECIPES: &[Recipe] = &recipes! {};
+const RECIPES: &[Recipe] = &recipes! {
+    "page_by_link.sh": "All pages with curl, by the Link header"
+    "page_by_has_more.sh": "All pages with curl, by hasMore"
+    "etag.sh": "Ask only for what is new, with curl"
+    "requests_session.py": "Python with requests, and a 429 that does not hang"
+    "pandas_frames.py": "Python with pandas"
+    "browser.html": "A browser, with a key in the query or in a header"
+    "typescript/client.ts": "TypeScript, with generated types"
+    "dump.sql": "A dump in DuckDB"
+    "power_query.pq": "Excel and Power BI, with Power Query"
+    "grafana_infinity.md": "Grafana, with the Infinity data source"
+};
 
 /// `/gotchas`
 pub(super) fn gotchas() -> String {

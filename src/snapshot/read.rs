@@ -107,6 +107,7 @@ pub struct Snapshot {
     base_url: String,
     index: Option<Body>,
     health: Body,
+    home: Option<Body>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
@@ -140,8 +141,17 @@ impl Snapshot {
             base_url: base_url.to_owned(),
             index,
             health,
+            home: None,
             dumps: None,
         }
+    }
+
+    /// The same with the page that speaks of all of it.
+    #[must_use]
+    pub fn with_home(mut self, home: Packed) -> Snapshot {
+        let published = self.published().unwrap_or(UnixSeconds(0));
+        self.home = Some(Body::new(home, published));
+        self
     }
 
     /// The same with dumps, or with what is wrong with them: they are outside the API, which answers
@@ -230,6 +240,11 @@ impl Snapshot {
     /// `/v1`; `None` until a history is published.
     pub fn index(&self, asker: Asker) -> Option<Encoded> {
         Some(self.index.as_ref()?.choose(asker.accepts_gzip))
+    }
+
+    /// `/`; `None` where nobody drew it.
+    pub fn home(&self, accepts_gzip: bool) -> Option<Encoded> {
+        Some(self.home.as_ref()?.choose(accepts_gzip))
     }
 
     /// `/v1/health`

@@ -1,21 +1,77 @@
-//! A form of sign-up: whether it comes from our own pages, and what it wants.
+//! `Form`: what a visitor of `/keys` sends; whether it comes from our own pages, and what it wants.
 
-use hyper::HeaderMap;
+use std::net::IpAddr;
+
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::request::Pairs;
+use crate::server::pipeline::Head;
 use crate::signup::Wish;
 
 /// Longer forms are not read. One holds an address and a pass.
-pub(crate) const BYTES_MAX: usize = 4096;
+const BYTES_MAX: usize = 4096;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// A visit to `/keys`, whose body may still be coming.
+#[derive(Debug)]
+pub(crate) struct Form {
+    /// Where it comes from.
+    pub(crate) client: IpAddr,
+    /// A link that was opened; nothing where a form was sent.
+    query: Option<String>,
+    is_posted: bool,
+    headers: HeaderMap,
+}
+
+/// Why a form is not even looked at.
+pub(crate) type Unfit = (StatusCode, &'static str);
+
+impl Form {
+    pub(crate) fn new(head: Head<'_>, client: IpAddr) -> Form {
+        let told = [HOST, ORIGIN, FETCH_SITE];
+        let headers = head.headers.iter();
+        let headers = headers.filter(|(name, _)| told.contains(name));
+        Form {
+            client,
+            query: head.query.map(str::to_owned),
+            is_posted: head.method == Method::POST,
+            headers: headers
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        }
+    }
+
+    /// What is wanted, when all of it has come. A client has as long for it as for a head.
+    pub(crate) async fn wish(&self, body: Incoming, base_url: &str) -> Result<Wish, Unfit> {
+        if !self.is_posted {
+            return Ok(look(self.query.as_deref()));
+        }
+        if !is_own(&self.headers, base_url) {
+            let message = "This form was on a page of another site. Open the page of keys here.";
+            return Err((StatusCode::FORBIDDEN, message));
+        }
+        let read = Limited::new(body, BYTES_MAX).collect().await;
+        let Ok(read) = read else {
+            let message = "The form is too long, or broke off.";
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, message));
+        };
+        let bytes = read.to_bytes();
+        let wish = std::str::from_utf8(&bytes).ok().and_then(wish);
+        let message = "The form says nothing that can be done. Want do=mail with email, do=issue, or \
+            do=revoke with id; each with the pass of the page.";
+        wish.ok_or((StatusCode::BAD_REQUEST, message))
+    }
+}
 
 /// Whether a form that a browser sends was on a page of ours. What is no browser, and says nothing of where a
 /// form was, acts for nobody but itself.
 ///
 /// A page elsewhere can have its reader's browser send forms here, and would act for the reader's
 /// address; but browsers tell the origin of every form.
-pub(crate) fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
+fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
     let site = headers.get(FETCH_SITE);
     if site.is_some_and(|site| site != "same-origin" && site != "none") {
         return false;
@@ -28,7 +84,8 @@ pub(crate) fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
             let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
             let host = headers.get(HOST).and_then(|host| host.to_str().ok());
             let host = host.unwrap_or_default().to_ascii_lowercase();
-            origin == origin_of(base_url) || (is_certain(&host) && origin == format!("http://{host}"))
+            origin == origin_of(base_url)
+                || (is_certain(&host) && origin == format!("http://{host}"))
         }
     }
 }
@@ -40,7 +97,7 @@ fn is_certain(host: &str) -> bool {
         _ => host,
     };
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || bare.parse::<std::net::IpAddr>().is_ok()
+    name == "localhost" || bare.parse::<IpAddr>().is_ok()
 }
 
 /// Scheme, host and port of an address, without a port that is the scheme's own.
@@ -51,18 +108,21 @@ fn origin_of(url: &str) -> String {
     };
     let authority = rest.split('/').next().unwrap_or_default();
     let own = if scheme == "https" { ":443" } else { ":80" };
-    format!("{scheme}://{}", authority.strip_suffix(own).unwrap_or(authority))
+    format!(
+        "{scheme}://{}",
+        authority.strip_suffix(own).unwrap_or(authority)
+    )
 }
 
 /// What a page is opened for, by the query of its address.
-pub(crate) fn look(query: Option<&str>) -> Wish {
+fn look(query: Option<&str>) -> Wish {
     Wish::Look {
         pass: field(query, "pass"),
     }
 }
 
 /// What a form that was sent wants; `None` for nothing that there is.
-pub(crate) fn wish(form: &str) -> Option<Wish> {
+fn wish(form: &str) -> Option<Wish> {
     let field = |name| field(Some(form), name);
     let pass = field("pass").unwrap_or_default();
     match field("do")?.as_str() {
@@ -101,23 +161,55 @@ mod tests {
     #[test]
     fn only_pages_of_ours_act_for_a_browser() {
         check(&[("host", "x.test")], true);
-        check(&[("origin", "https://x.test"), ("host", "127.0.0.1:8080")], true);
+        check(
+            &[("origin", "https://x.test"), ("host", "127.0.0.1:8080")],
+            true,
+        );
         check(&[("origin", "http://x.test"), ("host", "x.test")], false);
         check(&[("origin", "https://x.test:8443")], false);
         check(&[("origin", "null"), ("host", "x.test")], false);
-        check(&[("origin", "https://evil.test"), ("host", "x.test")], false);
+        check(
+            &[("origin", "https://evil.test"), ("host", "x.test")],
+            false,
+        );
         check(&[("origin", "https://x.test.evil.test")], false);
-        check(&[("origin", "https://x.test"), ("origin", "https://x.test")], false);
+        check(
+            &[("origin", "https://x.test"), ("origin", "https://x.test")],
+            false,
+        );
         check(&[("sec-fetch-site", "cross-site")], false);
-        check(&[("sec-fetch-site", "same-site"), ("origin", "https://x.test")], false);
-        check(&[("sec-fetch-site", "same-origin"), ("origin", "https://x.test")], true);
+        check(
+            &[
+                ("sec-fetch-site", "same-site"),
+                ("origin", "https://x.test"),
+            ],
+            false,
+        );
+        check(
+            &[
+                ("sec-fetch-site", "same-origin"),
+                ("origin", "https://x.test"),
+            ],
+            true,
+        );
     }
 
     #[test]
     fn a_name_that_leads_here_is_not_taken_for_ours() {
         // Its owner had it lead to this host after the page was loaded from another.
-        check(&[("origin", "http://evil.test:8080"), ("host", "evil.test:8080")], false);
-        for host in ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "192.0.2.1"] {
+        check(
+            &[
+                ("origin", "http://evil.test:8080"),
+                ("host", "evil.test:8080"),
+            ],
+            false,
+        );
+        for host in [
+            "localhost:8080",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "192.0.2.1",
+        ] {
             let origin = format!("http://{host}");
             check(&[("origin", &origin), ("host", host)], true);
             check(&[("origin", "http://evil.test"), ("host", host)], false);
@@ -127,11 +219,20 @@ mod tests {
     #[test]
     fn forms_say_what_they_want() {
         let mail = wish("do=mail&email=ann%2B1%40x.test&pass=a+b&email=other");
-        assert!(matches!(mail, Some(Wish::Mail { email, pass }) if email == "ann+1@x.test" && pass == "a b"));
+        assert!(
+            matches!(mail, Some(Wish::Mail { email, pass }) if email == "ann+1@x.test" && pass == "a b")
+        );
         let revoke = wish("pass=p&id=abc&do=revoke");
         assert!(matches!(revoke, Some(Wish::Revoke { pass, id }) if id == "abc" && pass == "p"));
         assert!(matches!(wish("do=issue"), Some(Wish::Issue { pass }) if pass.is_empty()));
-        for nothing in ["", "do=", "do=mail", "do=revoke&pass=p", "do=%zz", "do=drop"] {
+        for nothing in [
+            "",
+            "do=",
+            "do=mail",
+            "do=revoke&pass=p",
+            "do=%zz",
+            "do=drop",
+        ] {
             assert!(wish(nothing).is_none(), "{nothing}");
         }
         let opened = look(Some("a=b&pass=x%2ey"));

@@ -108,8 +108,10 @@ impl Pages {
 
     /// `/`, which was drawn when the snapshot was opened.
     pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        let body = snapshot.home(accepts_gzip(headers));
-        Answer::Page(Page::new(headers, body, Kind::HtmlOfRoot))
+        match snapshot.home(accepts_gzip(headers)) {
+            Some(body) => Answer::Page(Page::new(headers, body, Kind::HtmlOfRoot)),
+            None => not_ready(),
+        }
     }
 
     /// `/` with a question.

@@ -11,8 +11,9 @@ use std::time::Duration;
 use hyper::StatusCode;
 use tokio::sync::oneshot;
 
+use super::form::Unfit;
 use crate::calendar::UnixSeconds;
-use crate::keys::FREE_KEYS_MAX;
+use crate::keys::{FREE_KEYS_MAX, NewKey};
 use crate::server::http::answer::Answer;
 use crate::server::http::page::Notice;
 use crate::server::upkeep::lookout::Prompt;
@@ -77,7 +78,18 @@ impl Window {
     }
 
     /// The page that answers a visitor.
-    pub(crate) async fn serve(&self, client: IpAddr, wish: Wish, moment: UnixSeconds) -> Answer {
+    pub(crate) async fn answer(
+        &self,
+        client: IpAddr,
+        wish: Result<Wish, Unfit>,
+        moment: UnixSeconds,
+    ) -> Answer {
+        let wish = match wish {
+            Ok(wish) => wish,
+            Err((status, message)) => {
+                return told(status, &KeysPage::Refused { message }, None);
+            }
+        };
         let (tell, told) = oneshot::channel();
         let asked = Asked {
             client,
@@ -110,12 +122,11 @@ impl Window {
                     issued: key.issued.to_string(),
                     revoked: key.revoked.map(|since| since.to_string()),
                 });
-                let issued = issued.map(|key| key.reveal());
                 let held = Held {
                     address: address.as_str(),
                     keys: keys.collect(),
                     pass: &pass,
-                    issued: issued.as_deref(),
+                    issued: issued.as_ref().map(NewKey::reveal),
                     revoked: revoked.map(|id| id.to_string()),
                     free_max: FREE_KEYS_MAX,
                     is_shared: self.is_shared,
@@ -131,11 +142,6 @@ impl Window {
             }
         }
     }
-}
-
-/// The answer to a form that cannot be taken.
-pub(crate) fn refused(status: StatusCode, message: &str) -> Answer {
-    told(status, &KeysPage::Refused { message }, None)
 }
 
 /// What a browser is answered where there is no sign-up.
@@ -177,7 +183,13 @@ fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
         let reply = desk.serve(client, wish, moment);
         let is_change = matches!(
             reply,
-            Reply::Keys { issued: Some(_), .. } | Reply::Keys { revoked: Some(_), .. }
+            Reply::Keys {
+                issued: Some(_),
+                ..
+            } | Reply::Keys {
+                revoked: Some(_),
+                ..
+            }
         );
         if is_change {
             // So that a key works when it is seen, and no longer when it is said to be revoked.

@@ -11,6 +11,7 @@ use hyper::StatusCode;
 use super::api_error::ApiError;
 use super::body::Download;
 use super::conditions::{Part, Selection};
+use super::page::{Notice, Page};
 use super::request_id::RequestId;
 use crate::snapshot::{Dump, DumpFormat, Encoded};
 
@@ -18,6 +19,8 @@ use crate::snapshot::{Dump, DumpFormat, Encoded};
 const COMMON: &str = "access-control-allow-origin: *\r\n\
     access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
+/// Of these, what is on pages for one client too.
+const NOSNIFF: &str = "x-content-type-options: nosniff\r\n";
 /// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
 /// program only.
 const KEPT: &str = "cache-control: private, max-age=60\r\n\
@@ -33,10 +36,7 @@ const JSON: &str = "content-type: application/json\r\n";
 const CSV: &str = "content-type: text/csv; charset=utf-8\r\n";
 const GZIP_FILE: &str = "content-type: application/gzip\r\n";
 const BYTES: &str = "content-type: application/octet-stream\r\n";
-const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
-/// Pages hold their own style and nothing else.
-const PAGE_POLICY: &str = "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\r\n";
 /// A browser may send these; `*` would not cover `Authorization`. It may remember that for a day, which is
 /// as long as browsers do.
 const PREFLIGHT: &str = "allow: GET, HEAD, OPTIONS\r\n\
@@ -70,7 +70,11 @@ pub(crate) enum Answer {
     /// 200 or 304 of a body that is not to be kept.
     Momentary { body: Encoded, known: bool },
     /// A page for people: 200, or 304.
-    Page { body: Encoded, known: bool },
+    Page(Page),
+    /// A page for one client, of any status.
+    Notice(Notice),
+    /// What is asked of sign-up, which answers with a page; until then, that nobody has answered.
+    SignUp,
     /// A file outside the API: 200, 206 or 304.
     Dump {
         dump: Arc<Dump>,
@@ -86,9 +90,7 @@ impl Answer {
     /// The status.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Answer::Found { known, .. }
-            | Answer::Momentary { known, .. }
-            | Answer::Page { known, .. } => {
+            Answer::Found { known, .. } | Answer::Momentary { known, .. } => {
                 if *known {
                     StatusCode::NOT_MODIFIED
                 } else {
@@ -100,6 +102,9 @@ impl Answer {
                 Selection::Part(_) => StatusCode::PARTIAL_CONTENT,
                 Selection::Known => StatusCode::NOT_MODIFIED,
             },
+            Answer::Page(page) => page.status(),
+            Answer::Notice(notice) => notice.status,
+            Answer::SignUp => ApiError::Busy.status(),
             Answer::Preflight => StatusCode::NO_CONTENT,
             Answer::Failed(error) => error.status(),
         }
@@ -111,7 +116,13 @@ impl Answer {
         figure(lines, "x-ratelimit-remaining: ", limits.remaining);
         figure(lines, "x-ratelimit-reset: ", limits.reset_seconds);
         line(lines, "x-request-id: ", &id.digits());
-        lines.extend_from_slice(COMMON.as_bytes());
+        // Pages for one client are for nobody else's scripts: they hold what forms are known by.
+        let common = if matches!(self, Answer::Notice(_)) {
+            NOSNIFF
+        } else {
+            COMMON
+        };
+        lines.extend_from_slice(common.as_bytes());
         match self {
             Answer::Found { body, links, known } => {
                 found(lines, body, KEPT);
@@ -124,11 +135,9 @@ impl Answer {
                 found(lines, body, NOT_KEPT);
                 content(lines, body, JSON, *known);
             }
-            Answer::Page { body, known } => {
-                found(lines, body, KEPT);
-                lines.extend_from_slice(PAGE_POLICY.as_bytes());
-                content(lines, body, HTML, *known);
-            }
+            Answer::Page(page) => page.write_lines(lines),
+            Answer::Notice(notice) => notice.write_lines(lines),
+            Answer::SignUp => failed(lines, &ApiError::Busy, limits),
             Answer::Dump { dump, selection } => file(lines, dump, *selection),
             Answer::Preflight => lines.extend_from_slice(PREFLIGHT.as_bytes()),
             Answer::Failed(error) => failed(lines, error, limits),
@@ -140,8 +149,12 @@ impl Answer {
         match self {
             Answer::Found { body, known, .. }
             | Answer::Momentary { body, known }
-            | Answer::Page { body, known } => body.gzip && !known,
-            Answer::Dump { .. } | Answer::Preflight | Answer::Failed(_) => false,
+            | Answer::Page(Page { body, known, .. }) => body.gzip && !known,
+            Answer::Notice(_)
+            | Answer::SignUp
+            | Answer::Dump { .. }
+            | Answer::Preflight
+            | Answer::Failed(_) => false,
         }
     }
 
@@ -160,7 +173,7 @@ impl Answer {
         match self {
             Answer::Found { body, known, .. }
             | Answer::Momentary { body, known }
-            | Answer::Page { body, known } => {
+            | Answer::Page(Page { body, known, .. }) => {
                 if known {
                     Bytes::new()
                 } else {
@@ -171,6 +184,8 @@ impl Answer {
                 let held = dump.held().zip(selected(selection, dump.bytes));
                 held.map_or_else(Bytes::new, |(bytes, part)| part.of(bytes))
             }
+            Answer::Notice(notice) => notice.html,
+            Answer::SignUp => ApiError::Busy.body(),
             Answer::Preflight => Bytes::new(),
             Answer::Failed(error) => error.body(),
         }
@@ -184,11 +199,11 @@ fn line(lines: &mut Vec<u8>, start: &str, value: &[u8]) {
     lines.extend_from_slice(b"\r\n");
 }
 
-fn figure(lines: &mut Vec<u8>, start: &str, number: u32) {
+pub(super) fn figure(lines: &mut Vec<u8>, start: &str, number: u32) {
     line(lines, start, itoa::Buffer::new().format(number).as_bytes());
 }
 
-fn found(lines: &mut Vec<u8>, body: &Encoded, age: &str) {
+pub(super) fn found(lines: &mut Vec<u8>, body: &Encoded, age: &str) {
     line(lines, "etag: ", body.etag.as_bytes());
     lines.extend_from_slice(age.as_bytes());
 }
@@ -258,6 +273,7 @@ fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::page::Kind;
     use super::*;
     use crate::calendar::UnixSeconds;
     use crate::snapshot::EntityTag;
@@ -288,8 +304,19 @@ mod tests {
             }
             let page = body.clone();
             answers.push(Answer::Momentary { body, known });
-            answers.push(Answer::Page { body: page, known });
+            for kind in [Kind::Html, Kind::HtmlOfRoot, Kind::Svg] {
+                let body = page.clone();
+                answers.push(Answer::Page(Page { body, known, kind }));
+            }
         }
+        for retry_after in [None, Some(7)] {
+            answers.push(Answer::Notice(Notice {
+                status: StatusCode::FORBIDDEN,
+                html: Bytes::from_static(b"<p>"),
+                retry_after,
+            }));
+        }
+        answers.push(Answer::SignUp);
         // Texts stand in the body; none may come into the head.
         let text = "a\r\nb: c";
         answers.extend(
@@ -353,7 +380,7 @@ mod tests {
             let has = |name| parsed(&text).iter().any(|line| line.0 == name);
             let gzip = matches!(
                 &answer,
-                Answer::Found { body, .. } | Answer::Momentary { body, .. } | Answer::Page { body, .. }
+                Answer::Found { body, .. } | Answer::Momentary { body, .. } | Answer::Page(Page { body, .. })
                     if body.gzip
             );
             let what = format!("{answer:?}");

@@ -5,4 +5,5 @@ pub(super) mod api_error;
 pub(super) mod body;
 pub(super) mod conditions;
 pub(super) mod negotiate;
+pub(super) mod page;
 pub(super) mod request_id;

@@ -1,7 +1,7 @@
 //! What request headers say of the form of the answer: `Accept-Encoding` and `If-None-Match`.
 
 use hyper::HeaderMap;
-use hyper::header::{ACCEPT_ENCODING, IF_NONE_MATCH};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH};
 
 /// Whether gzip is to be sent (RFC 9110 section 12.5.3): when it is accepted, and not less than
 /// identity where both are weighed.
@@ -25,6 +25,30 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     }
     let gzip = gzip.or(any).unwrap_or(0);
     gzip > 0 && gzip >= identity.unwrap_or(0)
+}
+
+/// Whether JSON is wanted rather than a page: it is named, and HTML is not, or weighs less.
+pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
+    let (mut json, mut html) = (0, 0);
+    for value in headers.get_all(ACCEPT) {
+        let Ok(value) = value.to_str() else { continue };
+        for item in value.split(',') {
+            let (kind, weight) = coding_and_weight(item);
+            if kind.eq_ignore_ascii_case("application/json") {
+                json = weight;
+            } else if kind.eq_ignore_ascii_case("text/html") {
+                html = weight;
+            }
+        }
+    }
+    json > html
+}
+
+/// Whether pages are wanted, by name: a browser does that.
+pub(crate) fn names_html(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter();
+    let mut texts = accepted.filter_map(|value| value.to_str().ok());
+    texts.any(|text| text.to_ascii_lowercase().contains("text/html")) && !prefers_json(headers)
 }
 
 /// A coding and its weight in thousandths; a weight that cannot be read counts as 0.
@@ -71,6 +95,27 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT_ENCODING, accept_encoding.parse().unwrap());
         assert_eq!(accepts_gzip(&headers), want, "{accept_encoding}");
+    }
+
+    #[test]
+    fn json_is_given_to_those_who_want_it_more_than_a_page() {
+        for (accept, want) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8, */*;q=0.1", true),
+            ("text/html;q=0.4, application/json;q=0.5", true),
+            ("text/html, application/json;q=0.9", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("application/json;q=0", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(prefers_json(&headers), want, "{accept}");
+            let names = accept.contains("html") && !want;
+            assert_eq!(names_html(&headers), names, "{accept}");
+        }
+        assert!(!prefers_json(&HeaderMap::new()));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Markdown,
 }
 
-/// A page that is the same for everybody until its ETag changes.
+/// A page that is the same for everybody until its entity tag changes.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) body: Encoded,

@@ -42,6 +42,9 @@ const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
 /// The slowest client that is waited for takes so much a second.
 const CLIENT_BYTES_A_SECOND: u64 = 16 * 1024;
 
+/// Begins a head that is no answer yet (RFC 9110 section 15.2.1).
+const GO_ON: &[u8] = b"HTTP/1.1 100 ";
+
 /// What a guard shares with the rest of its connection.
 pub(crate) struct Shared {
     /// The header lines of the answer whose head hyper has not written yet.
@@ -162,12 +165,16 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         time_for(held.min(self.sent_bytes))
     }
 
-    /// Gathers a head, with its lines behind the status line.
-    fn take_head(&mut self, head: &[u8]) {
-        self.answered = true;
+    fn have_room(&mut self) {
         if self.gathered.capacity() == 0 {
             self.gathered = self.shared.buffers.take(GATHERED_BYTES_MAX);
         }
+    }
+
+    /// Gathers a head, with its lines behind the status line.
+    fn take_head(&mut self, head: &[u8]) {
+        self.answered = true;
+        self.have_room();
         let status_line_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
         let (status_line, rest) = head.split_at(status_line_end);
         let gathered = &mut self.gathered;
@@ -312,6 +319,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         };
         if self.owed > 0 {
             return self.go_on(cx, parts);
+        }
+        // Before a form comes that its client holds back until it is told to go on.
+        if first.starts_with(GO_ON) {
+            self.have_room();
+            self.gathered.extend_from_slice(first);
+            return Poll::Ready(Ok(first.len()));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
         let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();

@@ -15,7 +15,7 @@ pub(crate) struct Lookout {
 }
 
 /// The side of whoever wants a look.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Prompt(Sender<SyncSender<()>>);
 
 /// Both sides.
