@@ -225,7 +225,7 @@ fn objects(document: &Value) -> String {
     let mut out = String::from(
         "<h2 id=objects>Objects</h2><p>A type with ? may be null; a member without one is a string. Each answer \
          has <code>meta</code> as well, with its <code>generatedAt</code>, and on lists <code>total int, hasMore bool, \
-         limit int, offset int</code>.</p><pre class=wrap>",
+         limit int, offset int</code>.</p><pre>",
     );
     let schemas = document["components"]["schemas"].as_object();
     let schemas = || schemas.into_iter().flatten();

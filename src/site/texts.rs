@@ -64,7 +64,7 @@ pub(super) fn recipes(base_url: &str) -> String {
         let _ = write!(
             content,
             "<h2 id=\"{file}\">{title}</h2><p class=soft><code>{file}</code></p>\
-             <pre tabindex=0>{}</pre>",
+             <pre class=code tabindex=0 role=region aria-label=\"{file}\">{}</pre>",
             Escaped(&text)
         );
     }

@@ -188,6 +188,7 @@ pub(crate) fn notice(
         status,
         html: site::plain(title, message).into(),
         retry_after,
+        is_apart: false,
     })
 }
 

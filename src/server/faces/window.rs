@@ -154,6 +154,7 @@ fn told(status: StatusCode, page: &KeysPage<'_>, retry_after: Option<u32>) -> An
         status,
         html: site::keys(page).into(),
         retry_after,
+        is_apart: true,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::snapshot::{Dump, DumpFormat, Encoded};
 const COMMON: &str = "access-control-allow-origin: *\r\n\
     access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
-/// Of these, what is on pages for one client too.
+/// Of these, what is on pages that only our own may read.
 const NOSNIFF: &str = "x-content-type-options: nosniff\r\n";
 /// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
 /// program only.
@@ -116,8 +116,8 @@ impl Answer {
         figure(lines, "x-ratelimit-remaining: ", limits.remaining);
         figure(lines, "x-ratelimit-reset: ", limits.reset_seconds);
         line(lines, "x-request-id: ", &id.digits());
-        // Pages for one client are for nobody else's scripts: they hold what forms are known by.
-        let common = if matches!(self, Answer::Notice(_)) {
+        // With more, any site's script could read them with its visitor's address.
+        let common = if matches!(self, Answer::Notice(notice) if notice.is_apart) {
             NOSNIFF
         } else {
             COMMON
@@ -309,11 +309,12 @@ mod tests {
                 answers.push(Answer::Page(Page { body, known, kind }));
             }
         }
-        for retry_after in [None, Some(7)] {
+        for (retry_after, is_apart) in [(None, false), (Some(7), true)] {
             answers.push(Answer::Notice(Notice {
                 status: StatusCode::FORBIDDEN,
                 html: Bytes::from_static(b"<p>"),
                 retry_after,
+                is_apart,
             }));
         }
         answers.push(Answer::SignUp);

@@ -33,6 +33,8 @@ pub(crate) struct Notice {
     pub(crate) status: StatusCode,
     pub(crate) html: Bytes,
     pub(crate) retry_after: Option<u32>,
+    /// Whether only pages of ours may read it: it holds addresses, ids of keys, what forms carry.
+    pub(crate) is_apart: bool,
 }
 
 /// As for the API's answers.
@@ -46,7 +48,7 @@ const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
     referrer-policy: same-origin\r\n";
-/// Of what only its own pages may read: addresses, ids of keys, what forms carry.
+/// And no page elsewhere may even embed it.
 const APART: &str = "cross-origin-resource-policy: same-origin\r\n";
 
 impl Page {
@@ -88,7 +90,9 @@ impl Notice {
     pub(super) fn write_lines(&self, lines: &mut Vec<u8>) {
         lines.extend_from_slice(NOT_KEPT.as_bytes());
         lines.extend_from_slice(POLICY.as_bytes());
-        lines.extend_from_slice(APART.as_bytes());
+        if self.is_apart {
+            lines.extend_from_slice(APART.as_bytes());
+        }
         lines.extend_from_slice(HTML.as_bytes());
         if let Some(seconds) = self.retry_after {
             figure(lines, "retry-after: ", seconds);

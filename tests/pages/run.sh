@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Uses the pages as people do, in headless Chromium, against servers on loopback.
+#   [BIN=target/release/island-metrics] tests/pages/run.sh
+# Screenshots are left in target/pages/shots. What is missing is named and all is skipped; with CI=true that
+# is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+bin=${BIN:-target/release/island-metrics}
+[ -x "$bin" ] || { echo "pages: $bin is not there; build it or set BIN" >&2; exit 1; }
+tools=$PWD/target/pages
+mkdir -p "$tools/shots"
+rm -f "$tools"/shots/*.png
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+missing() {
+    echo "pages: skipped: $1"
+    [ "${CI:-}" != true ] || exit 1
+    exit 0
+}
+[ -n "$chromium" ] || missing "apt-get install chromium"
+command -v npm >/dev/null || missing "apt-get install nodejs npm"
+if ! cmp -s tests/pages/package-lock.json "$tools/installed"; then
+    rm -rf "$tools/npm" "$tools/installed"
+    mkdir "$tools/npm"
+    cp tests/pages/package.json tests/pages/package-lock.json "$tools/npm/"
+    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts >"$tools/npm.log" 2>&1 \
+        || { tail -n 3 "$tools/npm.log" >&2; missing "npm could not install playwright-core and axe-core"; }
+    cp tests/pages/package-lock.json "$tools/installed"
+fi
+
+work=$(mktemp -d "$tools/run.XXXXXX")
+started=()
+finish() {
+    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
+    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# serve NAME ARGUMENTS...: sets `base` to the address that the server chose.
+serve() {
+    local name=$1
+    shift
+    "$bin" serve "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    started+=($!)
+    for _ in $(seq 100); do
+        base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
+        [ -n "$base" ] && return
+        sleep 0.1
+    done
+    echo "pages: the server $name did not start:" >&2
+    cat "$work/$name.log" >&2
+    exit 1
+}
+
+"$bin" synth --islands 1200 --creators 300 --days 20 --to "$work/dataset" >/dev/null
+"$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
+mkdir "$work/mail"
+serve ip --listen 127.0.0.1:0 --published "$work/published" --state "$work/ip" --signup ip --access-log "$work/ip.access"
+export BY_IP=$base
+# A link has to know the port before there is one.
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+serve mail --listen "127.0.0.1:$port" --base-url "http://127.0.0.1:$port" --state "$work/mailed" --signup email \
+    --mailer "$PWD/tests/pages/mailer.sh $work/mail" --access-log "$work/mail.access"
+export BY_MAIL=$base
+serve closed --listen 127.0.0.1:0
+export CLOSED=$base
+export CHROMIUM=$chromium MODULES=$tools/npm MAIL=$work/mail SHOTS=$tools/shots WORK=$work
+
+# In the background, since bash looks at a signal only when nothing runs before it.
+node tests/pages/check.mjs &
+started+=($!)
+wait $!
+# What a pass, a key or a mailed link is must be in no log.
+if grep -E '_live_[0-9a-zA-Z]+_|pass=' "$work"/*.log "$work"/*.access; then
+    echo "pages: a secret stands in a log" >&2
+    exit 1
+fi
