@@ -15,22 +15,25 @@ pub enum SiteFile {
     Style,
     /// `/assets/docs.js`
     DocsScript,
-    /// `/assets/pages.js`
-    PagesScript,
+    /// `/assets/charts.css`
+    ChartsStyle,
+    /// `/assets/charts.js`
+    ChartsScript,
     /// `/assets/icon.svg`
     Icon,
 }
 
 impl SiteFile {
     /// All of them, in the order of their numbers.
-    pub const ALL: [SiteFile; 8] = [
+    pub const ALL: [SiteFile; 9] = [
         SiteFile::Docs,
         SiteFile::Recipes,
         SiteFile::Gotchas,
         SiteFile::Llms,
         SiteFile::Style,
         SiteFile::DocsScript,
-        SiteFile::PagesScript,
+        SiteFile::ChartsStyle,
+        SiteFile::ChartsScript,
         SiteFile::Icon,
     ];
 
@@ -43,7 +46,8 @@ impl SiteFile {
             SiteFile::Llms => "/llms.txt",
             SiteFile::Style => "/assets/style.css",
             SiteFile::DocsScript => "/assets/docs.js",
-            SiteFile::PagesScript => "/assets/pages.js",
+            SiteFile::ChartsStyle => "/assets/charts.css",
+            SiteFile::ChartsScript => "/assets/charts.js",
             SiteFile::Icon => "/assets/icon.svg",
         }
     }

@@ -160,9 +160,11 @@ impl Route {
                 SiteFile::Recipes => Template::Recipes,
                 SiteFile::Gotchas => Template::Gotchas,
                 SiteFile::Llms => Template::Llms,
-                SiteFile::Style | SiteFile::DocsScript | SiteFile::PagesScript | SiteFile::Icon => {
-                    Template::Asset
-                }
+                SiteFile::Style
+                | SiteFile::ChartsStyle
+                | SiteFile::DocsScript
+                | SiteFile::ChartsScript
+                | SiteFile::Icon => Template::Asset,
             },
             Route::Dump(_) => Template::Dump,
         }
@@ -200,9 +202,8 @@ mod tests {
             ("/v1/live/x", Template::Unknown),
             ("/v1/islands/1/ccu/2", Template::Unknown),
             ("/assets/x", Template::Asset),
-            ("//", Template::Unknown),
             ("*", Template::Unknown),
-            ("", Template::Unknown),
+            ("/x", Template::Unknown),
             ("/dumps/a/b/c/d/e", Template::Dump),
         ] {
             assert_eq!(Template::of_path(path), template, "{path}");

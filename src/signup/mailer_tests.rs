@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use super::*;
 use crate::durable;
 
-const LINK: &str = "https://x.test/keys?pass=6a.0.0123456789abcdef0123456789abcdef.ann%40x.test";
+const LINK: &str = "https://x.test/keys?pass=6a.0.0123456789abcdef0123456789abcdef.ann~40x.test";
 
 struct Scene {
     directory: PathBuf,
@@ -128,7 +128,7 @@ fn what_quotes_the_link_is_not_told() {
         assert!(!secret.iter().any(|part| said.contains(part)), "{said}");
         assert!(said.contains("exit status: 1"), "{said}");
     }
-    let disguised = LINK.replace(".ann%40x.test", &format!(".a%40{}.test", "b".repeat(32)));
+    let disguised = LINK.replace(".ann~40x.test", &format!(".a~40{}.test", "b".repeat(32)));
     let told = |line: &str| told(line.as_bytes(), &disguised);
     assert!(told("0123456789abcdef0123456789abcdef").ends_with("left out"));
     assert!(told("cut off: /keys?pass=6a.0.0123").ends_with("left out"));

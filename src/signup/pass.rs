@@ -1,8 +1,8 @@
 //! Passes: signed statements that expire, which forms and links carry back to us.
 //!
 //! `<until>.<number>.<mac>.<address>`: two numbers in hexadecimal, 128 bits of HMAC-SHA-256 over the
-//! purpose and the other fields as they stand, and the address percent-encoded. The text is safe in a
-//! form, in a link and in a line of mail. Whatever is changed in it, it is no pass any more.
+//! purpose and the other fields as they stand, and the address percent-encoded with `~` for `%`: so
+//! the text is the same in a form, in a link and in a line of mail, however often it is decoded. Whatever is changed in it, it is no pass any more.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -54,6 +54,7 @@ impl Signer {
         let until = format!("{:x}", pass.until.0.cast_unsigned());
         let number = format!("{:x}", pass.number);
         let address = utf8_percent_encode(pass.address.as_str(), ENCODED).to_string();
+        let address = address.replace('%', "~");
         let mac = self.mac(purpose, [&until, &number, &address]);
         format!("{until}.{number}.{mac}.{address}")
     }
@@ -87,7 +88,8 @@ impl Signer {
             return None;
         }
         // What follows cannot fail: the text is as it was signed.
-        let decoded = percent_decode_str(address).decode_utf8().ok()?;
+        let address = address.replace('~', "%");
+        let decoded = percent_decode_str(&address).decode_utf8().ok()?;
         Some(Pass {
             address: decoded.parse().ok()?,
             number: u32::from_str_radix(number, 16).ok()?,
@@ -149,7 +151,7 @@ mod tests {
             let early = before(3 * LIFETIME_SECONDS);
             assert_eq!(verify(purpose, early), Err(Refused::Expired));
             assert_eq!(verify(other, before(1)), Err(Refused::Invalid));
-            let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-._%".contains(&byte);
+            let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
             assert!(text.bytes().all(safe), "{text}");
             Ok(())
         });

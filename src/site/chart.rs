@@ -139,7 +139,7 @@ impl<'a> Chart<'a> {
             };
             let _ = write!(
                 out,
-                "<text x={:.1} y={} text-anchor={anchor}>{}</text>",
+                "<text class=x x={:.1} y={} text-anchor={anchor}>{}</text>",
                 self.place_of(at),
                 HEIGHT - 8.0,
                 (self.name)(self.time_of(at))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::html::{Escaped, inline, prose};
 
 /// The page, from the document that it describes.
@@ -39,7 +39,7 @@ pub(super) fn page(openapi: &str) -> String {
     let frame = Frame {
         title: "API reference \u{2013} Island metrics",
         root: "",
-        script: "docs.js",
+        extra: Extra::Docs,
     };
     frame.around(&content)
 }
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        page(&crate::site::openapi("http://x.test"))
+        page(&crate::site::openapi("https://metrics.example.org"))
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::from_slice;
 
 use super::chart::Chart;
 use super::facts::{Index, Intraday, Ranked, Ranking};
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
 use super::list::search_form;
 use crate::calendar::UnixSeconds;
@@ -40,7 +40,7 @@ pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
     let frame = Frame {
         title: "Island metrics",
         root: "",
-        script: "pages.js",
+        extra: Extra::Charts,
     };
     frame.around(&content)
 }
@@ -64,7 +64,7 @@ fn freshness(index: Option<&Index>, intraday: Option<&Intraday>) -> String {
         ),
         count("Islands", index.counts.islands),
         count("Creators", index.counts.creators),
-        count("Days", index.counts.rankings),
+        count("Days held", index.counts.rankings),
     )
 }
 
@@ -184,7 +184,7 @@ mod tests {
             ..HomeBodies::default()
         };
         let page = home(bodies, "http://x.test");
-        assert!(page.contains("<dt>Days<dd>42"));
+        assert!(page.contains("<dt>Days held<dd>42"));
         assert!(
             !page.contains("Players now") && !page.contains("<svg") && !page.contains("Highest")
         );

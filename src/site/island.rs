@@ -6,7 +6,7 @@ use serde_json::from_slice;
 
 use super::chart::Chart;
 use super::facts::{CcuHistory, Island, IslandDetail};
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::home::tile;
 use super::html::{Count, Escaped};
 use super::unread;
@@ -33,7 +33,7 @@ pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
     let frame = Frame {
         title: &title,
         root: "../",
-        script: "pages.js",
+        extra: Extra::Charts,
     };
     frame.around(&content)
 }

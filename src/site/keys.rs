@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::html::Escaped;
 
 /// What a page of sign-up shows. Texts are shown as they are, none is taken for markup.
@@ -82,7 +82,7 @@ pub fn keys(page: &KeysPage<'_>) -> String {
     let frame = Frame {
         title: "Keys \u{2013} Island metrics",
         root: "",
-        script: "",
+        extra: Extra::Nothing,
     };
     frame.around(&content)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::facts::{Island, IslandPage};
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
 use super::unread;
 
@@ -61,7 +61,7 @@ pub fn search(body: &[u8], sought: &str, pages: [Option<String>; 2]) -> String {
     let frame = Frame {
         title: title.trim_start_matches([' ', '\u{2013}']),
         root: "",
-        script: "",
+        extra: Extra::Nothing,
     };
     frame.around(&content)
 }

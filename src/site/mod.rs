@@ -62,9 +62,14 @@ pub fn docs_script() -> String {
     served(include_str!("assets/docs.js"))
 }
 
+/// The style of charts and tiles, in CSS.
+pub fn charts_style() -> String {
+    served(include_str!("assets/charts.css")).replace('\n', "")
+}
+
 /// The script of pages with times or charts.
-pub fn pages_script() -> String {
-    served(include_str!("assets/pages.js"))
+pub fn charts_script() -> String {
+    served(include_str!("assets/charts.js"))
 }
 
 /// A script without what is for its readers: indentation, and lines of comment.

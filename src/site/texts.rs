@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::frame::Frame;
+use super::frame::{Extra, Frame};
 use super::html::{Escaped, inline, prose};
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
@@ -126,7 +126,7 @@ fn frame(title: &str) -> Frame<'_> {
     Frame {
         title,
         root: "",
-        script: "",
+        extra: Extra::Nothing,
     }
 }
 

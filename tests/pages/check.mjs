@@ -236,7 +236,7 @@ await claim("the keyboard reaches the content first", async () => {
   await context.close();
 });
 
-const KEY = /^im_live_[0-9a-z]+_\S+$/;
+const KEY = /^im_live_[0-9a-zA-Z]+_\S+$/;
 const limit_of = async (base, key) => {
   const answer = await fetch(`${base}/v1/islands?limit=1`, { headers: { Authorization: `Bearer ${key}` } });
   return [answer.status, Number(answer.headers.get("x-ratelimit-limit"))];

@@ -69,7 +69,8 @@ impl Pages {
             SiteFile::Llms => site::llms(base_url),
             SiteFile::Style => site::style(),
             SiteFile::DocsScript => site::docs_script(),
-            SiteFile::PagesScript => site::pages_script(),
+            SiteFile::ChartsStyle => site::charts_style(),
+            SiteFile::ChartsScript => site::charts_script(),
             SiteFile::Icon => site::ICON.to_owned(),
         };
         Pages {
@@ -98,8 +99,8 @@ impl Pages {
         let kind = match file {
             SiteFile::Docs | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
             SiteFile::Llms => Kind::Markdown,
-            SiteFile::Style => Kind::Style,
-            SiteFile::DocsScript | SiteFile::PagesScript => Kind::Script,
+            SiteFile::Style | SiteFile::ChartsStyle => Kind::Style,
+            SiteFile::DocsScript | SiteFile::ChartsScript => Kind::Script,
             SiteFile::Icon => Kind::Svg,
         };
         let body = self.files[file as usize].choose(accepts_gzip(headers));
