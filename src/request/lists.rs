@@ -75,8 +75,9 @@ impl IslandQuery {
     pub(super) fn is_in(raw: Option<&str>) -> bool {
         use Parameter::{CreatedIn as Tool, Creator, Limit, Offset, Order, Q, Sort, Tag};
         let declared = [Tag, Creator, Tool, Q, Sort, Order, Limit, Offset];
-        let mut names = Pairs::new(raw).flatten().map(|(name, _)| name);
-        names.any(|name| declared.iter().any(|declared| declared.as_str() == name))
+        let is_declared = |name: &str| declared.iter().any(|declared| declared.as_str() == name);
+        // A pair that is broken might be one of them.
+        Pairs::new(raw).any(|pair| pair.map_or(true, |(name, _)| is_declared(&name)))
     }
 
     /// The canonical query string of the same list, up to the digits of its offset.

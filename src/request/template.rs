@@ -97,7 +97,10 @@ impl Template {
 
     /// That of a path of which nothing else could be understood: by its plain words alone.
     pub fn of_path(path: &str) -> Template {
-        let mut segments = path.strip_prefix('/').unwrap_or_default().split('/');
+        let Some(rest) = path.strip_prefix('/') else {
+            return Template::Unknown;
+        };
+        let mut segments = rest.split('/');
         let segments: [Option<&str>; 5] = std::array::from_fn(|_| segments.next());
         match segments {
             [Some("v1"), None, ..] => Template::Index,
@@ -203,6 +206,8 @@ mod tests {
             ("/v1/islands/1/ccu/2", Template::Unknown),
             ("/assets/x", Template::Asset),
             ("*", Template::Unknown),
+            ("", Template::Unknown),
+            ("//", Template::Unknown),
             ("/x", Template::Unknown),
             ("/dumps/a/b/c/d/e", Template::Dump),
         ] {

@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::caller::Gate;
 use super::super::faces::pages::Pages;
+use super::super::faces::visits::Visits;
 use super::super::http::request_id::RequestIds;
 use super::super::near::Near;
 use super::super::operator::metrics::SHAPE;
@@ -48,7 +49,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             },
             proxies: Arc::new(Vec::new().into()),
         },
-        pages: Pages::new("http://x.test"),
+        pages: Pages::new("http://x.test", Arc::new(Visits::new())),
         window: None,
         clock,
         roster: Arc::default(),

@@ -76,6 +76,7 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
     };
     let visitor = || Visitor {
         client: gate.client(visit, head.headers),
+        address: gate.address(visit, head.headers),
         headers: head.headers,
         moment: now.moment(),
     };
@@ -145,9 +146,11 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     if head.method == Method::OPTIONS {
         return outside(Answer::Preflight);
     }
-    let is_read = head.method == Method::GET || head.method == Method::HEAD;
-    if !(is_read || state.sign_up && is_form(head)) {
-        return refused(ApiError::MethodNotAllowed);
+    if head.method != Method::GET && head.method != Method::HEAD {
+        let takes_forms = state.sign_up && is_sign_up(head);
+        if !(takes_forms && head.method == Method::POST) {
+            return refused(ApiError::MethodNotAllowed { takes_forms });
+        }
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let fault = "no request has a body here; leave Transfer-Encoding out";
@@ -173,9 +176,9 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     outside(answer)
 }
 
-/// Whether it is a form for sign-up, the one thing that is posted.
-fn is_form(head: Head<'_>) -> bool {
-    head.method == Method::POST && request::parse(head.path, None).route == Ok(Route::Keys)
+/// Whether it is for sign-up, to which alone anything is posted.
+fn is_sign_up(head: Head<'_>) -> bool {
+    request::parse(head.path, None).route == Ok(Route::Keys)
 }
 
 fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use tokio::runtime::Builder;
 
 use super::faces::pages::Pages;
-use super::faces::window::{Offer, Window};
+use super::faces::visits::Visits;
+use super::faces::window::Window;
 use super::http::request_id::RequestIds;
 use super::listener::{Sockets, accept, accept_rest};
 use super::near::Near;
@@ -16,7 +17,7 @@ use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
 use super::room::Room;
-use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError};
+use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, StartError};
 use super::socket::roster::Roster;
 use super::upkeep::gates::Gates;
 use super::upkeep::log::Log;
@@ -27,7 +28,6 @@ use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
 use crate::observe::{AccessLog, Notifier, Tally, descriptors_max};
 use crate::publish::open_sample;
-use crate::signup::{Desk, Mailer, Mode, Say, Terms};
 use crate::snapshot::{Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
@@ -74,8 +74,10 @@ fn serve(
     let opened = open_all(settings, &base_url, log)?;
     let rosters = settings.rosters();
     let figures = Arc::new(opened.figures(settings, rosters, log, access));
-    let window = open_window(settings, &opened.keys_prompt, &base_url, log)?;
-    let workers = start_workers(settings, &opened, (&base_url, window), sockets, &figures)?;
+    let visits = Arc::new(Visits::new());
+    let window = Window::open(settings, &base_url, &opened.keys_prompt, &visits, log)?;
+    let pages = Pages::new(&base_url, visits);
+    let workers = start_workers(settings, &opened, (&pages, window), sockets, &figures)?;
     let steward = Steward {
         figures: Arc::clone(&figures),
         notifier,
@@ -266,48 +268,14 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
-/// Opens sign-up, if there is to be any.
-fn open_window(
-    settings: &Settings,
-    keys: &Prompt,
-    base_url: &str,
-    log: &Log,
-) -> Result<Option<Window>, StartError> {
-    let (Some(sign_up), Some(state)) = (&settings.sign_up, &settings.state) else {
-        return Ok(None);
-    };
-    let say = || -> Say {
-        let log = log.clone();
-        Box::new(move |line: &str| log.say(line))
-    };
-    let mode = match sign_up {
-        SignUp::Ip => Mode::Ip,
-        SignUp::Email(command) => {
-            Mode::Email(Mailer::start(command, say()).map_err(StartError::SignUp)?)
-        }
-    };
-    let offer = Offer {
-        is_shared: matches!(mode, Mode::Ip),
-        free_limit: settings.limits.free,
-    };
-    let terms = Terms {
-        daily_max: settings.sign_up_daily,
-    };
-    let prefix = settings.key_prefix.clone();
-    let desk = Desk::open(state, mode, prefix, base_url, terms, say());
-    let desk = desk.map_err(StartError::SignUp)?;
-    Ok(Some(Window::open(desk, keys.clone(), base_url, offer)?))
-}
-
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
     opened: &Opened,
-    (base_url, window): (&str, Option<Window>),
+    (pages, window): (&Pages, Option<Window>),
     sockets: Sockets,
     figures: &Figures,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let pages = Pages::new(base_url);
     let complaints = Arc::new(Seldom::new(figures.log.clone()));
     let limits = settings.connections;
     let connections_max = settings.connections_max();

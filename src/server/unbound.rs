@@ -13,6 +13,7 @@ use hyper::rt::{Read, Write};
 use super::caller::Gate;
 use super::connection::attend;
 use super::faces::pages::Pages;
+use super::faces::visits::Visits;
 use super::http::request_id::RequestIds;
 use super::near::Near;
 use super::operator::metrics::SHAPE;
@@ -46,7 +47,7 @@ impl Unbound {
             snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
             near: Near::new(),
             gate,
-            pages: Pages::new(base_url),
+            pages: Pages::new(base_url, Arc::new(Visits::new())),
             window: None,
             clock: Arc::new(clock),
             roster: Arc::new(Roster::default()),

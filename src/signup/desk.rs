@@ -172,7 +172,14 @@ impl Desk {
         self.index.may_issue(address, number, daily_max, now)?;
         let paced = self.network.take(&client.network, now);
         paced.map_err(too_fast)?;
-        let check = |records: &_| Index::of(records).may_issue(address, number, daily_max, now);
+        let known = &self.index;
+        let check = |records: &_| {
+            // A file that is gone would begin anew with this one key, and end all others.
+            if known.is_ahead_of(records) {
+                return Err(Refused::Failed);
+            }
+            Index::of(records).may_issue(address, number, daily_max, now)
+        };
         let asked = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, asked, now, check);
         let key = issued.map_err(|error| self.not_stored(error, now))??;
@@ -257,6 +264,11 @@ impl Desk {
         if self.indexed != state {
             let records = self.store.read();
             let records = records.map_err(|error| self.failed(&error, now))?;
+            if self.index.is_ahead_of(&records) {
+                let reason =
+                    "keys that were there are gone; nobody is issued one until they are back";
+                return Err(self.failed(&reason, now));
+            }
             self.index = Index::of(&records);
             self.indexed = state;
         }

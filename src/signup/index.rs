@@ -43,6 +43,8 @@ impl ListedKey {
 pub(super) struct Index {
     /// By address, those of one in the order in which they were issued.
     keys: Vec<(KeyAddress, ListedKey)>,
+    /// Numbers of keys are below.
+    numbers_end: u32,
     free: usize,
     free_on: HashMap<UtcDay, u32>,
 }
@@ -59,8 +61,14 @@ impl Index {
             };
             index.push(record.address.clone(), key);
         }
+        index.numbers_end = records.numbers_end();
         index.sort();
         index
+    }
+
+    /// Whether records are older than these, or of somebody else: no key's number is ever taken back.
+    pub(super) fn is_ahead_of(&self, records: &KeyRecords) -> bool {
+        records.numbers_end() < self.numbers_end
     }
 
     fn push(&mut self, address: KeyAddress, key: ListedKey) {

@@ -42,6 +42,8 @@ pub enum Refused {
     },
     /// There are as many free keys as there may be.
     Closed,
+    /// Too many want something at once.
+    Busy,
     /// It could not be done; the operator was told why.
     Failed,
 }
@@ -62,6 +64,9 @@ impl Refused {
             | Refused::DayFull {
                 retry_after_seconds,
             } => Some(retry_after_seconds),
+            Refused::Busy => Some(5),
+            // The operator may have mended it by then.
+            Refused::Failed | Refused::Closed => Some(3600),
             _ => None,
         }
     }
@@ -138,6 +143,9 @@ impl fmt::Display for Refused {
                 Wait(*retry_after_seconds)
             ),
             Refused::Closed => f.write_str("Sign-up is closed for now."),
+            Refused::Busy => {
+                f.write_str("Too many people are here at once. Try again in a few seconds.")
+            }
             Refused::Failed => f.write_str(
                 "This could not be done, for a reason that is not yours. Try again later.",
             ),

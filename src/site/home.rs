@@ -32,7 +32,7 @@ pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
          <p>Daily peaks, players, plays and retention of game islands, as JSON. No key is needed to begin:</p>\
          <pre>curl '{base_url}/v1/islands?limit=2'</pre>\
          <p><a href=docs>All endpoints, with a Send button</a> · <a href=recipes>Recipes</a> · \
-         <a href=keys>A free key</a></p>{form}<div id=summary>{}{}{}</div>",
+         <a href=keys>Keys</a></p>{form}<div id=summary>{}{}{}</div>",
         freshness(index.as_ref(), intraday.as_ref()),
         intraday.as_ref().map_or_else(String::new, curve),
         ranking.as_ref().map_or_else(String::new, top),
@@ -110,10 +110,10 @@ fn top(ranking: &Ranking) -> String {
 
 fn row(ranked: &Ranked) -> String {
     let creator = ranked.creator.as_ref().map_or_else(String::new, |slug| {
-        format!("<br><small>{}</small>", Escaped(slug))
+        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
     });
     format!(
-        "<tr><td class=n>{}<td class=n>{}<td><a href=\"islands/{}\">{}</a>{creator}<td class=n>{}",
+        "<tr><td class=n>{}<td class=n>{}<td><a href=\"islands/{}\"><bdi>{}</bdi></a>{creator}<td class=n>{}",
         ranked.rank,
         change(ranked.delta),
         Escaped(&ranked.code),
@@ -128,7 +128,7 @@ fn change(delta: Option<i64>) -> String {
         format!("<span class={class}>{sign}<span title=\"{word} {by}\">{by}</span></span>")
     };
     match delta {
-        None => "<small>new</small>".to_owned(),
+        None => "<small title=\"no peak on the day before\">\u{2013}</small>".to_owned(),
         Some(0) => "<small title=unchanged>=</small>".to_owned(),
         Some(by) if by > 0 => words("up", "\u{25b2}", "up", by.unsigned_abs()),
         Some(by) => words("down", "\u{25bc}", "down", by.unsigned_abs()),
@@ -162,11 +162,11 @@ mod tests {
             "datetime=\"2026-11-21T12:05:00Z\"",
             "<dt>Players now<dd>4,200",
             "<dt>Islands<dd>300",
-            "<a href=\"islands/0000-0000-0001\">&lt;b&gt;A &amp; B</a><br><small>x&quot;y</small>",
+            "<a href=\"islands/0000-0000-0001\"><bdi>&lt;b&gt;A &amp; B</bdi></a><br><small><bdi>x&quot;y</bdi></small>",
             "<td class=n>12,345",
             "title=\"up 2\"",
             "title=\"down 1\"",
-            "<small>new</small>",
+            "title=\"no peak on the day before\"",
             "Highest peaks of 2026-11-20",
             "data-values=\"10,4200\"",
             "highest 4,200 at 11:20, lowest 10 at 11:10",

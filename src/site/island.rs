@@ -16,7 +16,7 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 /// of `/v1/islands/{code}/ccu`.
 pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
     let Ok(IslandDetail { island, meta }) = from_slice(detail) else {
-        return unread();
+        return unread("../");
     };
     let history = history.and_then(|body| from_slice::<CcuHistory>(body).ok());
     let generated_at = Escaped(&meta.generated_at);

@@ -21,7 +21,7 @@ pub(super) fn search_form(root: &str, sought: &str) -> String {
 /// `pages` the questions of the page before and the page behind, percent-encoded.
 pub fn search(body: &[u8], sought: &str, pages: [Option<String>; 2]) -> String {
     let Ok(IslandPage { islands, meta }) = serde_json::from_slice(body) else {
-        return unread();
+        return unread("");
     };
     let mut content = format!("<h1>Islands</h1>{}", search_form("", sought));
     let about = if sought.is_empty() {
@@ -68,11 +68,11 @@ pub fn search(body: &[u8], sought: &str, pages: [Option<String>; 2]) -> String {
 
 fn row(island: &Island) -> String {
     let creator = island.creator.as_ref().map_or_else(String::new, |slug| {
-        format!("<br><small>{}</small>", Escaped(slug))
+        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
     });
     let tags = island.tags.join(", ");
     format!(
-        "<tr><td><a href=\"islands/{}\">{}</a>{creator}<td class=wide>{}<td class=n>{}<td class=\"n wide\">{}",
+        "<tr><td><a href=\"islands/{}\"><bdi>{}</bdi></a>{creator}<td class=wide>{}<td class=n>{}<td class=\"n wide\">{}",
         Escaped(&island.code),
         Escaped(&island.title),
         Escaped(&tags),
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_found_and_what_was_sought_are_text() {
         let page = search(&page(1, 0), "\"><script>", [None, Some("x".to_owned())]);
-        assert!(page.contains("<a href=\"islands/0000-0000-0001\">&lt;i&gt;</a>"));
+        assert!(page.contains("<a href=\"islands/0000-0000-0001\"><bdi>&lt;i&gt;</bdi></a>"));
         assert!(page.contains("<td class=wide>a&amp;b, c<td class=n>\u{2013}"));
         assert!(page.contains("1 island with \u{201c}&quot;&gt;&lt;script&gt;\u{201d}"));
         assert!(!page.contains("<script>") && !page.contains("rel=next"));

@@ -7,6 +7,7 @@
 
 mod chart;
 mod docs;
+mod document;
 mod facts;
 mod frame;
 mod home;
@@ -14,6 +15,7 @@ mod html;
 mod island;
 mod keys;
 mod list;
+mod objects;
 mod texts;
 
 pub use home::{HomeBodies, home};
@@ -82,14 +84,16 @@ fn served(script: &str) -> String {
 }
 
 /// A page of a title and a sentence, in HTML.
-pub fn plain(title: &str, message: &str) -> String {
-    texts::plain(title, message)
+/// `root` is the way to where the service begins, as `../`.
+pub fn plain(title: &str, message: &str, root: &str) -> String {
+    texts::plain(title, message, root)
 }
 
 /// What is shown where a body cannot be read, which would be a fault of ours.
-fn unread() -> String {
+fn unread(root: &str) -> String {
     plain(
         "Nothing to show",
         "This page could not be made. The API has the same data.",
+        root,
     )
 }

@@ -117,9 +117,13 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
 }
 
 /// A page that is found when somebody asks for what is not there.
-pub(super) fn plain(title: &str, message: &str) -> String {
+pub(super) fn plain(title: &str, message: &str, root: &str) -> String {
     let content = format!("<h1>{}</h1><p>{}</p>", Escaped(title), inline(message));
-    frame(title).around(&content)
+    let frame = Frame {
+        root,
+        ..frame(title)
+    };
+    frame.around(&content)
 }
 
 fn frame(title: &str) -> Frame<'_> {

@@ -327,7 +327,7 @@ await claim("sign-up by mail: a link, a key, and nothing told of other addresses
   for (let wait = 0; mails().length === 0 && wait < 100; wait += 1) await page.waitForTimeout(50);
   const [mail] = mails();
   assert.match(mail, /^To: ann@example\.com$/m);
-  const link = mail.split(/\r?\n/).find(line => line.startsWith(BY_MAIL));
+  const link = mail.split(/\r?\n/).find(line => line.startsWith(`${BY_MAIL}/keys?pass=`));
   await page.goto(link);
   await page.click("button[value=issue]");
   const key = await page.textContent("#newkey");

@@ -27,7 +27,7 @@ pub(crate) struct Form {
 }
 
 /// Why a form is not even looked at.
-pub(crate) type Unfit = (StatusCode, &'static str);
+pub(crate) type Unfit = (StatusCode, String);
 
 impl Form {
     pub(crate) fn new(head: Head<'_>, client: IpAddr) -> Form {
@@ -50,19 +50,21 @@ impl Form {
             return Ok(look(self.query.as_deref()));
         }
         if !is_own(&self.headers, base_url) {
-            let message = "This form was on a page of another site. Open the page of keys here.";
+            let message = format!(
+                "This form was on a page of another site. Those of this one are at {base_url}/keys"
+            );
             return Err((StatusCode::FORBIDDEN, message));
         }
         let read = Limited::new(body, BYTES_MAX).collect().await;
         let Ok(read) = read else {
             let message = "The form is too long, or broke off.";
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, message));
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, message.to_owned()));
         };
         let bytes = read.to_bytes();
         let wish = std::str::from_utf8(&bytes).ok().and_then(wish);
         let message = "The form says nothing that can be done. Want do=mail with email, do=issue, or \
             do=revoke with id; each with the pass of the page.";
-        wish.ok_or((StatusCode::BAD_REQUEST, message))
+        wish.ok_or_else(|| (StatusCode::BAD_REQUEST, message.to_owned()))
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub(super) mod form;
 pub(super) mod pages;
+pub(super) mod visits;
 pub(super) mod window;

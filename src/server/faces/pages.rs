@@ -4,10 +4,12 @@
 //! are ready, and what has to be drawn for a request, a search or an island, is drawn for each address
 //! at a pace at which people look at pages.
 
-use std::sync::PoisonError;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use hyper::{HeaderMap, StatusCode};
 
+use super::visits::Visits;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::Client;
@@ -16,28 +18,25 @@ use crate::server::http::answer::Answer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
-use crate::signup::Pace;
 use crate::site;
 use crate::snapshot::{Asker, Body, Encoded, Packed, Snapshot, SnapshotError};
-use crate::sync::Mutex;
 
-/// Pages that are drawn for an address at once, by each worker; then one a second.
-const BURST: u16 = 60;
-const INTERVAL_SECONDS: u16 = 1;
+/// The longest page of a search. Who wants more at once wants the API.
+const ROWS_MAX: u32 = 50;
 
 /// One worker's pages.
 #[derive(Debug)]
 pub(crate) struct Pages {
     openapi: Body,
     files: [Body; SiteFile::ALL.len()],
-    // Taken only by this worker's one thread, so never waited for.
-    pace: Mutex<Pace>,
+    visits: Arc<Visits>,
 }
 
 /// Who asks for a page, with what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor<'a> {
     pub(crate) client: Client,
+    pub(crate) address: IpAddr,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) moment: UnixSeconds,
 }
@@ -60,7 +59,7 @@ impl Visitor<'_> {
 
 impl Pages {
     /// All fixed texts, for a service of that address.
-    pub(crate) fn new(base_url: &str) -> Pages {
+    pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
         let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
         let file = |file| match file {
             SiteFile::Docs => site::docs(base_url),
@@ -76,7 +75,7 @@ impl Pages {
         Pages {
             openapi: body(site::openapi(base_url)),
             files: SiteFile::ALL.map(|name| body(file(name))),
-            pace: Mutex::new(Pace::new(BURST, INTERVAL_SECONDS)),
+            visits,
         }
     }
 
@@ -85,7 +84,7 @@ impl Pages {
         Pages {
             openapi: self.openapi.counted_apart(),
             files: self.files.each_ref().map(Body::counted_apart),
-            pace: Mutex::new(Pace::new(BURST, INTERVAL_SECONDS)),
+            visits: Arc::clone(&self.visits),
         }
     }
 
@@ -122,9 +121,12 @@ impl Pages {
         snapshot: &Snapshot,
         visitor: Visitor<'_>,
     ) -> Answer {
-        if let Some(hurried) = self.hurried(visitor) {
+        if let Some(hurried) = self.hurried(visitor, "") {
             return hurried;
         }
+        let mut query = query.clone();
+        query.page.limit = query.page.limit.min(ROWS_MAX);
+        let query = &query;
         let Some((body, _)) = snapshot.islands(query, visitor.asker()) else {
             return not_ready();
         };
@@ -140,7 +142,7 @@ impl Pages {
         snapshot: &Snapshot,
         visitor: Visitor<'_>,
     ) -> Answer {
-        if let Some(hurried) = self.hurried(visitor) {
+        if let Some(hurried) = self.hurried(visitor, "../") {
             return hurried;
         }
         if !snapshot.readiness().islands {
@@ -158,36 +160,29 @@ impl Pages {
         match drawn() {
             Some(Ok(html)) => visitor.page(html, published(snapshot), Kind::Html),
             Some(Err(_)) => Answer::Failed(ApiError::Damaged),
-            None => notice(
-                StatusCode::NOT_FOUND,
-                "No such island",
-                &format!("The island `{code}` is not tracked."),
-                None,
-            ),
+            None => {
+                let message = format!("The island `{code}` is not tracked.");
+                let html = site::plain("No such island", &message, "../");
+                notice(StatusCode::NOT_FOUND, html, None)
+            }
         }
     }
 
     /// What an address is answered that has pages drawn faster than anybody looks at them.
-    fn hurried(&self, visitor: Visitor<'_>) -> Option<Answer> {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = pace.take(visitor.client.number(), visitor.moment).err()?;
+    fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<Answer> {
+        let wait = self.visits.count(visitor.address, visitor.moment).err()?;
         let message = "Pages are drawn for each address at the pace at which people read. For programs \
             there is the API, and for all of it there are the dumps.";
         let status = StatusCode::TOO_MANY_REQUESTS;
-        Some(notice(status, "A moment, please", message, Some(wait)))
+        let html = site::plain("A moment, please", message, root);
+        Some(notice(status, html, Some(wait)))
     }
 }
 
-/// A page of a title and a sentence.
-pub(crate) fn notice(
-    status: StatusCode,
-    title: &str,
-    message: &str,
-    retry_after: Option<u32>,
-) -> Answer {
+fn notice(status: StatusCode, html: String, retry_after: Option<u32>) -> Answer {
     Answer::Notice(Notice {
         status,
-        html: site::plain(title, message).into(),
+        html: html.into(),
         retry_after,
         is_apart: false,
     })

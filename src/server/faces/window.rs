@@ -3,8 +3,8 @@
 //! The desk behind it waits for locks and disks, so it has a thread of its own. A key is shown when the
 //! server knows it.
 
-use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -12,12 +12,15 @@ use hyper::StatusCode;
 use tokio::sync::oneshot;
 
 use super::form::Unfit;
+use super::visits::Visits;
 use crate::calendar::UnixSeconds;
 use crate::keys::{FREE_KEYS_MAX, NewKey};
 use crate::server::http::answer::Answer;
 use crate::server::http::page::Notice;
+use crate::server::settings::{Settings, SignUp, StartError};
+use crate::server::upkeep::log::Log;
 use crate::server::upkeep::lookout::Prompt;
-use crate::signup::{Desk, Refused, Reply, Wish};
+use crate::signup::{Desk, Mailer, Mode, Refused, Reply, Say, Terms, Wish};
 use crate::site::{self, Held, HeldKey, KeysPage};
 
 /// Visitors who wait for the desk. It serves a thousand a second; who finds so many waits no longer.
@@ -36,19 +39,11 @@ struct Asked {
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     queue: SyncSender<Asked>,
+    visits: Arc<Visits>,
     /// The service's own address.
     pub(crate) base_url: String,
     is_shared: bool,
     free_limit: u32,
-}
-
-/// What the pages say of the terms.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    /// Whether keys belong to IP addresses.
-    pub(crate) is_shared: bool,
-    /// Requests a UTC day with a free key.
-    pub(crate) free_limit: u32,
 }
 
 impl std::fmt::Debug for Asked {
@@ -58,23 +53,50 @@ impl std::fmt::Debug for Asked {
 }
 
 impl Window {
-    /// Opens the window of a desk. `keys` looks after the keys that the server knows.
+    /// Opens sign-up, if the settings want it. `keys` looks after the keys that the server knows.
     pub(crate) fn open(
-        desk: Desk,
-        keys: Prompt,
+        settings: &Settings,
         base_url: &str,
-        offer: Offer,
-    ) -> io::Result<Window> {
+        keys: &Prompt,
+        visits: &Arc<Visits>,
+        log: &Log,
+    ) -> Result<Option<Window>, StartError> {
+        let (Some(sign_up), Some(state)) = (&settings.sign_up, &settings.state) else {
+            return Ok(None);
+        };
+        let say = || -> Say {
+            let log = log.clone();
+            Box::new(move |line: &str| log.say(line))
+        };
+        let mode = match sign_up {
+            SignUp::Ip => Mode::Ip,
+            SignUp::Email(command) => {
+                Mode::Email(Mailer::start(command, say()).map_err(StartError::SignUp)?)
+            }
+        };
+        if settings.base_url.is_none() {
+            log.say(&format!(
+                "sign-up takes forms of browsers at {base_url}/keys, or by IP address; --base-url names another"
+            ));
+        }
+        let terms = Terms {
+            daily_max: settings.sign_up_daily,
+        };
+        let prefix = settings.key_prefix.clone();
+        let desk = Desk::open(state, mode, prefix, base_url, terms, say());
+        let desk = desk.map_err(StartError::SignUp)?;
         let (queue, asked) = sync_channel(WAITING_MAX);
+        let keys = keys.clone();
         std::thread::Builder::new()
             .name("signup".into())
             .spawn(move || attend(desk, &keys, &asked))?;
-        Ok(Window {
+        Ok(Some(Window {
             queue,
+            visits: Arc::clone(visits),
             base_url: base_url.to_owned(),
-            is_shared: offer.is_shared,
-            free_limit: offer.free_limit,
-        })
+            is_shared: *sign_up == SignUp::Ip,
+            free_limit: settings.limits.free,
+        }))
     }
 
     /// The page that answers a visitor.
@@ -87,9 +109,17 @@ impl Window {
         let wish = match wish {
             Ok(wish) => wish,
             Err((status, message)) => {
-                return told(status, &KeysPage::Refused { message }, None);
+                let page = KeysPage::Refused { message: &message };
+                return told(status, &page, None);
             }
         };
+        // Before the queue, which is not long: nobody fills it alone.
+        if let Err(retry_after_seconds) = self.visits.count(client, moment) {
+            let hurried = Refused::TooFast {
+                retry_after_seconds,
+            };
+            return self.page(Reply::Refused(hurried));
+        }
         let (tell, told) = oneshot::channel();
         let asked = Asked {
             client,
@@ -97,10 +127,9 @@ impl Window {
             moment,
             tell,
         };
-        let busy = Reply::Refused(Refused::Failed);
         let reply = match self.queue.try_send(asked) {
-            Ok(()) => told.await.unwrap_or(busy),
-            Err(_) => busy,
+            Ok(()) => told.await.unwrap_or(Reply::Refused(Refused::Failed)),
+            Err(_) => Reply::Refused(Refused::Busy),
         };
         self.page(reply)
     }
@@ -168,7 +197,7 @@ fn status(refused: Refused) -> StatusCode {
         | Refused::TooFast { .. }
         | Refused::TooManyMails { .. }
         | Refused::DayFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Refused::Closed | Refused::Failed => StatusCode::SERVICE_UNAVAILABLE,
+        Refused::Closed | Refused::Busy | Refused::Failed => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -46,6 +46,7 @@ const PREFLIGHT: &str = "allow: GET, HEAD, OPTIONS\r\n\
 const FAILED: &str = "content-type: application/json\r\n\
     cache-control: no-store\r\n";
 const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
+const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 /// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
 const NOT_READY_SECONDS: u32 = 60;
@@ -256,7 +257,10 @@ fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
         ApiError::NotReady | ApiError::Busy | ApiError::Damaged => {
             figure(lines, "retry-after: ", NOT_READY_SECONDS);
         }
-        ApiError::MethodNotAllowed => lines.extend_from_slice(ALLOW.as_bytes()),
+        ApiError::MethodNotAllowed { takes_forms } => {
+            let allow = if *takes_forms { ALLOW_FORMS } else { ALLOW };
+            lines.extend_from_slice(allow.as_bytes());
+        }
         ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
         ApiError::RangeNotSatisfiable { bytes } => {
             line(
@@ -326,7 +330,8 @@ mod tests {
                 ApiError::InvalidKey(text),
                 ApiError::KeyRevoked,
                 ApiError::NotFound(text.to_owned()),
-                ApiError::MethodNotAllowed,
+                ApiError::MethodNotAllowed { takes_forms: true },
+                ApiError::MethodNotAllowed { takes_forms: false },
                 ApiError::RateLimited { limit: 7 },
                 ApiError::NotReady,
                 ApiError::Busy,

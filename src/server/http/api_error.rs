@@ -11,7 +11,10 @@ pub(crate) enum ApiError {
     InvalidKey(&'static str),
     KeyRevoked,
     NotFound(String),
-    MethodNotAllowed,
+    /// Whether the path takes forms says the member.
+    MethodNotAllowed {
+        takes_forms: bool,
+    },
     RateLimited {
         limit: u32,
     },
@@ -37,7 +40,7 @@ impl ApiError {
             ApiError::InvalidKey(_) => StatusCode::UNAUTHORIZED,
             ApiError::KeyRevoked => StatusCode::FORBIDDEN,
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
-            ApiError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            ApiError::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             ApiError::NotReady | ApiError::Busy => StatusCode::SERVICE_UNAVAILABLE,
             ApiError::UnreadableHead(status) => *status,
@@ -53,7 +56,7 @@ impl ApiError {
             ApiError::InvalidKey(_) => "invalid_key",
             ApiError::KeyRevoked => "key_revoked",
             ApiError::NotFound(_) => "not_found",
-            ApiError::MethodNotAllowed => "method_not_allowed",
+            ApiError::MethodNotAllowed { .. } => "method_not_allowed",
             ApiError::RateLimited { .. } => "rate_limited",
             ApiError::NotReady | ApiError::Busy => "not_ready",
             ApiError::Damaged => "internal",
@@ -67,7 +70,10 @@ impl ApiError {
             ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
             ApiError::InvalidKey(message) => (*message).to_owned(),
             ApiError::KeyRevoked => "this key is disabled; its publisher can restore it".to_owned(),
-            ApiError::MethodNotAllowed => {
+            ApiError::MethodNotAllowed { takes_forms: true } => {
+                "this method is not allowed; want GET, HEAD, POST or OPTIONS".to_owned()
+            }
+            ApiError::MethodNotAllowed { takes_forms: false } => {
                 "this method is not allowed; want GET, HEAD or OPTIONS".to_owned()
             }
             ApiError::RateLimited { limit } => {

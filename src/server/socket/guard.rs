@@ -91,6 +91,8 @@ pub(crate) struct Guard<S, F> {
     owed: u64,
     /// When what is being answered was read, if that is timed.
     timed: Option<Instant>,
+    /// Whether a client is to be told at once to go on.
+    goes_on: bool,
     /// Whether anything was answered since the client was waited for.
     answered: bool,
     /// Bytes that the socket took.
@@ -114,6 +116,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             taken: 0,
             owed: 0,
             timed: None,
+            goes_on: false,
             answered: false,
             sent_bytes: 0,
             send_buffer_bytes,
@@ -324,6 +327,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         if first.starts_with(GO_ON) {
             self.have_room();
             self.gathered.extend_from_slice(first);
+            self.goes_on = true;
             return Poll::Ready(Ok(first.len()));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
@@ -351,8 +355,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
     }
 
     /// Writes nothing as a rule: hyper reads on or ends, and both write what is gathered. Only if it waits
-    /// for a disk it does neither.
+    /// for a disk, or for a form that its client holds back, it does neither.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.goes_on {
+            ready!(self.drain(cx))?;
+            self.goes_on = false;
+        }
         if self.owed > 0 || self.shared.waiting.load(Ordering::Relaxed) {
             ready!(self.drain(cx))?;
             // It is not the client who is silent.
