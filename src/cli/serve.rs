@@ -33,6 +33,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
             lines.push(hint.to_owned());
             let paths = ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"];
             lines.extend(paths.map(|path| format!("  curl '{address}{path}'")));
+            lines.push(format!("or open {address}/ in a browser"));
         }
         lines
     };

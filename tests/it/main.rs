@@ -43,6 +43,8 @@
 //! - `access_log`: a line for each request, and no key in any
 //! - `guarded`: limits of connections: how many, how long, how old
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
+//! - `pages`: pages for people, what they say and cost
+//! - `sign_up`: keys that people issue to themselves
 //! - `tidy`: the source keeps to its own map
 //! - `wire`: bytes on a socket, well-formed and not, and what they spend
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
@@ -77,6 +79,7 @@ mod naive;
 mod naive_days;
 mod naive_query;
 mod openapi;
+mod pages;
 mod patience;
 mod published;
 mod publishing;
@@ -84,6 +87,7 @@ mod races;
 mod refreshes;
 mod refused;
 mod service;
+mod sign_up;
 mod state;
 mod support;
 mod synced;

@@ -1,0 +1,236 @@
+//! Pages for people: their headers, what they cost, and that they say what the API says.
+
+use crate::http::{Client, Reply};
+use crate::support::Server;
+
+const PAGES: [&str; 11] = [
+    "/",
+    "/?q=a",
+    "/islands/2708-3623-7025",
+    "/docs",
+    "/recipes",
+    "/gotchas",
+    "/llms.txt",
+    "/assets/style.css",
+    "/assets/charts.css",
+    "/assets/docs.js",
+    "/assets/charts.js",
+];
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+fn sample() -> (Server, Client) {
+    let server = Server::start(&["--limit-anonymous", "5"]);
+    let client = server.connect();
+    (server, client)
+}
+
+fn left(reply: &Reply) -> u32 {
+    reply.expect("x-ratelimit-remaining").parse().unwrap()
+}
+
+#[test]
+fn pages_spend_nothing_and_are_known_again() {
+    let (_server, mut client) = sample();
+    for page in PAGES {
+        let plain = client.get(page);
+        assert_eq!((plain.status, left(&plain)), (200, 5), "{page}");
+        assert_eq!(plain.expect("content-security-policy"), POLICY, "{page}");
+        assert_eq!(plain.expect("x-content-type-options"), "nosniff");
+        assert_eq!(plain.expect("referrer-policy"), "same-origin");
+        assert_eq!(plain.expect("access-control-allow-origin"), "*");
+        let gzip = client.request("GET", page, &[("Accept-Encoding", "gzip")]);
+        assert_eq!(gzip.expect("content-encoding"), "gzip", "{page}");
+        assert_ne!(gzip.expect("etag"), plain.expect("etag"));
+        let kind = plain.expect("content-type");
+        assert_eq!(gzip.expect("content-type"), kind);
+        let known = client.request("GET", page, &[("If-None-Match", plain.expect("etag"))]);
+        assert_eq!((known.status, known.body.len()), (304, 0), "{page}");
+        assert!(known.header("content-type").is_none());
+        let head = client.request("HEAD", page, &[]);
+        assert_eq!(head.expect("content-length"), plain.body.len().to_string());
+        assert_eq!(head.expect("etag"), plain.expect("etag"), "{page}");
+        assert_eq!(client.request("POST", page, &[]).status, 405);
+    }
+}
+
+#[test]
+fn nothing_on_a_page_is_inline_or_from_elsewhere() {
+    let (_server, mut client) = sample();
+    for page in &PAGES[..6] {
+        let reply = client.get(page);
+        let text = reply.text();
+        for inline in ["<script>", "<style", " style=", " onclick", "javascript:"] {
+            assert!(!text.contains(inline), "{inline} on {page}");
+        }
+        // Texts of recipes have no markup of their own.
+        for link in text
+            .split("src=\"")
+            .skip(1)
+            .chain(text.split("<link rel=stylesheet href=\"").skip(1))
+        {
+            let address = link.split('"').next().unwrap();
+            let path = format!("/{}", address.trim_start_matches("../"));
+            assert_eq!(client.get(&path).status, 200, "{address} on {page}");
+        }
+        assert!(
+            text.contains("creativecommons.org/licenses/by/4.0"),
+            "{page}"
+        );
+        assert!(
+            text.contains("not affiliated with that third party"),
+            "{page}"
+        );
+    }
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let (_server, mut client) = sample();
+    for page in [
+        "/",
+        "/?q=a",
+        "/islands/2708-3623-7025",
+        "/islands/0000-0000-0000",
+        "/docs",
+        "/gotchas",
+    ] {
+        let reply = client.get(page);
+        let mut islands = 0;
+        for link in reply.text().split("href=").skip(1) {
+            let address = link
+                .trim_start_matches('"')
+                .split(['"', '>', ' '])
+                .next()
+                .unwrap();
+            let address = address.split('#').next().unwrap().replace("&amp;", "&");
+            let Some(path) = address.strip_prefix("../").or(Some(address.as_str())) else {
+                continue;
+            };
+            let path = path.trim_start_matches("./");
+            // The sample has no dumps, and sign-up is closed.
+            if path.is_empty() || path.starts_with("http") || path == "dumps/" || path == "keys" {
+                continue;
+            }
+            // One island is like another, and they are drawn at the pace of people.
+            let is_island = path.starts_with("islands/");
+            islands += usize::from(is_island);
+            if is_island && islands > 3 {
+                continue;
+            }
+            let deep = page.starts_with("/islands");
+            assert!(
+                address.starts_with("../") == deep || path.starts_with('?'),
+                "{address} on {page}"
+            );
+            assert_eq!(
+                client.get(&format!("/{path}")).status,
+                200,
+                "{address} on {page}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
+    let (_server, mut client) = sample();
+    for target in ["/", "/?q=a", "/?limit=0"] {
+        let reply = client.request("GET", target, &[("Accept", "application/json")]);
+        let status = if target.contains("limit") { 400 } else { 404 };
+        assert_eq!(reply.status, status, "{target}");
+        assert_eq!(reply.expect("content-type"), "application/json");
+        assert_eq!(left(&reply), 5);
+    }
+    let reply = client.request("GET", "/", &[("Accept", "application/json")]);
+    assert_eq!(reply.json()["error"]["code"], "not_found");
+    let page = client.request("GET", "/", &[("Accept", "text/html,*/*;q=0.8")]);
+    assert_eq!(page.status, 200);
+    assert_eq!(page.expect("vary"), "Accept, Accept-Encoding");
+}
+
+#[test]
+fn pages_show_what_the_api_says() {
+    let (_server, mut client) = sample();
+    let home = client.get("/");
+    let ranking = client.get("/v1/rankings/latest").json();
+    for entry in ranking["ranking"].as_array().unwrap() {
+        let code = entry["code"].as_str().unwrap();
+        assert!(home.text().contains(&format!("islands/{code}")), "{code}");
+    }
+    let intraday = client.get("/v1/live/intraday").json();
+    let points = intraday["points"].as_array().unwrap();
+    let values: Vec<String> = points.iter().map(|point| point[1].to_string()).collect();
+    // The sample's curve has no gaps.
+    assert!(
+        home.text()
+            .contains(&format!("data-values=\"{}\"", values.join(",")))
+    );
+    let code = ranking["ranking"][0]["code"].as_str().unwrap();
+    let ccu = client.get(&format!("/v1/islands/{code}/ccu")).json();
+    let page = client.get(&format!("/islands/{code}"));
+    let (_, rest) = page.text().split_once("data-values=\"").unwrap();
+    let shown: Vec<&str> = rest
+        .split('"')
+        .next()
+        .unwrap()
+        .split(',')
+        .filter(|peak| !peak.is_empty())
+        .collect();
+    let peaks = ccu["ccu"].as_array().unwrap().iter();
+    assert!(peaks.map(|peak| peak[1].to_string()).eq(shown));
+}
+
+#[test]
+fn pages_that_are_drawn_are_drawn_at_the_pace_of_people() {
+    let server = Server::start(&["--limit-anonymous", "5", "--workers", "2"]);
+    let mut refused = None;
+    'asked: for _ in 0..20 {
+        // Whatever worker a connection comes to.
+        let mut client = server.connect();
+        for _ in 0..10 {
+            let reply = client.get("/islands/2708-3623-7025");
+            if reply.status == 429 {
+                refused = Some(reply);
+                break 'asked;
+            }
+        }
+    }
+    let refused = refused.expect("two hundred at once are too many");
+    assert!(refused.expect("retry-after").parse::<u32>().unwrap() < 60);
+    assert_eq!(refused.expect("content-type"), "text/html; charset=utf-8");
+    assert!(refused.text().contains("href=\"../assets/style.css\""));
+    // What is ready is not drawn, and the API has its own measure.
+    let mut client = server.connect();
+    for target in ["/", "/docs", "/v1"] {
+        assert_eq!(client.get(target).status, 200, "{target}");
+    }
+}
+
+#[test]
+fn a_search_page_is_no_longer_than_people_read() {
+    let (_server, mut client) = sample();
+    let page = client.get("/?limit=200");
+    assert_eq!(page.text().matches("<a href=\"islands/").count(), 50);
+    assert!(
+        page.text()
+            .contains("rel=next href=\"./?limit=50&amp;offset=50\"")
+    );
+    assert_eq!(client.get("/?q=%ff").status, 400);
+    assert_eq!(client.get("/?utm_source=x").status, 200);
+}
+
+#[test]
+fn machines_are_told_all_of_it_in_one_text() {
+    let (server, mut client) = sample();
+    let text = client.get("/llms.txt");
+    assert_eq!(text.expect("content-type"), "text/markdown; charset=utf-8");
+    let base = format!("Base URL: http://{}", server.addr());
+    assert!(text.text().contains(&base));
+    assert!(
+        client
+            .get("/recipes")
+            .text()
+            .contains(&format!("http://{}", server.addr()))
+    );
+}

@@ -1,0 +1,389 @@
+//! Sign-up at `/keys`: by address and by mail, and what it withstands.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::canary;
+use crate::http::{Client, Reply};
+use crate::support::{Server, TempDir, change_key, command, id, issue};
+
+/// A form, as a browser of ours would send it.
+fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
+    let length = fields.len();
+    let head = format!(
+        "POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         {headers}Content-Length: {length}\r\n\r\n{fields}"
+    );
+    client.send(head.as_bytes(), false)
+}
+
+/// The value of the page's hidden field, which forms send back.
+fn pass(page: &Reply) -> String {
+    let (_, rest) = page.text().split_once("name=pass value=\"").unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+/// The key that a page shows.
+fn shown(page: &Reply) -> Option<String> {
+    let (_, rest) = page.text().split_once("id=newkey>")?;
+    let key = rest.split('<').next().unwrap().to_owned();
+    canary::remember(&key);
+    Some(key)
+}
+
+fn make(client: &mut Client, page: &Reply) -> Reply {
+    post(client, &format!("do=issue&pass={}", pass(page)), "")
+}
+
+fn status_with(client: &mut Client, key: &str) -> (u16, String) {
+    let value = format!("Bearer {key}");
+    let reply = client.request("GET", "/v1/islands?limit=1", &[("Authorization", &value)]);
+    (reply.status, reply.expect("x-ratelimit-limit").to_owned())
+}
+
+fn by_ip(dir: &TempDir, more: &[&str]) -> Server {
+    let state = dir.join("state");
+    let mut args = vec!["--signup", "ip", "--state", state.to_str().unwrap()];
+    args.extend(more);
+    Server::start(&args)
+}
+
+#[test]
+fn an_address_makes_three_keys_sees_them_and_revokes_them() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let mut client = server.connect();
+    let mut page = client.get("/keys");
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        page = make(&mut client, &page);
+        assert_eq!(page.status, 200);
+        let key = shown(&page).unwrap();
+        assert_eq!(
+            status_with(&mut client, &key),
+            (200, "1000".to_owned()),
+            "at once"
+        );
+        keys.push(key);
+    }
+    let fourth = make(&mut client, &page);
+    assert_eq!((fourth.status, shown(&fourth)), (409, None));
+    let fields = format!("do=revoke&id={}&pass={}", id(&keys[1]), pass(&page));
+    page = post(&mut client, &fields, "");
+    assert_eq!(page.status, 200);
+    assert_eq!(status_with(&mut client, &keys[1]).0, 403, "at once");
+    for key in &keys {
+        assert!(page.text().contains(id(key)));
+        assert!(
+            !page.text().contains(canary::secret(key)),
+            "shown once only"
+        );
+    }
+    assert!(shown(&make(&mut client, &page)).is_some());
+}
+
+#[test]
+fn what_was_sent_once_makes_nothing_more() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let page = server.connect().get("/keys");
+    let replies: Vec<Reply> = std::thread::scope(|scope| {
+        let make = || make(&mut server.connect(), &page);
+        let threads: Vec<_> = (0..12).map(|_| scope.spawn(make)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    let issued = replies
+        .iter()
+        .filter(|reply| shown(reply).is_some())
+        .count();
+    assert_eq!(issued, 1);
+    let page = server.connect().get("/keys");
+    assert_eq!(page.text().matches("value=revoke").count(), 1);
+}
+
+#[test]
+fn no_page_of_another_site_reads_or_acts() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &["--base-url", "https://metrics.test"]);
+    let mut client = server.connect();
+    let page = client.get("/keys");
+    assert!(page.header("access-control-allow-origin").is_none());
+    assert_eq!(page.expect("cross-origin-resource-policy"), "same-origin");
+    assert_eq!(page.expect("cache-control"), "no-store");
+    assert_eq!(page.expect("x-ratelimit-remaining"), "100");
+    for headers in [
+        "Origin: https://evil.test\r\n",
+        "Origin: null\r\n",
+        "Origin: https://metrics.test.evil.test\r\n",
+        "Origin: http://metrics.test\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Origin: https://metrics.test\r\nSec-Fetch-Site: cross-site\r\n",
+    ] {
+        let fields = format!("do=issue&pass={}", pass(&page));
+        let reply = post(&mut client, &fields, headers);
+        assert_eq!((reply.status, shown(&reply)), (403, None), "{headers}");
+        assert!(reply.header("access-control-allow-origin").is_none());
+    }
+    let fields = format!("do=issue&pass={}", pass(&page));
+    let own = post(
+        &mut client,
+        &fields,
+        "Origin: https://metrics.test\r\nSec-Fetch-Site: same-origin\r\n",
+    );
+    assert!(shown(&own).is_some());
+    // A browser asks first whether it may post what is no plain form, and is not told that it may.
+    let asked = [
+        ("Origin", "https://evil.test"),
+        ("Access-Control-Request-Method", "POST"),
+    ];
+    let told = client.request("OPTIONS", "/keys", &asked);
+    assert_eq!(
+        told.expect("access-control-allow-methods"),
+        "GET, HEAD, OPTIONS"
+    );
+}
+
+#[test]
+fn forms_that_nobody_sends_are_refused_and_make_nothing() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let mut client = server.connect();
+    let good = pass(&client.get("/keys"));
+    let long = format!("do=issue&pass={}", "x".repeat(10_000));
+    let other = good.replace("127.0.0.1", "127.0.0.2");
+    for (fields, status) in [
+        (String::new(), 400),
+        ("do=drop".to_owned(), 400),
+        ("{\"do\":\"issue\"}".to_owned(), 400),
+        (format!("do=issue&pass={}x", good), 403),
+        (format!("do=issue&pass={other}"), 403),
+        ("do=issue".to_owned(), 403),
+        (format!("do=revoke&id=0123456789&pass={good}"), 404),
+        (format!("do=mail&email=a@x.test&pass={good}"), 403),
+        (long, 413),
+    ] {
+        let reply = post(&mut client, &fields, "");
+        assert_eq!(reply.status, status, "{fields}");
+        assert_eq!(reply.expect("content-type"), "text/html; charset=utf-8");
+    }
+    for method in ["PUT", "DELETE", "PATCH"] {
+        let reply = client.request(method, "/keys", &[]);
+        assert_eq!(
+            (reply.status, reply.expect("allow")),
+            (405, "GET, HEAD, OPTIONS, POST")
+        );
+    }
+    assert_eq!(
+        client.request("POST", "/v1", &[]).expect("allow"),
+        "GET, HEAD, OPTIONS"
+    );
+    assert_eq!(
+        client.get("/keys").text().matches("value=revoke").count(),
+        0
+    );
+}
+
+#[test]
+fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &["--head-seconds", "1"]);
+    let page = server.connect().get("/keys");
+    let fields = format!("do=issue&pass={}", pass(&page));
+    let head = format!(
+        "POST /keys HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        fields.len()
+    );
+    let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut told = [0; 25];
+    std::io::Read::read_exact(&mut stream, &mut told).unwrap();
+    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(fields.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let (_, rest) = answer.split_once("id=newkey>").unwrap();
+    canary::remember(rest.split('<').next().unwrap());
+
+    let mut slow = std::net::TcpStream::connect(server.addr()).unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let begun = Instant::now();
+    slow.write_all(b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\ndo=is")
+        .unwrap();
+    let ended = std::io::Read::read(&mut slow, &mut [0; 100]);
+    assert!(ended.is_err() || ended.unwrap() == 0);
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn keys_that_are_gone_are_not_taken_for_none() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let mut client = server.connect();
+    let key = shown(&{
+        let page = client.get("/keys");
+        make(&mut client, &page)
+    });
+    let key = key.unwrap();
+    let page = client.get("/keys");
+    fs::rename(dir.join("state/keys.jsonl"), dir.join("aside")).unwrap();
+    let reply = make(&mut client, &page);
+    assert_eq!(reply.status, 503);
+    assert!(reply.header("retry-after").is_some());
+    assert!(!dir.join("state/keys.jsonl").exists());
+    assert_eq!(status_with(&mut client, &key).0, 200);
+    fs::rename(dir.join("aside"), dir.join("state/keys.jsonl")).unwrap();
+    assert!(shown(&make(&mut client, &page)).is_some());
+}
+
+#[test]
+fn what_the_command_line_does_shows_at_once() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let state = dir.join("state");
+    let mut client = server.connect();
+    client.get("/keys");
+    let key = issue(&state, "127.0.0.1", "pro");
+    assert!(client.get("/keys").text().contains(id(&key)));
+    change_key("revoke", &state, &key);
+    assert!(!client.get("/keys").text().contains("value=revoke"));
+}
+
+/// A command that keeps mails as files, made of a shell's one line.
+fn mailer(dir: &TempDir, line: &str) -> String {
+    let path = dir.join("mailer");
+    fs::create_dir_all(dir.join("mail")).unwrap();
+    let text = format!("#!/bin/sh\n{line}\n").replace("MAIL", dir.join("mail").to_str().unwrap());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn by_mail(dir: &TempDir, line: &str) -> Server {
+    let (state, mailer) = (dir.join("state"), mailer(dir, line));
+    let state = state.to_str().unwrap();
+    let base = ["--base-url", "https://metrics.test/api", "--state", state];
+    let args = ["--signup", "email", "--mailer", &mailer];
+    Server::start(&[&base[..], &args[..]].concat())
+}
+
+const KEEP: &str = "cat >MAIL/new && mv MAIL/new MAIL/$$.mail";
+
+fn mails(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mails = files.filter(|path| path.extension().is_some_and(|end| end == "mail"));
+    mails
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+fn ask(client: &mut Client, email: &str) -> Reply {
+    let page = client.get("/keys");
+    let email = email.replace('@', "%40").replace('+', "%2B");
+    post(
+        client,
+        &format!("do=mail&email={email}&pass={}", pass(&page)),
+        "",
+    )
+}
+
+#[test]
+fn a_mailed_link_proves_an_address_and_gives_one_key() {
+    let dir = TempDir::new();
+    let server = by_mail(&dir, KEEP);
+    let mut client = server.connect();
+    let first = ask(&mut client, "ann+x@example.com");
+    assert_eq!(first.status, 200);
+    let begun = Instant::now();
+    while mails(&dir.join("mail")).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no mail");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mail = mails(&dir.join("mail")).remove(0);
+    let link = mail
+        .lines()
+        .find_map(|line| line.strip_prefix("https://metrics.test/api/keys?"));
+    let target = format!("/keys?{}", link.unwrap());
+    let page = client.get(&target);
+    assert!(page.text().contains("Keys of ann+x@example.com"));
+    let key = shown(&make(&mut client, &page)).unwrap();
+    assert_eq!(status_with(&mut client, &key).0, 200);
+    // The link still shows the keys; that it was opened again makes no other.
+    assert!(client.get(&target).text().contains(id(&key)));
+    let again = make(&mut client, &page);
+    assert_eq!((again.status, shown(&again)), (409, None));
+    // Nothing tells an address that has keys from one that has none.
+    let (held, other) = (
+        ask(&mut client, "ann+x@example.com"),
+        ask(&mut client, "bob@example.com"),
+    );
+    assert_eq!((held.status, held.body), (other.status, other.body));
+    assert_eq!(client.get(&target.replace("example", "sample")).status, 403);
+}
+
+#[test]
+fn addresses_that_are_none_get_no_mail() {
+    let dir = TempDir::new();
+    let server = by_mail(&dir, KEEP);
+    let mut client = server.connect();
+    for bad in [
+        "ann",
+        "a@b",
+        "a,b@x.test",
+        "a%0d%0aBcc:b@x.test",
+        "%3Ca@x.test",
+        "-f@x.test",
+        "a b@x.test",
+    ] {
+        assert_eq!(ask(&mut client, bad).status, 400, "{bad}");
+    }
+    assert_eq!(mails(&dir.join("mail")).len(), 0);
+}
+
+#[test]
+fn a_mailer_that_fails_is_told_to_the_operator_alone() {
+    let dir = TempDir::new();
+    let server = by_mail(&dir, "cat >/dev/null; echo no relay >&2; exit 75");
+    let reply = ask(&mut server.connect(), "ann@example.com");
+    assert_eq!(reply.status, 200);
+    assert!(!reply.text().contains("relay"));
+    server.await_line("no relay");
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_refused() {
+    for (args, told) in [
+        (&["--signup", "ip"][..], "want --state DIR"),
+        (
+            &["--signup", "email", "--state", "/tmp/x"],
+            "want --mailer COMMAND",
+        ),
+        (
+            &["--signup", "email", "--mailer", "m", "--state", "/tmp/x"],
+            "want --base-url URL",
+        ),
+        (&["--mailer", "m"], "want --signup email"),
+        (&["--signup", "mail"], "email"),
+    ] {
+        let output = command().arg("serve").args(args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(matches!(output.status.code(), Some(64 | 78)), "{args:?}");
+        assert!(said.contains(told), "{said}");
+    }
+}
