@@ -160,8 +160,14 @@ impl Worker {
             let begun = Instant::now();
             Box::new(self.asked(head, visit, outcome.caller, begun))
         });
-        let form = matches!(outcome.answer, Answer::SignUp)
-            .then(|| Form::new(head, self.gate.address(visit, head.headers)));
+        let form = matches!(outcome.answer, Answer::SignUp).then(|| {
+            Form::new(
+                head.method,
+                head.query,
+                head.headers,
+                self.gate.address(visit, head.headers),
+            )
+        });
         let closes = self.closes(&request, shared);
         let Outcome {
             answer,

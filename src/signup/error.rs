@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::secret::SECRET_BYTES;
+use super::pass::SECRET_BYTES;
 
 /// Why sign-up cannot begin. Displays with the file, or what else is wrong.
 #[derive(Debug)]

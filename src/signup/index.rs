@@ -2,14 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::refused::Refused;
+use super::refused::{ISSUED_IN_24_HOURS_MAX, Refused};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyId, KeyRecords};
 use crate::model::Tier;
 
-/// Free keys that one address is issued within 24 hours: three times those it may have, since a
-/// record stays when its key is revoked, and whoever issues and revokes by turns would fill the disk.
-pub const ISSUED_IN_24_HOURS_MAX: usize = 9;
 /// Free keys on record with which sign-up closes: a file of 22 MB, which each change writes anew.
 pub const FREE_KEYS_IN_ALL_MAX: usize = 100_000;
 

@@ -28,10 +28,10 @@ mod wish;
 
 pub use desk::Desk;
 pub use error::SignupError;
-pub use index::{FREE_KEYS_IN_ALL_MAX, ISSUED_IN_24_HOURS_MAX, ListedKey};
+pub use index::{FREE_KEYS_IN_ALL_MAX, ListedKey};
 pub use mailer::Mailer;
 pub use pace::Pace;
-pub use refused::Refused;
+pub use refused::{ISSUED_IN_24_HOURS_MAX, Refused};
 pub use wish::{DAILY_MAX, Mode, Reply, Terms, Wish};
 
 /// Tells the operator a line. It holds no pass and no key.

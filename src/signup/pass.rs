@@ -7,12 +7,13 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::refused::Refused;
-use super::secret::SECRET_BYTES;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyAddress, is_equal};
 
 /// Long enough for mail that is held back by greylisting, short enough for a screen left open.
 pub(super) const LIFETIME_SECONDS: i64 = 3600;
+/// Of what passes are signed with: as many as the hash has; more would be hashed down to them.
+pub(super) const SECRET_BYTES: usize = 32;
 /// Nobody guesses 128 bits, and the line stays short.
 const MAC_BYTES: usize = 16;
 /// The third field.

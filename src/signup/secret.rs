@@ -6,10 +6,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::error::SignupError;
+use super::pass::SECRET_BYTES;
 use crate::durable;
 
-/// As many as the hash has; more would be hashed down to them.
-pub(super) const SECRET_BYTES: usize = 32;
 const FILE: &str = "signup.secret";
 
 /// The secret of a state directory, made if there is none.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::canary;
 use crate::http::{Client, Reply};
-use crate::support::{Server, TempDir, change_key, command, id, issue};
+use crate::support::{Server, TempDir, change_key, command, id, issue, write_file};
 
 /// A form, as a browser of ours would send it.
 fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
@@ -161,7 +161,7 @@ fn forms_that_nobody_sends_are_refused_and_make_nothing() {
         (String::new(), 400),
         ("do=drop".to_owned(), 400),
         ("{\"do\":\"issue\"}".to_owned(), 400),
-        (format!("do=issue&pass={}x", good), 403),
+        (format!("do=issue&pass={good}x"), 403),
         (format!("do=issue&pass={other}"), 403),
         ("do=issue".to_owned(), 403),
         (format!("do=revoke&id=0123456789&pass={good}"), 404),
@@ -268,7 +268,7 @@ fn mailer(dir: &TempDir, line: &str) -> String {
     let path = dir.join("mailer");
     fs::create_dir_all(dir.join("mail")).unwrap();
     let text = format!("#!/bin/sh\n{line}\n").replace("MAIL", dir.join("mail").to_str().unwrap());
-    fs::write(&path, text).unwrap();
+    write_file(&path, &text);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.to_str().unwrap().to_owned()
 }

@@ -8,7 +8,6 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::request::Pairs;
-use crate::server::pipeline::Head;
 use crate::signup::Wish;
 
 /// Longer forms are not read. One holds an address and a pass.
@@ -30,14 +29,19 @@ pub(crate) struct Form {
 pub(crate) type Unfit = (StatusCode, String);
 
 impl Form {
-    pub(crate) fn new(head: Head<'_>, client: IpAddr) -> Form {
+    pub(crate) fn new(
+        method: &Method,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        client: IpAddr,
+    ) -> Form {
         let told = [HOST, ORIGIN, FETCH_SITE];
-        let headers = head.headers.iter();
+        let headers = headers.iter();
         let headers = headers.filter(|(name, _)| told.contains(name));
         Form {
             client,
-            query: head.query.map(str::to_owned),
-            is_posted: head.method == Method::POST,
+            query: query.map(str::to_owned),
+            is_posted: method == Method::POST,
             headers: headers
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),

@@ -11,6 +11,7 @@ use hyper::StatusCode;
 use super::api_error::ApiError;
 use super::body::Download;
 use super::conditions::{Part, Selection};
+use super::lines::{figure, found, line};
 use super::page::{Notice, Page};
 use super::request_id::RequestId;
 use crate::snapshot::{Dump, DumpFormat, Encoded};
@@ -191,22 +192,6 @@ impl Answer {
             Answer::Failed(error) => error.body(),
         }
     }
-}
-
-/// A line. Values are of our own making: entity tags and percent-encoded links are visible ASCII.
-fn line(lines: &mut Vec<u8>, start: &str, value: &[u8]) {
-    lines.extend_from_slice(start.as_bytes());
-    lines.extend_from_slice(value);
-    lines.extend_from_slice(b"\r\n");
-}
-
-pub(super) fn figure(lines: &mut Vec<u8>, start: &str, number: u32) {
-    line(lines, start, itoa::Buffer::new().format(number).as_bytes());
-}
-
-pub(super) fn found(lines: &mut Vec<u8>, body: &Encoded, age: &str) {
-    line(lines, "etag: ", body.etag.as_bytes());
-    lines.extend_from_slice(age.as_bytes());
 }
 
 /// What is said of a body that is sent; a client that knows it gets neither type nor bytes.

@@ -4,6 +4,7 @@ pub(super) mod answer;
 pub(super) mod api_error;
 pub(super) mod body;
 pub(super) mod conditions;
+mod lines;
 pub(super) mod negotiate;
 pub(super) mod page;
 pub(super) mod request_id;

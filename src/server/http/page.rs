@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 
-use super::answer::{figure, found};
+use super::lines::{figure, found};
 use super::negotiate::is_known;
 use crate::snapshot::Encoded;
 
