@@ -180,12 +180,12 @@ pub(crate) fn together(
         |stamp| render::index(stamp, base_url),
         render::health,
     );
-    let home = home(&snapshot, base_url);
-    snapshot.with_home(home)
+    let pages = pages(&snapshot, base_url);
+    snapshot.with_drawn(pages)
 }
 
-/// The dashboard, drawn from what the API answers.
-fn home(snapshot: &Snapshot, base_url: &str) -> Packed {
+/// The dashboard and the reference, drawn from what the API answers.
+fn pages(snapshot: &Snapshot, base_url: &str) -> [Packed; 2] {
     let asker = Asker {
         client: 0,
         accepts_gzip: false,
@@ -198,7 +198,11 @@ fn home(snapshot: &Snapshot, base_url: &str) -> Packed {
         ranking: ranking.as_ref().map(|body| &body.bytes[..]),
         intraday: intraday.as_ref().map(|body| &body.bytes[..]),
     };
-    Packed::new(site::home(bodies, base_url).into_bytes())
+    let pages = [
+        site::home(bodies, base_url),
+        site::docs(base_url, bodies.ranking),
+    ];
+    pages.map(|page| Packed::new(page.into_bytes()))
 }
 
 /// What is served before anything is published: every payload is missing.

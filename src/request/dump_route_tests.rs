@@ -23,7 +23,11 @@ fn a_dump_is_named_by_what_follows_segment_by_segment() {
     ] {
         for query in [None, Some("key=x&key=y"), Some("%zz")] {
             let parsed = parse(path, query);
-            assert_eq!(parsed.route, Ok(Route::Dump(name.to_owned())), "{path}");
+            assert_eq!(
+                parsed.route,
+                Ok(Route::Outside(Outside::Dump(name.to_owned()))),
+                "{path}"
+            );
             assert!(!parsed.under_v1, "{path}");
         }
     }

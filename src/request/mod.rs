@@ -25,7 +25,7 @@ pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use loggable::loggable;
 pub use percent::{BrokenEncoding, decode_form, decode_segment};
 pub use query::{BadRequest, Pairs, Parameter, SentKey, check, key};
-pub use route::{DayRef, Parsed, Route, parse};
+pub use route::{DayRef, Outside, Parsed, Route, parse};
 pub use route_error::RouteError;
 pub use site_file::SiteFile;
 pub use template::Template;

@@ -48,19 +48,28 @@ pub enum Route {
     NewDays,
     /// `/v1/new/{date}`
     New(DayRef),
-    /// `/openapi.json`, outside the API and unmetered
+    /// What is outside the API.
+    Outside(Outside),
+}
+
+/// What is outside the API, and unmetered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// `/openapi.json`
     OpenApi,
-    /// A fixed text, outside the API and unmetered.
+    /// `/docs`, the same for people
+    Docs,
+    /// A text that is the same until the program changes.
     Site(SiteFile),
-    /// `/`, the dashboard, outside the API and unmetered.
+    /// `/`, the dashboard
     Home,
-    /// `/` with a question that `/v1/islands` takes too.
+    /// `/` with a question that `/v1/islands` takes too
     Search(IslandQuery),
-    /// `/islands/{code}`, an island's page for people, outside the API and unmetered.
-    IslandPage(IslandCode),
-    /// `/keys`, sign-up, outside the API and unmetered.
+    /// `/islands/{code}`, an island's page for people
+    Island(IslandCode),
+    /// `/keys`, sign-up
     Keys,
-    /// `/dumps/{name}`, outside the API and unmetered: a name of segments with slashes between them.
+    /// `/dumps/{name}`: a name of segments with slashes between them
     Dump(String),
 }
 
@@ -123,17 +132,22 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
     let segments = segments.each_ref().map(|segment| &**segment);
     if segments[0] == "dumps" {
         let name = rest.split_once('/').map_or("", |(_, name)| name);
-        return name_of_dump(name).map(Route::Dump);
+        let dump = name_of_dump(name).map(Outside::Dump);
+        return dump.map(Route::Outside);
     }
     if count > SEGMENTS_MAX || rest.ends_with('/') {
         return Err(unknown(path));
     }
     let route = match &segments[..count] {
-        ["openapi.json"] => return Ok(Route::OpenApi),
-        [""] if IslandQuery::is_in(query) => return Ok(Route::Search(IslandQuery::parse(query)?)),
-        [""] => return Ok(Route::Home),
-        ["islands", code] => return Ok(Route::IslandPage(island_code(code)?)),
-        ["keys"] => return Ok(Route::Keys),
+        ["v1", ..] => api(&segments[..count], path, query)?,
+        other => Route::Outside(outside(other, path, query)?),
+    };
+    Ok(route)
+}
+
+/// What a path under `/v1` names.
+fn api(segments: &[&str], path: &str, query: Option<&str>) -> Result<Route, RouteError> {
+    let route = match segments {
         ["v1", "islands"] => return Ok(Route::Islands(IslandQuery::parse(query)?)),
         ["v1", "creators"] => return Ok(Route::Creators(CreatorQuery::parse(query)?)),
         ["v1"] => Route::Index,
@@ -149,13 +163,26 @@ fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteErro
         ["v1", "rankings", date] => Route::Ranking(day_ref(date)?),
         ["v1", "new"] => Route::NewDays,
         ["v1", "new", date] => Route::New(day_ref(date)?),
-        other => {
-            let file = SiteFile::find(other).map(Route::Site);
-            return file.ok_or_else(|| unknown(path));
-        }
+        _ => return Err(unknown(path)),
     };
     query::check(query)?;
     Ok(route)
+}
+
+/// What any other path names. Queries of pages are for whoever led people there.
+fn outside(segments: &[&str], path: &str, query: Option<&str>) -> Result<Outside, RouteError> {
+    match segments {
+        ["openapi.json"] => Ok(Outside::OpenApi),
+        ["docs"] => Ok(Outside::Docs),
+        [""] if IslandQuery::is_in(query) => Ok(Outside::Search(IslandQuery::parse(query)?)),
+        [""] => Ok(Outside::Home),
+        ["islands", code] => Ok(Outside::Island(island_code(code)?)),
+        ["keys"] => Ok(Outside::Keys),
+        other => {
+            let file = SiteFile::find(other).map(Outside::Site);
+            file.ok_or_else(|| unknown(path))
+        }
+    }
 }
 
 /// The decoded segments, and how many the path has, which may be more than are kept.
@@ -257,15 +284,18 @@ mod tests {
                 "/v1/new/2023-02-29",
                 Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
             ),
-            ("/openapi.json", Route::OpenApi),
-            ("/docs", Route::Site(SiteFile::Docs)),
-            ("/assets/style.css", Route::Site(SiteFile::Style)),
-            ("/", Route::Home),
+            ("/openapi.json", Route::Outside(Outside::OpenApi)),
+            ("/docs", Route::Outside(Outside::Docs)),
+            (
+                "/assets/style.css",
+                Route::Outside(Outside::Site(SiteFile::Style)),
+            ),
+            ("/", Route::Outside(Outside::Home)),
             (
                 "/islands/0034-5678-9012",
-                Route::IslandPage("0034-5678-9012".parse().unwrap()),
+                Route::Outside(Outside::Island("0034-5678-9012".parse().unwrap())),
             ),
-            ("/keys", Route::Keys),
+            ("/keys", Route::Outside(Outside::Keys)),
         ] {
             assert_eq!(sound(path), route, "{path}");
             assert_eq!(
@@ -354,7 +384,7 @@ mod tests {
         }
         assert_eq!(
             parse("/openapi.json", Some("x=%zz")).route,
-            Ok(Route::OpenApi)
+            Ok(Route::Outside(Outside::OpenApi))
         );
         assert!(parse("/v1/live", Some("limit=0")).route.is_ok());
         assert!(parse("/v1/creators", Some("limit=0")).route.is_err());

@@ -3,8 +3,6 @@
 /// A fixed text outside the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteFile {
-    /// `/docs`
-    Docs,
     /// `/recipes`
     Recipes,
     /// `/gotchas`
@@ -25,8 +23,7 @@ pub enum SiteFile {
 
 impl SiteFile {
     /// All of them, in the order of their numbers.
-    pub const ALL: [SiteFile; 9] = [
-        SiteFile::Docs,
+    pub const ALL: [SiteFile; 8] = [
         SiteFile::Recipes,
         SiteFile::Gotchas,
         SiteFile::Llms,
@@ -40,7 +37,6 @@ impl SiteFile {
     /// The path.
     pub const fn path(self) -> &'static str {
         match self {
-            SiteFile::Docs => "/docs",
             SiteFile::Recipes => "/recipes",
             SiteFile::Gotchas => "/gotchas",
             SiteFile::Llms => "/llms.txt",

@@ -1,7 +1,7 @@
 //! `Template`: which path was asked for, without its parameters. There are few, so metrics can have
 //! one series for each.
 
-use super::{Route, SiteFile};
+use super::{Outside, Route, SiteFile};
 
 /// A path with its parameters left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,22 +154,24 @@ impl Route {
             Route::Ranking(_) => Template::Ranking,
             Route::NewDays => Template::NewDays,
             Route::New(_) => Template::New,
-            Route::OpenApi => Template::OpenApi,
-            Route::Home | Route::Search(_) => Template::Home,
-            Route::IslandPage(_) => Template::IslandPage,
-            Route::Keys => Template::Keys,
-            Route::Site(file) => match file {
-                SiteFile::Docs => Template::Docs,
-                SiteFile::Recipes => Template::Recipes,
-                SiteFile::Gotchas => Template::Gotchas,
-                SiteFile::Llms => Template::Llms,
-                SiteFile::Style
-                | SiteFile::ChartsStyle
-                | SiteFile::DocsScript
-                | SiteFile::ChartsScript
-                | SiteFile::Icon => Template::Asset,
-            },
-            Route::Dump(_) => Template::Dump,
+            Route::Outside(outside) => outside.template(),
+        }
+    }
+}
+
+impl Outside {
+    const fn template(&self) -> Template {
+        match self {
+            Outside::OpenApi => Template::OpenApi,
+            Outside::Docs => Template::Docs,
+            Outside::Home | Outside::Search(_) => Template::Home,
+            Outside::Island(_) => Template::IslandPage,
+            Outside::Keys => Template::Keys,
+            Outside::Dump(_) => Template::Dump,
+            Outside::Site(SiteFile::Recipes) => Template::Recipes,
+            Outside::Site(SiteFile::Gotchas) => Template::Gotchas,
+            Outside::Site(SiteFile::Llms) => Template::Llms,
+            Outside::Site(_) => Template::Asset,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::near::{Found, Near};
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
-use crate::request::{self, DayRef, Route, RouteError, Template};
+use crate::request::{self, DayRef, Outside, Route, RouteError, Template};
 use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
 /// The part of a request that is read. Bodies never are.
@@ -157,28 +157,40 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     let parsed = request::parse(head.path, head.query);
-    let (pages, snapshot) = (state.pages, state.snapshot);
-    let answer = match parsed.route {
-        Ok(Route::OpenApi) => found(head, pages.openapi(head.headers)),
-        Ok(Route::Site(file)) => pages.file(file, head.headers),
-        Ok(Route::Home | Route::Search(_)) if prefers_json(head.headers) => {
+    match parsed.route {
+        Ok(Route::Outside(ref asked)) => outside(find_outside(head, asked, state, visitor)),
+        Err(error) if !parsed.under_v1 => refused(error.into()),
+        route => Way::Api(route),
+    }
+}
+
+/// Finds what is asked for outside the API.
+fn find_outside<'a>(
+    head: Head<'a>,
+    asked: &Outside,
+    state: State<'_>,
+    visitor: impl Fn() -> Visitor<'a>,
+) -> Answer {
+    let (pages, snapshot, headers) = (state.pages, state.snapshot, head.headers);
+    match asked {
+        Outside::OpenApi => found(head, pages.openapi(headers)),
+        Outside::Docs => Pages::docs(snapshot, headers),
+        Outside::Site(file) => pages.file(*file, headers),
+        Outside::Home | Outside::Search(_) if prefers_json(headers) => {
             let message = "no JSON is here; the endpoints are listed at /v1";
             Answer::Failed(ApiError::NotFound(message.to_owned()))
         }
-        Ok(Route::Home) => Pages::home(snapshot, head.headers),
-        Ok(Route::Search(ref query)) => pages.search(query, snapshot, visitor()),
-        Ok(Route::IslandPage(code)) => pages.island(code, snapshot, visitor()),
-        Ok(Route::Keys) => sign_up(head, state),
-        Ok(Route::Dump(ref name)) => dump(head, name, snapshot),
-        Err(error) if !parsed.under_v1 => return refused(error.into()),
-        route => return Way::Api(route),
-    };
-    outside(answer)
+        Outside::Home => Pages::home(snapshot, headers),
+        Outside::Search(query) => pages.search(query, snapshot, visitor()),
+        Outside::Island(code) => pages.island(*code, snapshot, visitor()),
+        Outside::Keys => sign_up(head, state),
+        Outside::Dump(name) => dump(head, name, snapshot),
+    }
 }
 
 /// Whether it is for sign-up, to which alone anything is posted.
 fn is_sign_up(head: Head<'_>) -> bool {
-    request::parse(head.path, None).route == Ok(Route::Keys)
+    request::parse(head.path, None).route == Ok(Route::Outside(Outside::Keys))
 }
 
 fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
@@ -242,14 +254,7 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
         Route::Intraday => ready.intraday,
         Route::RankingDays | Route::Ranking(_) => ready.rankings,
         Route::NewDays | Route::New(_) => ready.new,
-        Route::Health
-        | Route::OpenApi
-        | Route::Site(_)
-        | Route::Home
-        | Route::Search(_)
-        | Route::IslandPage(_)
-        | Route::Keys
-        | Route::Dump(_) => true,
+        Route::Health | Route::Outside(_) => true,
     }
 }
 
@@ -329,14 +334,7 @@ fn look_up(route: &Route, snapshot: &Snapshot, asker: Asker) -> Result<Found, Ap
             let found = held(day).and_then(|day| snapshot.new_islands(day, asker));
             found.ok_or_else(|| unheld(day, "/v1/new"))?
         }
-        Route::Health
-        | Route::OpenApi
-        | Route::Site(_)
-        | Route::Home
-        | Route::Search(_)
-        | Route::IslandPage(_)
-        | Route::Keys
-        | Route::Dump(_) => return Err(ApiError::NotReady),
+        Route::Health | Route::Outside(_) => return Err(ApiError::NotReady),
     };
     let body = body.map_err(|_: SnapshotError| ApiError::Damaged)?;
     Ok(Found { body, links: None })

@@ -6,16 +6,18 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::document::{reference, resolved, scalar, text};
+use super::facts::Ranking;
 use super::frame::{Extra, Frame};
-use super::html::{Escaped, inline, prose};
+use super::html::{Escaped, encoded, inline, prose};
 use super::objects::objects;
 
 /// The page, from the document that it describes.
-pub(super) fn page(openapi: &str) -> String {
+pub(super) fn page(openapi: &str, ranking: Option<&[u8]>) -> String {
     let document: Value =
         serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
     let base_url = text(&document["servers"][0]["url"]);
-    let operations = operations(&document);
+    let examples = Examples::of(ranking);
+    let operations = operations(&document, &examples);
     let mut content = format!(
         "<h1>API reference</h1><p>Base URL <code id=base>{}</code>, described for machines by \
          <a href=openapi.json>openapi.json</a> (OpenAPI 3.1) and <a href=llms.txt>llms.txt</a>.</p>\
@@ -51,6 +53,27 @@ struct Operation<'a> {
     document: &'a Value,
     path: &'a str,
     about: &'a Value,
+    examples: &'a Examples,
+}
+
+/// What is there to ask for: an island and its creator.
+#[derive(Default)]
+struct Examples {
+    code: Option<String>,
+    slug: Option<String>,
+}
+
+impl Examples {
+    /// Those of the highest island whose creator is known.
+    fn of(ranking: Option<&[u8]>) -> Examples {
+        let ranking = ranking.and_then(|body| serde_json::from_slice::<Ranking>(body).ok());
+        let mut entries = ranking.into_iter().flat_map(|ranking| ranking.entries);
+        let found = entries.find(|entry| entry.creator.is_some());
+        found.map_or_else(Examples::default, |entry| Examples {
+            code: Some(entry.code),
+            slug: entry.creator,
+        })
+    }
 }
 
 impl Operation<'_> {
@@ -76,9 +99,8 @@ impl Operation<'_> {
             page.push_str("<table>");
             for parameter in parameters {
                 self.parameter(page, parameter);
-                if let Some(example) = parameter["example"].as_str() {
-                    filled = filled.replace(&format!("{{{}}}", text(&parameter["name"])), example);
-                }
+                let name = format!("{{{}}}", text(&parameter["name"]));
+                filled = filled.replace(&name, &encoded(self.example(parameter)));
             }
             page.push_str("</table>");
         }
@@ -105,7 +127,7 @@ impl Operation<'_> {
         let mut about = format!("name={name}");
         match place {
             "path" => {
-                let example = Escaped(text(&parameter["example"]));
+                let example = Escaped(self.example(parameter));
                 let _ = write!(about, " value=\"{example}\" required");
             }
             "header" => about.push_str(" data-header"),
@@ -126,6 +148,15 @@ impl Operation<'_> {
         }
         let about = inline(text(&parameter["description"]));
         let _ = write!(page, "</label><td>{kind}. {about}");
+    }
+
+    fn example<'b>(&'b self, parameter: &'b Value) -> &'b str {
+        let known = match text(&parameter["name"]) {
+            "code" => self.examples.code.as_deref(),
+            "slug" => self.examples.slug.as_deref(),
+            _ => None,
+        };
+        known.unwrap_or_else(|| text(&parameter["example"]))
     }
 
     /// The type with bounds and default in words, and the choices of an enumeration.
@@ -182,7 +213,7 @@ impl Operation<'_> {
 }
 
 /// The endpoints, in the order of their tags.
-fn operations(document: &Value) -> Vec<Operation<'_>> {
+fn operations<'a>(document: &'a Value, examples: &'a Examples) -> Vec<Operation<'a>> {
     let tags = document["tags"].as_array();
     let tags = tags.map(Vec::as_slice).unwrap_or_default();
     let place = |about: &Value| tags.iter().position(|tag| tag["name"] == about["tags"][0]);
@@ -192,6 +223,7 @@ fn operations(document: &Value) -> Vec<Operation<'_>> {
             document,
             path,
             about: &item["get"],
+            examples,
         })
         .collect();
     operations.sort_by_key(|operation| place(operation.about));
@@ -227,7 +259,7 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        page(&crate::site::openapi("https://metrics.example.org"))
+        page(&crate::site::openapi("https://metrics.example.org"), None)
     }
 
     #[test]

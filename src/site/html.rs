@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// Text in which nothing is taken for markup, in an element or in an attribute between double quotes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Escaped<'a>(pub(super) &'a str);
@@ -21,6 +23,18 @@ impl fmt::Display for Escaped<'_> {
         }
         f.write_str(rest)
     }
+}
+
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Text as a segment of a path or a value of a query, in which nothing is taken for markup either.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// A whole number with its thousands apart; a dash where it is not known.

@@ -8,7 +8,7 @@ use super::chart::Chart;
 use super::facts::{CcuHistory, Island, IslandDetail};
 use super::frame::{Extra, Frame};
 use super::home::tile;
-use super::html::{Count, Escaped};
+use super::html::{Count, Escaped, encoded};
 use super::unread;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
@@ -41,8 +41,7 @@ pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
 fn about(island: &Island) -> String {
     let mut out = format!("<p><code>{}</code>", Escaped(&island.code));
     if let Some(slug) = &island.creator {
-        let encoded =
-            percent_encoding::utf8_percent_encode(slug, percent_encoding::NON_ALPHANUMERIC);
+        let encoded = encoded(slug);
         let _ = write!(
             out,
             " by <a href=\"../?creator={encoded}\">{}</a>",

@@ -42,7 +42,7 @@ pub use history::{FixedHistory, History, Stamp};
 pub use identity::Identity;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
-pub use read::{FixedLive, Live, Readiness, Sizes, Snapshot};
+pub use read::{Drawn, FixedLive, Live, Readiness, Sizes, Snapshot};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
 pub use storage::Storage;

@@ -26,6 +26,15 @@ pub enum FixedLive {
     Intraday,
 }
 
+/// The pages that are drawn once for a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub enum Drawn {
+    /// `/`
+    Home,
+    /// `/docs`, whose examples are of what is published
+    Docs,
+}
+
 /// The live payload. Its few bodies are held in memory.
 #[derive(Debug)]
 pub struct Live {
@@ -107,7 +116,7 @@ pub struct Snapshot {
     base_url: String,
     index: Option<Body>,
     health: Body,
-    home: Option<Body>,
+    drawn: Option<[Body; 2]>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
@@ -141,16 +150,16 @@ impl Snapshot {
             base_url: base_url.to_owned(),
             index,
             health,
-            home: None,
+            drawn: None,
             dumps: None,
         }
     }
 
-    /// The same with the page that speaks of all of it.
+    /// The same with the pages that speak of all of it, in the order of their numbers.
     #[must_use]
-    pub fn with_home(mut self, home: Packed) -> Snapshot {
-        let published = self.published().unwrap_or(UnixSeconds(0));
-        self.home = Some(Body::new(home, published));
+    pub fn with_drawn(mut self, pages: [Packed; 2]) -> Snapshot {
+        // They tell their times themselves, so that one which is the same keeps its tag.
+        self.drawn = Some(pages.map(|page| Body::new(page, UnixSeconds(0))));
         self
     }
 
@@ -242,9 +251,9 @@ impl Snapshot {
         Some(self.index.as_ref()?.choose(asker.accepts_gzip))
     }
 
-    /// `/`; `None` where nobody drew it.
-    pub fn home(&self, accepts_gzip: bool) -> Option<Encoded> {
-        Some(self.home.as_ref()?.choose(accepts_gzip))
+    /// A page; `None` where nobody drew it.
+    pub fn drawn(&self, page: Drawn, accepts_gzip: bool) -> Option<Encoded> {
+        Some(self.drawn.as_ref()?[page as usize].choose(accepts_gzip))
     }
 
     /// `/v1/health`

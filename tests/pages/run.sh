@@ -29,31 +29,7 @@ if ! cmp -s tests/pages/package-lock.json "$tools/installed"; then
 fi
 
 work=$(mktemp -d "$tools/run.XXXXXX")
-started=()
-finish() {
-    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
-    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# serve NAME ARGUMENTS...: sets `base` to the address that the server chose.
-serve() {
-    local name=$1
-    shift
-    "$bin" serve "$@" >"$work/$name.out" 2>"$work/$name.log" &
-    started+=($!)
-    for _ in $(seq 100); do
-        base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
-        [ -n "$base" ] && return
-        sleep 0.1
-    done
-    echo "pages: the server $name did not start:" >&2
-    cat "$work/$name.log" >&2
-    exit 1
-}
+source tests/servers.sh
 
 "$bin" synth --islands 1200 --creators 300 --days 20 --to "$work/dataset" >/dev/null
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
@@ -69,10 +45,7 @@ serve closed --listen 127.0.0.1:0
 export CLOSED=$base
 export CHROMIUM=$chromium MODULES=$tools/npm MAIL=$work/mail SHOTS=$tools/shots WORK=$work
 
-# In the background, since bash looks at a signal only when nothing runs before it.
-node tests/pages/check.mjs &
-started+=($!)
-wait $!
+attend node tests/pages/check.mjs
 # What a pass, a key or a mailed link is must be in no log.
 if grep -E '_live_[0-9a-zA-Z]+_|pass=' "$work"/*.log "$work"/*.access; then
     echo "pages: a secret stands in a log" >&2

@@ -10,15 +10,7 @@ bin=${BIN:-target/release/island-metrics}
 tools=$PWD/target/recipes
 mkdir -p "$tools"
 work=$(mktemp -d "$tools/run.XXXXXX")
-started=()
-finish() {
-    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
-    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+source tests/servers.sh
 
 # Installed once for the versions that the pinned files name. What cannot be installed is missing below.
 install() {
@@ -42,22 +34,6 @@ modules() {
 install venv tests/recipes/requirements.txt packages
 if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules; fi
 
-# serve NAME ARGUMENTS...: sets `base` to the address that the server chose.
-serve() {
-    local name=$1
-    shift
-    "$bin" serve --listen 127.0.0.1:0 "$@" >"$work/$name.out" 2>"$work/$name.log" &
-    started+=($!)
-    for _ in $(seq 100); do
-        base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
-        [ -n "$base" ] && return
-        sleep 0.1
-    done
-    echo "recipes: the server $name did not start:" >&2
-    cat "$work/$name.log" >&2
-    exit 1
-}
-
 # Islands for several pages of every filter that a recipe asks for; no recipe may spend the quota by itself.
 "$bin" synth --islands 1600 --creators 500 --days 20 --to "$work/dataset" >/dev/null
 # What a reader of CSV easily takes for null, without a creator, a tool, tags or a single peak.
@@ -65,16 +41,13 @@ echo '9999-9999-9999,NA,,,' >>"$work/dataset/islands.csv"
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
 mkdir -m 700 "$work/state"
 KEY=$("$bin" keys issue --state "$work/state" --address ann@example.com 2>/dev/null)
-serve published --published "$work/published" --limit-anonymous 65535 --state "$work/state" --access-log "$work/access.log"
+serve published --listen 127.0.0.1:0 --published "$work/published" --limit-anonymous 65535 --state "$work/state" --access-log "$work/access.log"
 PUBLISHED=$base
-serve sample --limit-anonymous 65535
+serve sample --listen 127.0.0.1:0 --limit-anonymous 65535
 SAMPLE=$base
-serve small --limit-anonymous 3
+serve small --listen 127.0.0.1:0 --limit-anonymous 3
 SMALL=$base
 CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 export KEY PUBLISHED SAMPLE SMALL CHROMIUM BIN="$bin" TOOLS="$tools" WORK="$work"
 
-# In the background, since bash looks at a signal only when nothing runs before it.
-python3 tests/recipes/check.py "$@" &
-started+=($!)
-wait $!
+attend python3 tests/recipes/check.py "$@"

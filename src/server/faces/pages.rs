@@ -19,7 +19,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
 use crate::site;
-use crate::snapshot::{Asker, Body, Encoded, Packed, Snapshot, SnapshotError};
+use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Snapshot, SnapshotError};
 
 /// The longest page of a search. Who wants more at once wants the API.
 const ROWS_MAX: u32 = 50;
@@ -62,7 +62,6 @@ impl Pages {
     pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
         let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
         let file = |file| match file {
-            SiteFile::Docs => site::docs(base_url),
             SiteFile::Recipes => site::recipes(base_url),
             SiteFile::Gotchas => site::gotchas(),
             SiteFile::Llms => site::llms(base_url),
@@ -96,7 +95,7 @@ impl Pages {
     /// A fixed text.
     pub(crate) fn file(&self, file: SiteFile, headers: &HeaderMap) -> Answer {
         let kind = match file {
-            SiteFile::Docs | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
+            SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
             SiteFile::Llms => Kind::Markdown,
             SiteFile::Style | SiteFile::ChartsStyle => Kind::Style,
             SiteFile::DocsScript | SiteFile::ChartsScript => Kind::Script,
@@ -106,12 +105,14 @@ impl Pages {
         Answer::Page(Page::new(headers, body, kind))
     }
 
-    /// `/`, which was drawn when the snapshot was opened.
+    /// `/`
     pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        match snapshot.home(accepts_gzip(headers)) {
-            Some(body) => Answer::Page(Page::new(headers, body, Kind::HtmlOfRoot)),
-            None => not_ready(),
-        }
+        drawn(snapshot, Drawn::Home, headers, Kind::HtmlOfRoot)
+    }
+
+    /// `/docs`
+    pub(crate) fn docs(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
+        drawn(snapshot, Drawn::Docs, headers, Kind::Html)
     }
 
     /// `/` with a question.
@@ -176,6 +177,14 @@ impl Pages {
         let status = StatusCode::TOO_MANY_REQUESTS;
         let html = site::plain("A moment, please", message, root);
         Some(notice(status, html, Some(wait)))
+    }
+}
+
+/// A page that was drawn when the snapshot was opened.
+fn drawn(snapshot: &Snapshot, page: Drawn, headers: &HeaderMap, kind: Kind) -> Answer {
+    match snapshot.drawn(page, accepts_gzip(headers)) {
+        Some(body) => Answer::Page(Page::new(headers, body, kind)),
+        None => not_ready(),
     }
 }
 

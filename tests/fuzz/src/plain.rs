@@ -58,16 +58,35 @@ pub enum Mistake {
 #[derive(Clone, Copy)]
 pub struct Plain(pub Mistake);
 
-const FIXED: [&str; 9] = [
+const FIXED: [&str; 17] = [
     "/openapi.json",
     "/docs",
+    "/recipes",
+    "/gotchas",
+    "/llms.txt",
+    "/keys",
+    "/assets/style.css",
+    "/assets/docs.js",
+    "/assets/charts.css",
+    "/assets/charts.js",
+    "/assets/icon.svg",
     "/v1",
     "/v1/health",
     "/v1/live",
     "/v1/live/intraday",
     "/v1/rankings",
     "/v1/new",
-    "",
+];
+/// What makes a question of the dashboard.
+const DECLARED: [&str; 8] = [
+    "tag",
+    "creator",
+    "createdIn",
+    "q",
+    "sort",
+    "order",
+    "limit",
+    "offset",
 ];
 const SORTS: [&str; 6] = [
     "peakCCU",
@@ -113,6 +132,14 @@ impl Plain {
             };
         }
         // An encoded slash is a letter of a segment, and no fixed word has one.
+        if segments == [String::new()] {
+            let is_plain =
+                |pairs: &Pairs| pairs.iter().all(|(name, _)| !DECLARED.contains(&&**name));
+            return match self.pairs(query) {
+                Some(pairs) if is_plain(&pairs) => Meaning::Fixed("/"),
+                _ => self.list("/", query),
+            };
+        }
         if segments.last().is_some_and(String::is_empty) {
             return Meaning::Unknown;
         }
@@ -120,7 +147,7 @@ impl Plain {
         for path in FIXED {
             let fixed: Vec<&str> = path.split('/').skip(1).collect();
             if words == fixed {
-                let is_asked_anything = ["/openapi.json", "/docs", "/v1/health"].contains(&path);
+                let is_asked_anything = path == "/v1/health" || !path.starts_with("/v1");
                 if !is_asked_anything && self.pairs(query).is_none() {
                     return Meaning::Bad;
                 }
@@ -130,6 +157,7 @@ impl Plain {
         let meaning = match words[..] {
             ["v1", "islands"] => return self.list("/v1/islands", query),
             ["v1", "creators"] => return self.list("/v1/creators", query),
+            ["islands", code] => return island(code, false),
             ["v1", "islands", code] => island(code, false),
             ["v1", "islands", code, "ccu"] => island(code, true),
             ["v1", "creators", slug] => Meaning::Creator(slug.into()),
@@ -146,7 +174,7 @@ impl Plain {
     fn list(self, path: &'static str, query: Option<&str>) -> Meaning {
         let list = || {
             let pairs = self.pairs(query)?;
-            let is_islands = path == "/v1/islands";
+            let is_islands = path != "/v1/creators";
             let own = |name| {
                 if is_islands {
                     self.once(&pairs, name)

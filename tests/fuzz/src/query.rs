@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder};
 use island_metrics::request::{
-    CreatorQuery, DayRef, IslandQuery, Route, RouteError, SentKey, key, loggable, parse,
+    CreatorQuery, DayRef, IslandQuery, Outside, Route, RouteError, SentKey, key, loggable, parse,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -34,8 +34,7 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
         Ok(Route::Intraday) => Meaning::Fixed("/v1/live/intraday"),
         Ok(Route::RankingDays) => Meaning::Fixed("/v1/rankings"),
         Ok(Route::NewDays) => Meaning::Fixed("/v1/new"),
-        Ok(Route::OpenApi) => Meaning::Fixed("/openapi.json"),
-        Ok(Route::Docs) => Meaning::Fixed("/docs"),
+        Ok(Route::Outside(outside)) => of_outside(outside),
         Ok(Route::Island(code)) => Meaning::Island {
             code: code.to_string(),
             ccu: false,
@@ -47,19 +46,7 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
         Ok(Route::Creator(slug)) => Meaning::Creator(slug),
         Ok(Route::Ranking(of)) => day("/v1/rankings", of),
         Ok(Route::New(of)) => day("/v1/new", of),
-        Ok(Route::Dump(name)) => Meaning::Dump(name),
-        Ok(Route::Islands(query)) => Meaning::List(List {
-            path: "/v1/islands",
-            tag: query.tag,
-            creator: query.creator,
-            created_in: query.created_in.map(CreatedIn::as_str).map(str::to_owned),
-            q: query.q,
-            folded: query.folded,
-            sort: SortField::as_str(query.sort).to_owned(),
-            order: SortOrder::as_str(query.order).to_owned(),
-            limit: query.page.limit.into(),
-            offset: query.page.offset,
-        }),
+        Ok(Route::Islands(query)) => of_islands("/v1/islands", query),
         Ok(Route::Creators(query)) => Meaning::List(List {
             path: "/v1/creators",
             q: query.q,
@@ -71,6 +58,37 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
             ..List::default()
         }),
     }
+}
+
+fn of_outside(outside: Outside) -> Meaning {
+    match outside {
+        Outside::OpenApi => Meaning::Fixed("/openapi.json"),
+        Outside::Docs => Meaning::Fixed("/docs"),
+        Outside::Site(file) => Meaning::Fixed(file.path()),
+        Outside::Home => Meaning::Fixed("/"),
+        Outside::Search(query) => of_islands("/", query),
+        Outside::Island(code) => Meaning::Island {
+            code: code.to_string(),
+            ccu: false,
+        },
+        Outside::Keys => Meaning::Fixed("/keys"),
+        Outside::Dump(name) => Meaning::Dump(name),
+    }
+}
+
+fn of_islands(path: &'static str, query: IslandQuery) -> Meaning {
+    Meaning::List(List {
+        path,
+        tag: query.tag,
+        creator: query.creator,
+        created_in: query.created_in.map(CreatedIn::as_str).map(str::to_owned),
+        q: query.q,
+        folded: query.folded,
+        sort: SortField::as_str(query.sort).to_owned(),
+        order: SortOrder::as_str(query.order).to_owned(),
+        limit: query.page.limit.into(),
+        offset: query.page.offset,
+    })
 }
 
 /// What the two readers disagree about, if they do.
@@ -97,7 +115,7 @@ fn differs(plain: Plain, path: &str, query: Option<&str>) -> Option<String> {
 /// What a link to the same list says reads as the same list.
 fn links_lead_back(path: &str, query: Option<&str>) {
     match parse(path, query).route {
-        Ok(Route::Islands(query)) => {
+        Ok(Route::Islands(query) | Route::Outside(Outside::Search(query))) => {
             let link = format!("{}{}", query.to_query(), query.page.offset);
             assert_eq!(IslandQuery::parse(Some(&link)), Ok(query), "{link}");
         }

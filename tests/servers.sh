@@ -1,0 +1,34 @@
+# Servers for scripts to use, ended by their ids whatever becomes of the script. Sourced with `bin` and `work` set:
+# the program, and a folder that is removed at the end.
+started=()
+finish() {
+    for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
+    for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# serve NAME ARGUMENTS...: sets `base` to the address that the server says it listens on.
+serve() {
+    local name=$1
+    shift
+    "$bin" serve "$@" >"$work/$name.out" 2>"$work/$name.log" &
+    started+=($!)
+    for _ in $(seq 100); do
+        base=$(sed -n 's|^listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/$name.log")
+        [ -n "$base" ] && return
+        sleep 0.1
+    done
+    echo "the server $name did not start:" >&2
+    cat "$work/$name.log" >&2
+    exit 1
+}
+
+# In the background, since bash looks at a signal only when nothing runs before it.
+attend() {
+    "$@" &
+    started+=($!)
+    wait $!
+}
