@@ -29,7 +29,7 @@
 //! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
 //! | [`quota`] | what is left today | HTTP, secrets, clocks |
 //! | [`observe`] | counters and their page, the process, the access log, what systemd is told | who asks, what is answered |
-//! | [`site`] | text handed out beside the API | everything else |
+//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
 //! | [`calendar`], [`durable`] | time and the clock; replacing files | islands |
 //! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
