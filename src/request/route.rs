@@ -8,11 +8,11 @@ use std::fmt;
 
 use super::dumps::name_of_dump;
 use super::lists::{CreatorQuery, IslandQuery};
+use super::outside::{Outside, SiteFile};
 use super::percent::{BrokenEncoding, decode_segment};
 use super::query;
 use super::route_error::RouteError;
 use super::shown::Shown;
-use super::site_file::SiteFile;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
@@ -50,27 +50,6 @@ pub enum Route {
     New(DayRef),
     /// What is outside the API.
     Outside(Outside),
-}
-
-/// What is outside the API, and unmetered.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Outside {
-    /// `/openapi.json`
-    OpenApi,
-    /// `/docs`, the same for people
-    Docs,
-    /// A text that is the same until the program changes.
-    Site(SiteFile),
-    /// `/`, the dashboard
-    Home,
-    /// `/` with a question that `/v1/islands` takes too
-    Search(IslandQuery),
-    /// `/islands/{code}`, an island's page for people
-    Island(IslandCode),
-    /// `/keys`, sign-up
-    Keys,
-    /// `/dumps/{name}`: a name of segments with slashes between them
-    Dump(String),
 }
 
 /// The day that a path asks for.

@@ -1,4 +1,28 @@
-//! `SiteFile`: texts that are the same until the program changes, by their paths.
+//! `Outside`: what there is beside the API.
+
+use super::lists::IslandQuery;
+use crate::model::IslandCode;
+
+/// What is outside the API, and unmetered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outside {
+    /// `/openapi.json`
+    OpenApi,
+    /// `/docs`, the same for people
+    Docs,
+    /// A text that is the same until the program changes.
+    Site(SiteFile),
+    /// `/`, the dashboard
+    Home,
+    /// `/` with a question that `/v1/islands` takes too
+    Search(IslandQuery),
+    /// `/islands/{code}`, an island's page for people
+    Island(IslandCode),
+    /// `/keys`, sign-up
+    Keys,
+    /// `/dumps/{name}`: a name of segments with slashes between them
+    Dump(String),
+}
 
 /// A fixed text outside the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
