@@ -14,6 +14,7 @@ trap 'exit 143' TERM
 serve() {
     local name=$1
     shift
+    : >"$work/$name.log"
     "$bin" serve "$@" >"$work/$name.out" 2>"$work/$name.log" &
     started+=($!)
     for _ in $(seq 100); do

@@ -54,6 +54,12 @@ pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Fa
         let problem = "mails links; want --base-url URL with it, which they begin with".to_owned();
         return refuse("signup", problem);
     }
+    if let Some(SignUp::Email(command)) = &settings.sign_up
+        && command.trim().is_empty()
+    {
+        let problem = "is empty; want a command, such as /usr/sbin/sendmail".to_owned();
+        return refuse("mailer", problem);
+    }
     if let Some(path) = &settings.access_log
         && let Err(problem) = appendable(path)
     {

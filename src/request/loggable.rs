@@ -78,6 +78,7 @@ mod tests {
             ("/v1", Some("key=x&limit=2&key"), "/v1?limit=2"),
             ("/v1", Some("%6Be%79=x&a"), "/v1?a"),
             ("/v1", Some("a=1&k%zz=x"), "/v1?a=1"),
+            ("/keys", Some("pass=6a.0.b&p%61ss=c&x"), "/keys?x"),
             ("/v1", Some("Key=x"), "/v1?Key=x"),
             ("/a\"b\\c\u{e9}", Some(""), "/a%22b%5Cc%C3%A9?"),
         ] {

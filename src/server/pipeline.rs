@@ -23,7 +23,7 @@ use crate::quota::Decision;
 use crate::request::{self, DayRef, Outside, Route, RouteError, Template};
 use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
-/// The part of a request that is read. Bodies never are.
+/// The part of a request that is judged. Of bodies, only forms of sign-up are read, elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'a> {
     pub(crate) method: &'a Method,
@@ -153,7 +153,7 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
         }
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
-        let fault = "no request has a body here; leave Transfer-Encoding out";
+        let fault = "no request has a body of unknown length here; leave Transfer-Encoding out";
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     let parsed = request::parse(head.path, head.query);

@@ -59,7 +59,7 @@ pub(crate) struct Worker {
     pub(crate) access: Option<Arc<AccessPen>>,
 }
 
-/// A response that is there, or one that waits for a disk.
+/// A response that is there, or one that waits for a disk, or for sign-up.
 pub(crate) enum Responding {
     Now(Option<Response<Outgoing>>),
     Later(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
@@ -191,7 +191,8 @@ impl Worker {
             is_head,
             asked,
         };
-        if let (Some(form), Some(window)) = (form, self.window.clone()) {
+        if let (Some(form), Some(window)) = (form, &self.window) {
+            let window = window.clone();
             let (shared, moment) = (Arc::clone(shared), self.clock.now().moment());
             return Responding::Later(Box::pin(async move {
                 let wish = form.wish(request.into_body(), &window.base_url).await;
@@ -377,7 +378,7 @@ fn is_for_want_of_descriptors(error: &io::Error) -> bool {
 
 /// Whether nothing that follows this request is answered.
 pub(super) fn is_last(request: &Request<Incoming>) -> bool {
-    // What follows a body is not taken for a request: no body is ever read.
+    // What follows a body is not taken for a request: none but a form's is ever read.
     let has_body =
         !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
     has_body || request.method() == Method::CONNECT

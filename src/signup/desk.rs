@@ -202,11 +202,14 @@ impl Desk {
     ) -> Result<Reply, Refused> {
         let pass = self.holder(client, pass, now)?;
         let id: KeyId = id.trim().parse().map_err(|_| Refused::UnknownKey)?;
-        let found = self.index.keys(&pass.address).find(|key| key.id == id);
+        // Keys of other tiers are not given here, so nobody could get one back.
+        let is_free = |key: &&ListedKey| key.id == id && key.tier == Tier::Free;
+        let found = self.index.keys(&pass.address).find(is_free);
         if found.ok_or(Refused::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.revoke(id, now);
             revoked.map_err(|error| self.not_stored(error, now))?;
-            self.refresh(now)?;
+            // It is done, whatever became of the file since; the operator was told.
+            let _ = self.refresh(now);
         }
         Ok(self.keys(&pass.address, self.until(&pass, now), None, Some(id)))
     }

@@ -79,7 +79,9 @@ impl Plain {
 
     fn revoke(&mut self, of: String, id: KeyId, now: i64) -> Result<String, Refused> {
         let mut all = self.keys.iter_mut();
-        let found = all.find(|(whose, key)| *whose == of && key.id == id);
+        let is_it =
+            |whose: &str, key: &ListedKey| whose == of && key.id == id && key.tier == Tier::Free;
+        let found = all.find(|(whose, key)| is_it(whose, key));
         let key = &mut found.ok_or(Refused::UnknownKey)?.1;
         key.revoked = key.revoked.or(Some(UnixSeconds(now)));
         Ok(of)

@@ -100,17 +100,16 @@ fn message(to: &KeyAddress, base_url: &str, link: &str) -> String {
          Content-Type: text/plain; charset=utf-8\n\
          Auto-Submitted: auto-generated\n\
          \n\
-         This link was asked for at\n\
+         Someone asked for this link at\n\
          {base_url}\n\
          \n\
-         With it you get an API key, and see and revoke the keys of this\n\
-         e-mail address. It holds for an hour:\n\
+         Use it to create an API key, or to see and revoke the keys of this\n\
+         e-mail address. It is valid for an hour:\n\
          \n\
          {link}\n\
          \n\
-         Whoever has the link can do so in your place: keep it to yourself.\n\
-         If it was not you who asked for it, ignore this mail, and nothing\n\
-         happens.\n"
+         Anyone who has the link can do so in your place: keep it to yourself.\n\
+         If you did not ask for it, ignore this mail; nothing will happen.\n"
     );
     // 254 for the address, twice 256 for the beginning of links, 500 for the pass.
     assert!(message.len() <= MESSAGE_BYTES_MAX, "its parts are bounded");

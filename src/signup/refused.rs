@@ -106,22 +106,22 @@ impl fmt::Display for Refused {
                  page again to see your keys; one whose secret you did not see can be revoked.",
             ),
             Refused::NoEmail => f.write_str(
-                "That is no e-mail address that a link can be sent to. Want one like \
+                "We cannot send a link to that address. Enter one like \
                  ann@example.com: letters, digits and . _ + = ~ ' & - before the @, a full domain \
                  after it.",
             ),
             Refused::UnknownKey => f.write_str("None of your keys has this id."),
             Refused::TooManyActive => write!(
                 f,
-                "You have {FREE_KEYS_MAX} active free keys, as many as there may be. Revoke one, \
-                 and you can get another."
+                "You have {FREE_KEYS_MAX} active free keys, the maximum. Revoke one, and you can \
+                 get another."
             ),
             Refused::TooManyLately {
                 retry_after_seconds,
             } => write!(
                 f,
-                "You were issued {ISSUED_IN_24_HOURS_MAX} keys within 24 hours, as many as there \
-                 may be. You can get another in {}.",
+                "You were issued {ISSUED_IN_24_HOURS_MAX} keys within 24 hours, the maximum. You can \
+                 get another in {}.",
                 Wait(*retry_after_seconds)
             ),
             Refused::TooFast {
@@ -149,9 +149,7 @@ impl fmt::Display for Refused {
             Refused::Busy => {
                 f.write_str("Too many people are here at once. Try again in a few seconds.")
             }
-            Refused::Failed => f.write_str(
-                "This could not be done, for a reason that is not yours. Try again later.",
-            ),
+            Refused::Failed => f.write_str("Something went wrong on our side. Try again later."),
         }
     }
 }

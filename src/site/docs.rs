@@ -34,7 +34,7 @@ pub(super) fn page(openapi: &str, ranking: Option<&[u8]>) -> String {
     content.push_str(
         "<h2 id=endpoints>Endpoints</h2><p id=keybox hidden class=row><label for=key>Your key</label>\
          <input id=key type=password autocomplete=off placeholder=\"none: anonymous\">\
-         <small>It stays in this page's memory. Each Send spends one request of your quota<span id=left></span>.</small></p>",
+         <small>It stays in this page's memory. Sending to /v1 spends your quota<span id=left></span>.</small></p>",
     );
     for operation in &operations {
         operation.write(&mut content, base_url);

@@ -29,7 +29,7 @@ pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
     let (form, base_url) = (search_form("", ""), Escaped(base_url));
     let content = format!(
         "<h1>Game islands, counted</h1>\
-         <p>Daily peaks, players, plays and retention of game islands, as JSON. No key is needed to begin:</p>\
+         <p>Daily peaks, players, plays and retention of game islands, as JSON. You can start without a key:</p>\
          <pre>curl '{base_url}/v1/islands?limit=2'</pre>\
          <p><a href=docs>All endpoints, with a Send button</a> · <a href=recipes>Recipes</a> · \
          <a href=keys>Keys</a></p>{form}<div id=summary>{}{}{}</div>",
@@ -47,7 +47,7 @@ pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
 
 fn freshness(index: Option<&Index>, intraday: Option<&Intraday>) -> String {
     let Some(index) = index else {
-        return "<p class=note>Nothing is published yet. It clears at the next refresh.</p>"
+        return "<p class=note>Nothing has been published yet; check back after the next refresh.</p>"
             .to_owned();
     };
     let generated_at = Escaped(&index.generated_at);
@@ -128,7 +128,7 @@ fn change(delta: Option<i64>) -> String {
         format!("<span class={class}>{sign}<span title=\"{word} {by}\">{by}</span></span>")
     };
     match delta {
-        None => "<small title=\"no peak on the day before\">\u{2013}</small>".to_owned(),
+        None => "<small title=\"no peak on the day compared with\">\u{2013}</small>".to_owned(),
         Some(0) => "<small title=unchanged>=</small>".to_owned(),
         Some(by) if by > 0 => words("up", "\u{25b2}", "up", by.unsigned_abs()),
         Some(by) => words("down", "\u{25bc}", "down", by.unsigned_abs()),
@@ -166,7 +166,7 @@ mod tests {
             "<td class=n>12,345",
             "title=\"up 2\"",
             "title=\"down 1\"",
-            "title=\"no peak on the day before\"",
+            "title=\"no peak on the day compared with\"",
             "Highest peaks of 2026-11-20",
             "data-values=\"10,4200\"",
             "highest 4,200 at 11:20, lowest 10 at 11:10",
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn parts_that_are_not_published_are_left_out() {
         let nothing = home(HomeBodies::default(), "http://x.test");
-        assert!(nothing.contains("Nothing is published yet"));
+        assert!(nothing.contains("Nothing has been published yet"));
         let bodies = HomeBodies {
             index: Some(INDEX),
             ..HomeBodies::default()

@@ -68,7 +68,7 @@ fn newest(island: &Island) -> String {
     let share = |part: Option<f64>| {
         part.map_or_else(
             || "\u{2013}".to_owned(),
-            |part| format!("{:.0}\u{a0}%", part * 100.0),
+            |part| format!("{:.0}%", part * 100.0),
         )
     };
     let average = island
@@ -82,7 +82,7 @@ fn newest(island: &Island) -> String {
         count("Unique players", island.unique_players),
         count("Plays", island.plays),
         count("Minutes played", island.minutes_played),
-        tile("Minutes a player", &average),
+        tile("Minutes per player", &average),
         count("Favorites", island.favorites),
         count("Recommendations", island.recommendations),
         tile("Back after a day", &share(island.retention_d1)),
@@ -98,10 +98,10 @@ fn peaks(history: &CcuHistory) -> String {
         .collect();
     let name = |time: i64| UnixSeconds(time).day().to_string();
     let Some(chart) = Chart::new("Daily peaks", &points, DAY_SECONDS, name) else {
-        return "<h2>Daily peaks</h2><p>None is known.</p>".to_owned();
+        return "<h2>Daily peaks</h2><p>No peaks are known.</p>".to_owned();
     };
     format!(
-        "<h2>Daily peaks</h2>{}<p class=soft>{} days are known; a gap is a day that is not. Served by \
+        "<h2>Daily peaks</h2>{}<p class=soft>Days known: {}; a gap is a day without data. Served by \
          <a href=\"../docs#getIslandCcu\"><code>ccu</code></a></p>",
         chart.figure(),
         Count(Some(points.len() as u64)),
@@ -128,10 +128,10 @@ mod tests {
             "<a href=\"../?creator=%C3%A9%2Fx\">é/x</a>",
             "<dt>Peak players<dd>1,200",
             "<dt>Unique players<dd>\u{2013}",
-            "<dt>Back after a day<dd>11\u{a0}%",
+            "<dt>Back after a day<dd>11%",
             "data-values=\"5,,9\"",
             "highest 9 on 2026-11-03, lowest 5 on 2026-11-01",
-            "2 days are known",
+            "Days known: 2",
         ] {
             assert!(page.contains(part), "{part} in {page}");
         }
@@ -139,7 +139,7 @@ mod tests {
             DETAIL.as_bytes(),
             Some(br#"{"code":"c","ccu":[],"meta":{}}"#),
         );
-        assert!(without.contains("None is known"));
+        assert!(without.contains("No peaks are known"));
         assert!(!island(DETAIL.as_bytes(), None).contains("Daily peaks"));
     }
 }

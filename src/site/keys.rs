@@ -1,12 +1,12 @@
 //! `/keys`: the pages of sign-up. What may be done is decided elsewhere.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::frame::{Extra, Frame};
 use super::html::Escaped;
 
 /// What a page of sign-up shows. Texts are shown as they are, none is taken for markup.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum KeysPage<'a> {
     /// The service gives no keys by itself.
     Closed,
@@ -27,7 +27,7 @@ pub enum KeysPage<'a> {
 }
 
 /// The keys of an address, for whoever has shown to hold it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Held<'a> {
     /// The address.
     pub address: &'a str,
@@ -62,20 +62,33 @@ pub struct HeldKey {
     pub revoked: Option<String>,
 }
 
+/// Shows nothing: it holds passes and keys.
+impl fmt::Debug for KeysPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeysPage")
+    }
+}
+
+impl fmt::Debug for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
 /// A page of sign-up, in HTML.
 pub fn keys(page: &KeysPage<'_>) -> String {
     let content = match page {
-        KeysPage::Closed => "<h1>Keys</h1><p>This service gives no keys by itself. Ask its publisher for one; \
-             without a key you may go on as before.</p><p><a href=docs>API reference</a></p>"
+        KeysPage::Closed => "<h1>Keys</h1><p>This service does not issue keys online. Ask its publisher for one; you \
+             can keep using the API without a key.</p><p><a href=docs>API reference</a></p>"
             .to_owned(),
         KeysPage::Ask { pass } => ask(pass),
-        KeysPage::Mailed => "<h1>Look into your mail</h1><p>If the address takes mail, a link is on its way. It \
-             holds for an hour, and shows and makes your keys. Nothing there? Look among the junk, and <a \
-             href=keys>ask again</a> in a while.</p>"
+        KeysPage::Mailed => "<h1>Check your mail</h1><p>If the address accepts mail, a link is on its way. It is \
+             valid for an hour; use it to see, create and revoke your keys. Nothing there? Check your spam \
+             folder, and <a href=keys>ask again</a> in a while.</p>"
             .to_owned(),
         KeysPage::Held(held) => list(held),
         KeysPage::Refused { message } => format!(
-            "<h1>That was not done</h1><p class=note role=alert>{}</p><p><a href=keys>Back to the keys</a></p>",
+            "<h1>That did not work</h1><p class=note role=alert>{}</p><p><a href=keys>Back to the keys</a></p>",
             Escaped(message)
         ),
     };
@@ -95,8 +108,8 @@ fn ask(pass: &str) -> String {
         "<h1>A free key</h1><p>{TERMS}</p><form method=post action=keys>{}\
          <p class=row><label for=email>E-mail</label><input id=email name=email type=email required \
          maxlength=254 autocomplete=email><button name=do value=mail>Send me a link</button></p></form>\
-         <p class=soft>The link lists the keys of the address, makes new ones and revokes them. The address \
-         is kept with its keys, and used for nothing else.</p>",
+         <p class=soft>The link lets you see, create and revoke the keys of the address. The address \
+         is kept with its keys and used for nothing else.</p>",
         hidden(pass)
     )
 }
@@ -120,7 +133,7 @@ fn list(held: &Held<'_>) -> String {
     if let Some(id) = &held.revoked {
         let _ = write!(
             out,
-            "<p class=note role=status>{} is revoked.</p>",
+            "<p class=note role=status>Key {} has been revoked.</p>",
             Escaped(id)
         );
     }
@@ -128,14 +141,14 @@ fn list(held: &Held<'_>) -> String {
     let active = held.keys.iter().filter(active).count();
     let _ = write!(
         out,
-        "<p>{TERMS} {} requests a UTC day each; {active} of {} in use.</p>",
+        "<p>{TERMS} Each allows {} requests per UTC day; {active} of {} are in use.</p>",
         super::html::Count(Some(held.free_limit.into())),
         held.free_max
     );
     if held.is_shared {
         out.push_str(
-            "<p class=soft>Keys belong to the address that you come from. Whoever else comes from it sees \
-             their ids here and can revoke them; the keys themselves are shown to nobody again.</p>",
+            "<p class=soft>Keys belong to the address that you come from. Anyone else using it can see \
+             their ids and revoke them; the keys themselves are never shown again.</p>",
         );
     }
     if !held.keys.is_empty() {
@@ -148,7 +161,7 @@ fn list(held: &Held<'_>) -> String {
     if active < held.free_max {
         let _ = write!(
             out,
-            "<form method=post action=keys>{}<p><button name=do value=issue>Make a key</button></p></form>",
+            "<form method=post action=keys>{}<p><button name=do value=issue>Create a key</button></p></form>",
             hidden(held.pass)
         );
     } else {
@@ -169,6 +182,7 @@ fn row(out: &mut String, key: &HeldKey, pass: &str) {
         Some(since) => {
             let _ = write!(out, "revoked <small class=wide>{}</small>", Escaped(since));
         }
+        None if key.tier != "free" => out.push_str("active"),
         None => {
             let _ = write!(
                 out,
@@ -208,7 +222,7 @@ mod tests {
     fn keys_are_listed_and_only_active_ones_can_be_revoked() {
         let page = held(2, None);
         assert!(page.contains("Keys of &lt;a&gt;@x.test"));
-        assert!(page.contains("1,000 requests a UTC day each; 2 of 3 in use"));
+        assert!(page.contains("Each allows 1,000 requests per UTC day; 2 of 3 are in use"));
         assert_eq!(page.matches("value=revoke").count(), 2);
         assert_eq!(page.matches("value=issue").count(), 1);
         assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);

@@ -24,15 +24,15 @@ pub fn search(body: &[u8], sought: &str, pages: [Option<String>; 2]) -> String {
         return unread("");
     };
     let mut content = format!("<h1>Islands</h1>{}", search_form("", sought));
+    let what = if meta.total == 1 { "island" } else { "islands" };
     let about = if sought.is_empty() {
         String::new()
     } else {
-        format!(" with \u{201c}{}\u{201d} in their title", Escaped(sought))
+        format!(" for \u{201c}{}\u{201d}", Escaped(sought))
     };
-    let islands_of = if meta.total == 1 { "island" } else { "islands" };
     let _ = write!(
         content,
-        "<p role=status>{} {islands_of}{about}.</p>",
+        "<p role=status>{} {what}{about}.</p>",
         Count(Some(meta.total))
     );
     if !islands.is_empty() {
@@ -45,11 +45,13 @@ pub fn search(body: &[u8], sought: &str, pages: [Option<String>; 2]) -> String {
     let [before, behind] = pages;
     let before = before.filter(|_| meta.offset > 0);
     let behind = behind.filter(|_| meta.has_more);
-    if before.is_some() || behind.is_some() {
+    if islands.is_empty() && before.is_some() {
+        content.push_str("<p>This page lies past the end.</p>");
+    } else if before.is_some() || behind.is_some() {
         let last = meta.offset.saturating_add(meta.limit).min(meta.total);
         let first = Count(Some(meta.offset.saturating_add(1)));
         let _ = write!(content, "<p class=row>{first}\u{2013}{}", Count(Some(last)));
-        for (query, rel, name) in [(before, "prev", "Before"), (behind, "next", "More")] {
+        for (query, rel, name) in [(before, "prev", "Previous"), (behind, "next", "Next")] {
             if let Some(query) = query {
                 let query = Escaped(&query);
                 let _ = write!(content, " <a rel={rel} href=\"./?{query}\">{name}</a>");
@@ -102,7 +104,7 @@ mod tests {
         let page = search(&page(1, 0), "\"><script>", [None, Some("x".to_owned())]);
         assert!(page.contains("<a href=\"islands/0000-0000-0001\"><bdi>&lt;i&gt;</bdi></a>"));
         assert!(page.contains("<td class=wide>a&amp;b, c<td class=n>\u{2013}"));
-        assert!(page.contains("1 island with \u{201c}&quot;&gt;&lt;script&gt;\u{201d}"));
+        assert!(page.contains("1 island for \u{201c}&quot;&gt;&lt;script&gt;\u{201d}"));
         assert!(!page.contains("<script>") && !page.contains("rel=next"));
     }
 

@@ -47,9 +47,9 @@ pub(super) fn gotchas() -> String {
 /// `/recipes`
 pub(super) fn recipes(base_url: &str) -> String {
     let mut content = String::from(
-        "<h1>Recipes</h1><p>Each is complete: save it, run it. They use this service&#39;s address, and a \
-         key from <code>ISLAND_METRICS_KEY</code> where there is one. What to look out for is on the \
-         page of <a href=gotchas>gotchas</a>.</p><ul>",
+        "<h1>Recipes</h1><p>Each is complete and uses this service's address; where a key helps, it comes \
+         from <code>ISLAND_METRICS_KEY</code>. What to look out for is on the page of <a \
+         href=gotchas>gotchas</a>.</p><ul>",
     );
     for recipe in RECIPES {
         let _ = write!(

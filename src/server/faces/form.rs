@@ -14,8 +14,7 @@ use crate::signup::Wish;
 const BYTES_MAX: usize = 4096;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// A visit to `/keys`, whose body may still be coming.
-#[derive(Debug)]
+/// A visit to `/keys`, whose body may still be coming. Not shown by `Debug`: it may hold a pass.
 pub(crate) struct Form {
     /// Where it comes from.
     pub(crate) client: IpAddr,
@@ -54,9 +53,8 @@ impl Form {
             return Ok(look(self.query.as_deref()));
         }
         if !is_own(&self.headers, base_url) {
-            let message = format!(
-                "This form was on a page of another site. Those of this one are at {base_url}/keys"
-            );
+            let message =
+                format!("This form came from another site. Use the one at {base_url}/keys");
             return Err((StatusCode::FORBIDDEN, message));
         }
         let read = Limited::new(body, BYTES_MAX).collect().await;
@@ -66,8 +64,8 @@ impl Form {
         };
         let bytes = read.to_bytes();
         let wish = std::str::from_utf8(&bytes).ok().and_then(wish);
-        let message = "The form says nothing that can be done. Want do=mail with email, do=issue, or \
-            do=revoke with id; each with the pass of the page.";
+        let message = "This form asks for nothing that can be done. Send do=mail with email, do=issue, \
+            or do=revoke with id; each with the pass of the page.";
         wish.ok_or_else(|| (StatusCode::BAD_REQUEST, message.to_owned()))
     }
 }

@@ -1,8 +1,8 @@
 //! `Pages`: everything outside the API that people look at, found or drawn.
 //!
-//! Nothing here spends quota, so it must not be worth more than the API: fixed texts and the dashboard
-//! are ready, and what has to be drawn for a request, a search or an island, is drawn for each address
-//! at a pace at which people look at pages.
+//! Nothing here spends quota. Fixed texts, the dashboard and the reference are ready; what has to be drawn
+//! for a request, a search or an island, is drawn for each address at a pace at which people look at
+//! pages. Whoever wants all of it has the dumps.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
 use crate::site;
-use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Snapshot, SnapshotError};
+use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Packer, Snapshot, SnapshotError};
 
 /// The longest page of a search. Who wants more at once wants the API.
 const ROWS_MAX: u32 = 50;
@@ -51,8 +51,15 @@ impl Visitor<'_> {
     }
 
     fn page(&self, html: String, published: UnixSeconds, kind: Kind) -> Answer {
-        let body = Body::new(Packed::new(html.into_bytes()), published);
-        let body = body.choose(accepts_gzip(self.headers));
+        let accepts_gzip = accepts_gzip(self.headers);
+        // Compressed while others wait: fast rather than small, and only for who wants it.
+        let packed = if accepts_gzip {
+            Packer::new().pack(html.as_bytes())
+        } else {
+            let (plain, gzip) = (html.into_bytes(), Vec::new());
+            Packed { plain, gzip }
+        };
+        let body = Body::new(packed, published).choose(accepts_gzip);
         Answer::Page(Page::new(self.headers, body, kind))
     }
 }
@@ -172,8 +179,8 @@ impl Pages {
     /// What an address is answered that has pages drawn faster than anybody looks at them.
     fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<Answer> {
         let wait = self.visits.count(visitor.address, visitor.moment).err()?;
-        let message = "Pages are drawn for each address at the pace at which people read. For programs \
-            there is the API, and for all of it there are the dumps.";
+        let message = "You are opening pages faster than they are drawn for one address. Programs should \
+            use the API; for everything at once there are the dumps.";
         let status = StatusCode::TOO_MANY_REQUESTS;
         let html = site::plain("A moment, please", message, root);
         Some(notice(status, html, Some(wait)))

@@ -10,8 +10,8 @@ use crate::calendar::UnixSeconds;
 use crate::signup::Pace;
 use crate::sync::{Mutex, MutexGuard};
 
-/// Of a client, which for version six is a /64: a minute of haste, and then one a second.
-const CLIENT: (u16, u16) = (60, 1);
+/// Of a client, which for version six is a /64: so many in haste, and then one in so many seconds.
+const CLIENT: (u16, u16) = (60, 5);
 /// Of a /48, which anybody gets for nothing. The pace counts whole seconds: each of these stands for one of
 /// a network's lanes.
 const LANES: u64 = 8;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -23,7 +23,8 @@ use crate::server::upkeep::lookout::Prompt;
 use crate::signup::{Desk, Mailer, Mode, Refused, Reply, Say, Terms, Wish};
 use crate::site::{self, Held, HeldKey, KeysPage};
 
-/// Visitors who wait for the desk. It serves a thousand a second; who finds so many waits no longer.
+/// Visitors who wait for the desk: a look takes microseconds, an issue what it takes to write the key file. Who
+/// finds so many waits no longer.
 const WAITING_MAX: usize = 64;
 /// For the server to take in a key.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -76,7 +77,7 @@ impl Window {
         };
         if settings.base_url.is_none() {
             log.say(&format!(
-                "sign-up takes forms of browsers at {base_url}/keys, or by IP address; --base-url names another"
+                "browsers can sign up only at {base_url}/keys or by IP address; set --base-url to allow another name"
             ));
         }
         let terms = Terms {
@@ -129,7 +130,9 @@ impl Window {
         };
         let reply = match self.queue.try_send(asked) {
             Ok(()) => told.await.unwrap_or(Reply::Refused(Refused::Failed)),
-            Err(_) => Reply::Refused(Refused::Busy),
+            Err(TrySendError::Full(_)) => Reply::Refused(Refused::Busy),
+            // Its thread is gone, which waiting does not mend.
+            Err(TrySendError::Disconnected(_)) => Reply::Refused(Refused::Failed),
         };
         self.page(reply)
     }

@@ -1,7 +1,9 @@
 //! `Page`: what people look at, and its header lines.
 
+use std::fmt;
+
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 
 use super::lines::{figure, found};
 use super::negotiate::is_known;
@@ -27,8 +29,7 @@ pub(crate) struct Page {
     pub(crate) kind: Kind,
 }
 
-/// A page for one client at one moment.
-#[derive(Debug)]
+/// A page for one client at one moment. Its text is not shown by `Debug`: it may hold a key.
 pub(crate) struct Notice {
     pub(crate) status: StatusCode,
     pub(crate) html: Bytes,
@@ -37,21 +38,35 @@ pub(crate) struct Notice {
     pub(crate) is_apart: bool,
 }
 
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notice")
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
+}
+
 /// As for the API's answers.
 const KEPT: &str = "cache-control: private, max-age=60\r\n";
 const VARY: &str = "vary: Accept-Encoding\r\n";
 const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding\r\n";
 const NOT_KEPT: &str = "cache-control: no-store\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
-/// Style and scripts are files of ours, and whatever else a page could be made to do it must not. A form
-/// tells its origin under this rule for referrers, which `no-referrer` would hide from us too.
+/// Style and scripts are files of ours, and whatever else a page could be made to do it must not. Under this
+/// rule a form tells its origin, and no link tells the pass of its page.
 const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
-    referrer-policy: same-origin\r\n";
+    referrer-policy: strict-origin\r\n";
 /// And no page elsewhere may even embed it.
 const APART: &str = "cross-origin-resource-policy: same-origin\r\n";
 
 impl Page {
+    /// A page whose client may know it.
+    pub(crate) fn new(headers: &HeaderMap, body: Encoded, kind: Kind) -> Page {
+        let known = is_known(headers, body.etag.as_bytes());
+        Page { body, known, kind }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         if self.known {
             StatusCode::NOT_MODIFIED
@@ -97,13 +112,5 @@ impl Notice {
         if let Some(seconds) = self.retry_after {
             figure(lines, "retry-after: ", seconds);
         }
-    }
-}
-
-impl Page {
-    /// A page whose client may know it.
-    pub(crate) fn new(headers: &hyper::HeaderMap, body: Encoded, kind: Kind) -> Page {
-        let known = is_known(headers, body.etag.as_bytes());
-        Page { body, known, kind }
     }
 }

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use memchr::memchr;
+use memchr::{memchr, memmem};
 
 use super::buffers::{Buffers, Prepared};
 use super::journal::Journal;
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub(crate) ending: AtomicBool,
     /// How many bytes of the answer's body come in pieces; told with the lines.
     pub(crate) in_pieces: AtomicU64,
-    /// Whether an answer waits for a disk: those before it are not kept waiting with it.
+    /// Whether an answer waits for a disk, or for sign-up: those before it are not kept waiting with it.
     pub(crate) waiting: AtomicBool,
     /// Requests that came.
     pub(crate) asked: Count,
@@ -325,10 +325,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         }
         // Before a form comes that its client holds back until it is told to go on.
         if first.starts_with(GO_ON) {
+            // An answer that is ready already stands behind it, and is offered again by itself.
+            let bytes = memmem::find(first, b"\r\n\r\n").map_or(first.len(), |at| at + 4);
             self.have_room();
-            self.gathered.extend_from_slice(first);
+            self.gathered.extend_from_slice(&first[..bytes]);
             self.goes_on = true;
-            return Poll::Ready(Ok(first.len()));
+            return Poll::Ready(Ok(bytes));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
         let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();
@@ -360,6 +362,8 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         if self.goes_on {
             ready!(self.drain(cx))?;
             self.goes_on = false;
+            // It has as long as if it had come with its head.
+            self.shared.membership.enter(Phase::Head);
         }
         if self.owed > 0 || self.shared.waiting.load(Ordering::Relaxed) {
             ready!(self.drain(cx))?;

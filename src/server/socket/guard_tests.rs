@@ -135,7 +135,7 @@ fn a_body_that_fails_ends_the_connection_behind_what_came_of_it() {
         assert!(ended, "{ask:?}");
         let received = &wire.borrow().received;
         // Of the head and the body no more than there was, and nothing behind it.
-        if let Some(end) = memchr::memmem::find(received, b"\r\n\r\n") {
+        if let Some(end) = memmem::find(received, b"\r\n\r\n") {
             let came = &received[end + 4..];
             assert!(body(1, 100_000)[..sound].starts_with(came), "{ask:?}");
         } else {
