@@ -2,6 +2,7 @@
 //! which adds a Send button and keeps the curl lines in step.
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -11,13 +12,29 @@ use super::frame::{Extra, Frame};
 use super::html::{Escaped, encoded, inline, prose};
 use super::objects::objects;
 
-/// The page, from the document that it describes.
-pub(super) fn page(openapi: &str, ranking: Option<&[u8]>) -> String {
+/// What stands on the page where a service and its data differ from others. Nothing else has such signs.
+const BASE: &str = "\u{1}base\u{1}";
+const CODE: &str = "\u{1}code\u{1}";
+const SLUG: &str = "\u{1}slug\u{1}";
+const SLUG_IN_PATH: &str = "\u{1}slug in a path\u{1}";
+
+/// The page, with examples of a ranking, or else of the document. Written but once from the document: a publish
+/// only puts its own into it.
+pub(super) fn page(base_url: &str, ranking: Option<&[u8]>) -> String {
+    static PAGE: OnceLock<String> = OnceLock::new();
+    let page = PAGE.get_or_init(|| written(&super::openapi(BASE)));
+    let Examples { code, slug } = Examples::of(ranking);
+    page.replace(BASE, &Escaped(base_url).to_string())
+        .replace(CODE, &Escaped(&code).to_string())
+        .replace(SLUG, &Escaped(&slug).to_string())
+        .replace(SLUG_IN_PATH, &encoded(&slug))
+}
+
+fn written(openapi: &str) -> String {
     let document: Value =
         serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
     let base_url = text(&document["servers"][0]["url"]);
-    let examples = Examples::of(ranking);
-    let operations = operations(&document, &examples);
+    let operations = operations(&document);
     let mut content = format!(
         "<h1>API reference</h1><p>Base URL <code id=base>{}</code>, described for machines by \
          <a href=openapi.json>openapi.json</a> (OpenAPI 3.1) and <a href=llms.txt>llms.txt</a>.</p>\
@@ -53,26 +70,24 @@ struct Operation<'a> {
     document: &'a Value,
     path: &'a str,
     about: &'a Value,
-    examples: &'a Examples,
 }
 
 /// What is there to ask for: an island and its creator.
-#[derive(Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Examples {
-    code: Option<String>,
-    slug: Option<String>,
+    code: String,
+    slug: String,
 }
 
 impl Examples {
-    /// Those of the highest island whose creator is known.
+    /// Those of the highest island whose creator is known; else of the sample.
     fn of(ranking: Option<&[u8]>) -> Examples {
         let ranking = ranking.and_then(|body| serde_json::from_slice::<Ranking>(body).ok());
         let mut entries = ranking.into_iter().flat_map(|ranking| ranking.entries);
-        let found = entries.find(|entry| entry.creator.is_some());
-        found.map_or_else(Examples::default, |entry| Examples {
-            code: Some(entry.code),
-            slug: entry.creator,
-        })
+        let found = entries.find_map(|entry| Some((entry.code, entry.creator?)));
+        let (code, slug) =
+            found.unwrap_or_else(|| ("2708-3623-7025".to_owned(), "ruby.gg65".to_owned()));
+        Examples { code, slug }
     }
 }
 
@@ -100,7 +115,7 @@ impl Operation<'_> {
             for parameter in parameters {
                 self.parameter(page, parameter);
                 let name = format!("{{{}}}", text(&parameter["name"]));
-                filled = filled.replace(&name, &encoded(self.example(parameter)));
+                filled = filled.replace(&name, example(parameter)[1]);
             }
             page.push_str("</table>");
         }
@@ -127,7 +142,7 @@ impl Operation<'_> {
         let mut about = format!("name={name}");
         match place {
             "path" => {
-                let example = Escaped(self.example(parameter));
+                let [example, _] = example(parameter);
                 let _ = write!(about, " value=\"{example}\" required");
             }
             "header" => about.push_str(" data-header"),
@@ -148,15 +163,6 @@ impl Operation<'_> {
         }
         let about = inline(text(&parameter["description"]));
         let _ = write!(page, "</label><td>{kind}. {about}");
-    }
-
-    fn example<'b>(&'b self, parameter: &'b Value) -> &'b str {
-        let known = match text(&parameter["name"]) {
-            "code" => self.examples.code.as_deref(),
-            "slug" => self.examples.slug.as_deref(),
-            _ => None,
-        };
-        known.unwrap_or_else(|| text(&parameter["example"]))
     }
 
     /// The type with bounds and default in words, and the choices of an enumeration.
@@ -212,8 +218,18 @@ impl Operation<'_> {
     }
 }
 
+/// An example of a parameter in a path: as it is typed, and as it stands there.
+fn example(parameter: &Value) -> [&str; 2] {
+    match text(&parameter["name"]) {
+        "code" => [CODE; 2],
+        "slug" => [SLUG, SLUG_IN_PATH],
+        // `latest`, or a name of letters.
+        _ => [text(&parameter["example"]); 2],
+    }
+}
+
 /// The endpoints, in the order of their tags.
-fn operations<'a>(document: &'a Value, examples: &'a Examples) -> Vec<Operation<'a>> {
+fn operations(document: &Value) -> Vec<Operation<'_>> {
     let tags = document["tags"].as_array();
     let tags = tags.map(Vec::as_slice).unwrap_or_default();
     let place = |about: &Value| tags.iter().position(|tag| tag["name"] == about["tags"][0]);
@@ -223,7 +239,6 @@ fn operations<'a>(document: &'a Value, examples: &'a Examples) -> Vec<Operation<
             document,
             path,
             about: &item["get"],
-            examples,
         })
         .collect();
     operations.sort_by_key(|operation| place(operation.about));
@@ -259,7 +274,7 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        page(&crate::site::openapi("https://metrics.example.org"), None)
+        page("https://metrics.example.org", None)
     }
 
     #[test]
@@ -289,6 +304,26 @@ mod tests {
             !page.contains("<p></p>"),
             "an endpoint without a description"
         );
+    }
+
+    #[test]
+    fn examples_are_of_what_is_published() {
+        let ranking =
+            br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,
+            "code":"0000-0000-0001","title":"t","creator":null,"peakCCU":2},{"rank":2,"delta":null,
+            "code":"0000-0000-0002","title":"t","creator":"a\"/b","peakCCU":1}]}"#;
+        let page = page("https://x.test", Some(ranking));
+        for part in [
+            "<input name=code value=\"0000-0000-0002\" required>",
+            "<input name=slug value=\"a&quot;/b\" required>",
+            "curl 'https://x.test/v1/islands/0000-0000-0002/ccu'",
+            "curl 'https://x.test/v1/creators/a%22%2Fb'",
+            "curl 'https://x.test/v1/rankings/latest'",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains('\u{1}'));
+        assert_eq!(Examples::of(None), Examples::of(Some(b"{}")));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub fn openapi(base_url: &str) -> String {
 /// The page at `/docs`, in HTML. Its examples are of a ranking, the body of `/v1/rankings/latest`; where there
 /// is none, of the document.
 pub fn docs(base_url: &str, ranking: Option<&[u8]>) -> String {
-    docs::page(&openapi(base_url), ranking)
+    docs::page(base_url, ranking)
 }
 
 /// The page at `/gotchas`, in HTML.
