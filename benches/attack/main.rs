@@ -265,9 +265,15 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     faults.extend(report_honest(&windows, settings));
     let panics = !target.server.end(Duration::from_secs(10))?;
     let said = listening.join().map_err(|_| "the listener panicked")?;
-    let is_expected = |line: &&String| !line.starts_with("stopping: ") && !line.contains("curl");
-    let mut said: Vec<String> = said.iter().filter(is_expected).cloned().collect();
-    said.retain(|line| !line.starts_with("serving the sample dataset"));
+    // The last of a stop, and what it says of the sample as it starts.
+    let expected = [
+        "stopping: ",
+        "serving the sample dataset",
+        "  curl ",
+        "or open ",
+    ];
+    let is_expected = |line: &&String| expected.iter().any(|begin| line.starts_with(begin));
+    let said: Vec<&String> = said.iter().filter(|line| !is_expected(line)).collect();
     faults.extend(said.iter().map(|line| format!("the server says: {line}")));
     if panics {
         faults.push("the server did not end well".to_owned());
