@@ -48,7 +48,7 @@ impl<'a> Chart<'a> {
         let steps = last.checked_sub(first)?.checked_div(step)?;
         let mut values = vec![None; usize::try_from(steps).ok()? + 1];
         for (time, count) in points {
-            let at = usize::try_from((time - first) / step).ok()?;
+            let at = usize::try_from(time.checked_sub(first)? / step).ok()?;
             *values.get_mut(at)? = Some(*count);
         }
         Some(Chart {

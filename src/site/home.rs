@@ -7,7 +7,7 @@ use super::facts::{Index, Intraday, Ranked, Ranking};
 use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
 use super::list::search_form;
-use crate::calendar::UnixSeconds;
+use crate::calendar::DAY_SECONDS;
 
 /// What the dashboard is made from: bodies of the API, each `None` while it is not published.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,9 +74,10 @@ pub(super) fn tile(name: &str, value: &str) -> String {
 }
 
 fn curve(intraday: &Intraday) -> String {
+    // Of any moment: one of a platform's file may lie beyond all calendars.
     let name = |time: i64| {
-        let text = UnixSeconds(time).to_string();
-        text.get(11..16).unwrap_or_default().to_owned()
+        let minutes = time.rem_euclid(DAY_SECONDS) / 60;
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
     };
     let chart = Chart::new(
         "Players",
@@ -172,6 +173,19 @@ mod tests {
             "highest 4,200 at 11:20, lowest 10 at 11:10",
         ] {
             assert!(page.contains(part), "{part} in {page}");
+        }
+    }
+
+    #[test]
+    fn a_moment_beyond_all_calendars_is_drawn_too() {
+        for time in [i64::MAX, i64::MAX - 600, 1 << 53, 0, i64::MIN] {
+            let intraday =
+                format!(r#"{{"resolutionSeconds":600,"points":[[{time},3]],"meta":{{}}}}"#);
+            let bodies = HomeBodies {
+                intraday: Some(intraday.as_bytes()),
+                ..HomeBodies::default()
+            };
+            assert!(home(bodies, "").contains("data-values=\"3\""), "{time}");
         }
     }
 
