@@ -144,7 +144,10 @@ fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
     assert_eq!(reply.json()["error"]["code"], "not_found");
     let page = client.request("GET", "/", &[("Accept", "text/html,*/*;q=0.8")]);
     assert_eq!(page.status, 200);
-    assert_eq!(page.expect("vary"), "Accept, Accept-Encoding");
+    assert_eq!(
+        page.expect("vary"),
+        "Accept, Accept-Encoding, Authorization"
+    );
 }
 
 #[test]

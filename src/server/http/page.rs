@@ -48,8 +48,8 @@ impl fmt::Debug for Notice {
 
 /// As for the API's answers.
 const KEPT: &str = "cache-control: private, max-age=60\r\n";
-const VARY: &str = "vary: Accept-Encoding\r\n";
-const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding\r\n";
+const VARY: &str = "vary: Accept-Encoding, Authorization\r\n";
+const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding, Authorization\r\n";
 const NOT_KEPT: &str = "cache-control: no-store\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 /// Style and scripts are files of ours, and whatever else a page could be made to do it must not. Under this

@@ -435,14 +435,25 @@ fn is_sound(name: &str, value: &str) -> bool {
         "www-authenticate" => value == "Bearer",
         "accept-ranges" => value == "bytes",
         "content-encoding" => value == "gzip",
-        "vary" => value == "Accept-Encoding, Authorization",
+        "vary" => {
+            let value = value.strip_prefix("Accept, ").unwrap_or(value);
+            value == "Accept-Encoding, Authorization"
+        }
+        "referrer-policy" => value == "strict-origin",
         "cache-control" => one_of(&[
             "private, max-age=60",
             "private, max-age=0",
             "public, max-age=60, must-revalidate",
             "no-store",
         ]),
-        "content-type" => one_of(&["application/json", "text/html; charset=utf-8"]),
+        "content-type" => one_of(&[
+            "application/json",
+            "text/html; charset=utf-8",
+            "text/css; charset=utf-8",
+            "text/javascript; charset=utf-8",
+            "text/markdown; charset=utf-8",
+            "image/svg+xml",
+        ]),
         "content-security-policy" => value.starts_with("default-src 'none'; "),
         "etag" => {
             let tag = value.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
