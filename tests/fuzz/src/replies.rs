@@ -391,6 +391,16 @@ fn always(status: u16) -> impl Iterator<Item = &'static str> {
     ALWAYS.into_iter().chain(own.iter().copied())
 }
 
+const VARY: &str = "Accept-Encoding, Authorization";
+const KINDS: [&str; 6] = [
+    "application/json",
+    "text/html; charset=utf-8",
+    "text/css; charset=utf-8",
+    "text/javascript; charset=utf-8",
+    "text/markdown; charset=utf-8",
+    "image/svg+xml",
+];
+
 /// Whether a header is one that is known, with a value of its form: nothing of a request can stand in it,
 /// but for the filters of a list in its links.
 fn is_sound(name: &str, value: &str) -> bool {
@@ -435,10 +445,7 @@ fn is_sound(name: &str, value: &str) -> bool {
         "www-authenticate" => value == "Bearer",
         "accept-ranges" => value == "bytes",
         "content-encoding" => value == "gzip",
-        "vary" => {
-            let value = value.strip_prefix("Accept, ").unwrap_or(value);
-            value == "Accept-Encoding, Authorization"
-        }
+        "vary" => value.strip_prefix("Accept, ").unwrap_or(value) == VARY,
         "referrer-policy" => value == "strict-origin",
         "cache-control" => one_of(&[
             "private, max-age=60",
@@ -446,14 +453,7 @@ fn is_sound(name: &str, value: &str) -> bool {
             "public, max-age=60, must-revalidate",
             "no-store",
         ]),
-        "content-type" => one_of(&[
-            "application/json",
-            "text/html; charset=utf-8",
-            "text/css; charset=utf-8",
-            "text/javascript; charset=utf-8",
-            "text/markdown; charset=utf-8",
-            "image/svg+xml",
-        ]),
+        "content-type" => KINDS.contains(&value),
         "content-security-policy" => value.starts_with("default-src 'none'; "),
         "etag" => {
             let tag = value.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
