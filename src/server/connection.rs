@@ -133,13 +133,20 @@ where
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    let mut cut = poll_fn(|cx| match membership.ends(cx) {
-        Some(cut) => Poll::Ready(Some(cut)),
-        // A connection that breaks is its client's affair; hyper has answered what could be answered.
-        None => Pin::new(&mut connection).poll(cx).map(|_| None),
+    let ended = poll_fn(|cx| match membership.ends(cx) {
+        Some(cut) => Poll::Ready(Err(cut)),
+        None => Pin::new(&mut connection).poll(cx).map(Ok),
     })
     .await;
     let mut socket = connection.into_parts().io;
+    let mut cut = None;
+    match ended {
+        // Hyper leaves all of HTTP/2's preface without an answer, but not one that comes in pieces.
+        Ok(Err(fault)) if fault.is_parse_version_h2() => socket.refuse(400),
+        // A connection that breaks is its client's affair; hyper has answered what could be answered.
+        Ok(_) => {}
+        Err(reason) => cut = Some(reason),
+    }
     if cut.is_none() {
         cut = poll_fn(|cx| match membership.ends(cx) {
             Some(cut) => Poll::Ready(Some(cut)),

@@ -240,6 +240,12 @@ fn every_unreadable_head_is_answered_with_json() {
         shape(long_header, &[431], "bad_request", false),
         shape("rubbish\r\n\r\n", &[400], "bad_request", false),
         shape(
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            &[400],
+            "bad_request",
+            false,
+        ),
+        shape(
             "GET /v1 HTTP/9.9\r\nHost: x\r\n\r\n",
             &[400],
             "bad_request",

@@ -187,8 +187,15 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             gathered.extend_from_slice(rest);
         });
         if !known {
-            gathered.extend_from_slice(&(self.refusal)(status(status_line)));
+            self.refuse(status(status_line));
         }
+    }
+
+    /// Gathers the answer to a head that cannot be read, which is the last.
+    pub(crate) fn refuse(&mut self, status: u16) {
+        self.answered = true;
+        self.have_room();
+        self.gathered.extend_from_slice(&(self.refusal)(status));
     }
 }
 

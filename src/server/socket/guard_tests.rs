@@ -63,8 +63,8 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
     };
     for (ask, behind, refusal) in [
         (in_pieces, "", None),
-        (ask, preface, None),
-        (upgrade, preface, None),
+        (ask, preface, Some(400)),
+        (upgrade, preface, Some(400)),
         (upgrade, "\0", Some(400)),
         (last, "", None),
         (body, "", None),
@@ -79,7 +79,6 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
         let plan = Plan {
             asks: vec![ask],
             refusal,
-            silent: false,
             closes: true,
         };
         play(wire, &plan, None);
