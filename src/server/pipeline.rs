@@ -10,7 +10,7 @@ use hyper::header::{HOST, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Version};
 
 use super::caller::{Caller, Gate, KeyFault, Visit};
-use super::faces::pages::{Pages, Visitor};
+use super::faces::pages::{self, Pages, Visitor};
 use super::faces::window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
@@ -144,7 +144,8 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     if head.method == Method::OPTIONS {
-        return outside(Answer::Preflight);
+        let takes_forms = state.sign_up && is_sign_up(head);
+        return outside(Answer::Preflight { takes_forms });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
         let takes_forms = state.sign_up && is_sign_up(head);
@@ -158,9 +159,19 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     }
     let parsed = request::parse(head.path, head.query);
     match parsed.route {
-        Ok(Route::Outside(ref asked)) => outside(find_outside(head, asked, state, visitor)),
-        Err(error) if !parsed.under_v1 => refused(error.into()),
+        Ok(Route::Outside(ref asked)) => {
+            outside(for_people(find_outside(head, asked, state, visitor), head))
+        }
+        Err(error) if !parsed.under_v1 => outside(for_people(Answer::Failed(error.into()), head)),
         route => Way::Api(route),
+    }
+}
+
+/// A failure outside the API as a page, for who looks at pages.
+fn for_people(answer: Answer, head: Head<'_>) -> Answer {
+    match answer {
+        Answer::Failed(error) if names_html(head.headers) => pages::failed(error, head.path),
+        answer => answer,
     }
 }
 
@@ -207,7 +218,7 @@ fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
 /// A file of the dumps, or the part of it that is asked for.
 fn dump(head: Head<'_>, name: &str, snapshot: &Snapshot) -> Answer {
     let Some(dumps) = snapshot.dumps() else {
-        return Answer::Failed(ApiError::NotReady);
+        return Answer::Failed(ApiError::NoDumps);
     };
     let Some(dump) = dumps.find(name) else {
         return Answer::Failed(request::no_dump(name).into());

@@ -147,6 +147,11 @@ impl Desk {
         if self.mailed.1 >= self.terms.daily_max.saturating_mul(MAILS_A_KEY) {
             return Err(day_full(now));
         }
+        // Before anything that depends on the address: whether mails wait is the same for all.
+        if matches!(&self.mode, Mode::Email(mailer) if !mailer.has_room()) {
+            self.failed(&"too many mails wait for the mailer's command", now);
+            return Err(Refused::Busy);
+        }
         let mailbox = email::mailbox(&address);
         if self.mails_to_mailbox.take(&mailbox, now).is_err() {
             // Nobody learns whether others had mail sent there.

@@ -129,3 +129,38 @@ fn a_day_has_three_mails_for_each_of_its_keys() {
     drop(desk);
     fs::remove_dir_all(state).unwrap();
 }
+
+#[test]
+fn who_asks_while_too_many_mails_wait_is_told_so_whatever_the_address() {
+    let state = state("waiting");
+    durable::create_private_directory(&state).unwrap();
+    let script = format!(
+        "while test -d {0} && test ! -e {0}/go; do sleep 0.02; done; exec cat > /dev/null\n",
+        state.display()
+    );
+    durable::replace(&state.join("sendmail"), script.as_bytes()).unwrap();
+    let command = format!("sh {}", state.join("sendmail").display());
+    let (mut desk, said) = open(&state, mailer(&command), 100);
+    let mut ask = |last: u8, to: &str| {
+        let (_, form) = seen(desk.serve(ip(last), look(""), UnixSeconds(NOON)));
+        seen(desk.serve(ip(last), mail(to, &form), UnixSeconds(NOON))).0
+    };
+    for count in 0..64 {
+        let asked = ask(count / 8, &format!("a{count}@x.test"));
+        assert_eq!(asked, Seen::Mailed, "{count}");
+    }
+    let busy = Seen::Refused(Refused::Busy);
+    assert_eq!(ask(9, "b@x.test"), busy);
+    // A mailbox that is spared more is answered alike.
+    for last in 10..14 {
+        assert_eq!(ask(last, "a0@x.test"), busy);
+    }
+    drop(desk);
+    let said: Vec<String> = said.iter().collect();
+    assert_eq!(
+        said,
+        ["sign-up failed: too many mails wait for the mailer's command"]
+    );
+    durable::replace(&state.join("go"), b"").unwrap();
+    fs::remove_dir_all(state).unwrap();
+}

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ use super::pass::MAC_CHARS;
 use crate::keys::KeyAddress;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Mails that wait for a slow command. More are dropped: whoever misses one asks again.
-const WAITING_MAX: usize = 64;
+/// Mails that wait for a slow command, the one that it has among them.
+const WAITING_MAX: u32 = 64;
 /// A local sendmail queues a mail within a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A pipe takes as much at once even where the system has cut it down to a page, so that to write a
@@ -41,9 +41,8 @@ struct Mail {
 /// Sends mail, on a thread that ends after the last one once this is dropped. Nobody waits for it: when
 /// the process ends, mails that wait are lost, and are asked for again.
 pub struct Mailer {
-    queue: SyncSender<Mail>,
-    /// Mails for which there was no room since the thread last told of it.
-    dropped: Arc<AtomicU32>,
+    queue: Sender<Mail>,
+    waiting: Arc<AtomicU32>,
 }
 
 impl Mailer {
@@ -61,33 +60,31 @@ impl Mailer {
         if words.is_empty() {
             return Err(SignupError::NoCommand);
         }
-        let (queue, mails) = sync_channel(WAITING_MAX);
-        let dropped = Arc::new(AtomicU32::new(0));
+        let (queue, mails) = channel();
+        let waiting = Arc::new(AtomicU32::new(0));
         let sending = Sending {
             words,
             say,
             patience,
-            dropped: Arc::clone(&dropped),
+            waiting: Arc::clone(&waiting),
         };
         thread::Builder::new()
             .name("mailer".into())
             .spawn(move || sending.run(&mails))
             .map_err(SignupError::Thread)?;
-        Ok(Mailer { queue, dropped })
+        Ok(Mailer { queue, waiting })
     }
 
-    /// Has a link mailed, sooner or later, or dropped if too many wait; whether there still is a
-    /// thread that would.
+    /// Whether another mail may wait: to be asked before each is sent.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) < WAITING_MAX
+    }
+
+    /// Has a link mailed, sooner or later; whether there still is a thread that would.
     pub(super) fn send(&self, to: &KeyAddress, base_url: &str, link: String) -> bool {
         let message = message(to, base_url, &link);
-        match self.queue.try_send(Mail { message, link }) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_)) => {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                true
-            }
-            Err(TrySendError::Disconnected(_)) => false,
-        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.queue.send(Mail { message, link }).is_ok()
     }
 }
 
@@ -120,7 +117,7 @@ struct Sending {
     words: Vec<String>,
     say: Say,
     patience: Duration,
-    dropped: Arc<AtomicU32>,
+    waiting: Arc<AtomicU32>,
 }
 
 impl Sending {
@@ -129,14 +126,7 @@ impl Sending {
             if let Err(problem) = self.deliver(&mail) {
                 (self.say)(&format!("mail was not sent: {}: {problem}", self.words[0]));
             }
-            // The queue is full only behind a mail that is being sent: here is soon enough.
-            let dropped = self.dropped.swap(0, Ordering::Relaxed);
-            if dropped > 0 {
-                (self.say)(&format!(
-                    "{dropped} mails were dropped: {WAITING_MAX} were waiting for {}",
-                    self.words[0]
-                ));
-            }
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

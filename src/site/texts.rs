@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::frame::{Extra, Frame};
-use super::html::{Escaped, inline, prose};
+use super::html::{Escaped, prose};
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
@@ -118,7 +118,7 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
 
 /// A page that is found when somebody asks for what is not there.
 pub(super) fn plain(title: &str, message: &str, root: &str) -> String {
-    let content = format!("<h1>{}</h1><p>{}</p>", Escaped(title), inline(message));
+    let content = format!("<h1>{}</h1><p>{}</p>", Escaped(title), Escaped(message));
     let frame = Frame {
         root,
         ..frame(title)

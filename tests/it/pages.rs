@@ -151,6 +151,49 @@ fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
 }
 
 #[test]
+fn a_browser_is_told_in_a_page_what_is_not_there() {
+    let (_server, mut client) = sample();
+    let browser = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let deepest = "/a".repeat(8);
+    for (target, status, root, words) in [
+        ("/dumps/", 503, "../", "No dumps have been published here"),
+        ("/dumps", 503, "", "No dumps have been published here"),
+        ("/?limit=%3Cb%3E", 400, "", "&lt;b&gt;"),
+        ("/nothing", 404, "", "<h1>Not found</h1>"),
+        ("/islands/x", 400, "../", "code"),
+        ("/a/b//c", 404, "../../../", "<h1>Not found</h1>"),
+        (&deepest, 404, "../../../../../../../", "<h1>Not found</h1>"),
+    ] {
+        let page = client.request("GET", target, &browser);
+        assert_eq!(page.status, status, "{target}");
+        assert_eq!(page.expect("content-type"), "text/html; charset=utf-8");
+        assert_eq!(page.expect("cache-control"), "no-store");
+        assert_eq!(page.expect("content-security-policy"), POLICY);
+        assert_eq!(page.header("retry-after").is_some(), status == 503);
+        let text = page.text();
+        assert!(text.contains(words), "{target}: {text}");
+        assert!(text.contains(&format!("href=\"{root}docs\"")), "{target}");
+        assert_eq!(left(&page), 5);
+        // To whom pages are all the same it is told as by the API.
+        for accept in [&[][..], &[("Accept", "*/*")]] {
+            let told = client.request("GET", target, accept);
+            assert_eq!(told.status, status, "{target}");
+            assert_eq!(told.expect("content-type"), "application/json");
+        }
+    }
+    for target in [
+        "/v1/nothing",
+        "/v1/islands?limit=0",
+        "/v1x",
+        &(deepest + "/a"),
+    ] {
+        let told = client.request("GET", target, &browser);
+        let is_json = told.expect("content-type") == "application/json";
+        assert_eq!(is_json, target != "/v1x", "{target}");
+    }
+}
+
+#[test]
 fn pages_show_what_the_api_says() {
     let (_server, mut client) = sample();
     let home = client.get("/");

@@ -147,6 +147,9 @@ fn no_page_of_another_site_reads_or_acts() {
         told.expect("access-control-allow-methods"),
         "GET, HEAD, OPTIONS"
     );
+    assert_eq!(told.expect("allow"), "GET, HEAD, OPTIONS, POST");
+    let elsewhere = client.request("OPTIONS", "/v1", &asked);
+    assert_eq!(elsewhere.expect("allow"), "GET, HEAD, OPTIONS");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::Client;
 use crate::request::{IslandQuery, Page as Rows, SiteFile};
-use crate::server::http::answer::Answer;
+use crate::server::http::answer::{Answer, NOT_READY_SECONDS};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
@@ -23,6 +23,9 @@ use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Packer, Snapshot, Sna
 
 /// The longest page of a search. Who wants more at once wants the API.
 const ROWS_MAX: u32 = 50;
+
+/// Of an address that is told in a page that nothing is there: the way back is that much longer.
+const SEGMENTS_MAX: usize = 8;
 
 /// One worker's pages.
 #[derive(Debug)]
@@ -169,7 +172,7 @@ impl Pages {
             Some(Ok(html)) => visitor.page(html, published(snapshot), Kind::Html),
             Some(Err(_)) => Answer::Failed(ApiError::Damaged),
             None => {
-                let message = format!("The island `{code}` is not tracked.");
+                let message = format!("The island {code} is not tracked.");
                 let html = site::plain("No such island", &message, "../");
                 notice(StatusCode::NOT_FOUND, html, None)
             }
@@ -185,6 +188,32 @@ impl Pages {
         let html = site::plain("A moment, please", message, root);
         Some(notice(status, html, Some(wait)))
     }
+}
+
+/// A failure in a page of its own, where it is one that a visitor of pages may meet.
+pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
+    let (title, retry_after) = match &error {
+        ApiError::NotFound(_) => ("Not found", None),
+        ApiError::BadRequest(_) => ("This cannot be answered", None),
+        ApiError::NotReady | ApiError::NoDumps => ("Not there yet", Some(NOT_READY_SECONDS)),
+        _ => return Answer::Failed(error),
+    };
+    let depth = path.bytes().filter(|byte| *byte == b'/').count();
+    if depth > SEGMENTS_MAX {
+        return Answer::Failed(error);
+    }
+    let root = "../".repeat(depth.saturating_sub(1));
+    let html = site::plain(title, &sentence(&error.message()), &root);
+    notice(error.status(), html, retry_after)
+}
+
+/// A message of the API as a sentence.
+fn sentence(message: &str) -> String {
+    let mut text = message.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text + "."
 }
 
 /// A page that was drawn when the snapshot was opened.

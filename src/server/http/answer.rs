@@ -40,8 +40,7 @@ const BYTES: &str = "content-type: application/octet-stream\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
 /// A browser may send these; `*` would not cover `Authorization`. It may remember that for a day, which is
 /// as long as browsers do.
-const PREFLIGHT: &str = "allow: GET, HEAD, OPTIONS\r\n\
-    access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
+const PREFLIGHT: &str = "access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
     access-control-allow-headers: Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range\r\n\
     access-control-max-age: 86400\r\n";
 const FAILED: &str = "content-type: application/json\r\n\
@@ -50,7 +49,7 @@ const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
 const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 /// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
-const NOT_READY_SECONDS: u32 = 60;
+pub(crate) const NOT_READY_SECONDS: u32 = 60;
 
 /// A client's figures of the day (SPEC section 8).
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +82,10 @@ pub(crate) enum Answer {
         selection: Selection,
     },
     /// 204 to OPTIONS.
-    Preflight,
+    Preflight {
+        /// Whether forms may be posted there; by pages of ours only, which need not ask.
+        takes_forms: bool,
+    },
     /// A failure.
     Failed(ApiError),
 }
@@ -107,7 +109,7 @@ impl Answer {
             Answer::Page(page) => page.status(),
             Answer::Notice(notice) => notice.status,
             Answer::SignUp => ApiError::Busy.status(),
-            Answer::Preflight => StatusCode::NO_CONTENT,
+            Answer::Preflight { .. } => StatusCode::NO_CONTENT,
             Answer::Failed(error) => error.status(),
         }
     }
@@ -141,7 +143,10 @@ impl Answer {
             Answer::Notice(notice) => notice.write_lines(lines),
             Answer::SignUp => failed(lines, &ApiError::Busy, limits),
             Answer::Dump { dump, selection } => file(lines, dump, *selection),
-            Answer::Preflight => lines.extend_from_slice(PREFLIGHT.as_bytes()),
+            Answer::Preflight { takes_forms } => {
+                allow(lines, *takes_forms);
+                lines.extend_from_slice(PREFLIGHT.as_bytes());
+            }
             Answer::Failed(error) => failed(lines, error, limits),
         }
     }
@@ -155,7 +160,7 @@ impl Answer {
             Answer::Notice(_)
             | Answer::SignUp
             | Answer::Dump { .. }
-            | Answer::Preflight
+            | Answer::Preflight { .. }
             | Answer::Failed(_) => false,
         }
     }
@@ -188,7 +193,7 @@ impl Answer {
             }
             Answer::Notice(notice) => notice.html,
             Answer::SignUp => ApiError::Busy.body(),
-            Answer::Preflight => Bytes::new(),
+            Answer::Preflight { .. } => Bytes::new(),
             Answer::Failed(error) => error.body(),
         }
     }
@@ -235,17 +240,19 @@ fn file(lines: &mut Vec<u8>, dump: &Dump, selection: Selection) {
     }
 }
 
+fn allow(lines: &mut Vec<u8>, takes_forms: bool) {
+    let allow = if takes_forms { ALLOW_FORMS } else { ALLOW };
+    lines.extend_from_slice(allow.as_bytes());
+}
+
 fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
     lines.extend_from_slice(FAILED.as_bytes());
     match error {
         ApiError::RateLimited { .. } => figure(lines, "retry-after: ", limits.reset_seconds),
-        ApiError::NotReady | ApiError::Busy | ApiError::Damaged => {
+        ApiError::NotReady | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
             figure(lines, "retry-after: ", NOT_READY_SECONDS);
         }
-        ApiError::MethodNotAllowed { takes_forms } => {
-            let allow = if *takes_forms { ALLOW_FORMS } else { ALLOW };
-            lines.extend_from_slice(allow.as_bytes());
-        }
+        ApiError::MethodNotAllowed { takes_forms } => allow(lines, *takes_forms),
         ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
         ApiError::RangeNotSatisfiable { bytes } => {
             line(

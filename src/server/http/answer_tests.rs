@@ -13,7 +13,7 @@ const LIMITS: Limits = Limits {
 
 /// One of each kind.
 fn answers() -> Vec<Answer> {
-    let mut answers = vec![Answer::Preflight];
+    let mut answers = Vec::from([false, true].map(|takes_forms| Answer::Preflight { takes_forms }));
     let part = Part { first: 1, last: 2 };
     for selection in [Selection::Whole, Selection::Part(part), Selection::Known] {
         let dump = Arc::new(Dump::in_memory("index.json", b"text"));

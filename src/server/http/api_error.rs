@@ -19,6 +19,8 @@ pub(crate) enum ApiError {
         limit: u32,
     },
     NotReady,
+    /// No dumps have been published.
+    NoDumps,
     /// The request's head could not be read; the status says why.
     UnreadableHead(StatusCode),
     /// A published body is damaged.
@@ -42,7 +44,9 @@ impl ApiError {
             ApiError::NotFound(_) => StatusCode::NOT_FOUND,
             ApiError::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ApiError::NotReady | ApiError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             ApiError::UnreadableHead(status) => *status,
             ApiError::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
             ApiError::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -58,14 +62,15 @@ impl ApiError {
             ApiError::NotFound(_) => "not_found",
             ApiError::MethodNotAllowed { .. } => "method_not_allowed",
             ApiError::RateLimited { .. } => "rate_limited",
-            ApiError::NotReady | ApiError::Busy => "not_ready",
+            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => "not_ready",
             ApiError::Damaged => "internal",
             ApiError::PreconditionFailed => "precondition_failed",
             ApiError::RangeNotSatisfiable { .. } => "range_not_satisfiable",
         }
     }
 
-    fn message(&self) -> String {
+    /// The cause in words.
+    pub(crate) fn message(&self) -> String {
         match self {
             ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
             ApiError::InvalidKey(message) => (*message).to_owned(),
@@ -83,6 +88,10 @@ impl ApiError {
             }
             ApiError::NotReady => {
                 "this payload has not been published yet; it clears at the next refresh".to_owned()
+            }
+            ApiError::NoDumps => {
+                "no dumps have been published here; publishing makes them, and the sample has none"
+                    .to_owned()
             }
             ApiError::Busy => {
                 "as many files are being sent as may be at a time; try again in a minute".to_owned()
