@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
 pub const UNFINISHED: &str = ".tmp";
@@ -195,16 +197,27 @@ pub fn lock(directory: &Path) -> io::Result<File> {
     lock_telling(directory, || ())
 }
 
-/// The same; tells if it has to wait.
-pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
-    let path = directory.join(LOCK);
-    let lock = match create_new_private(&path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Nothing is ever written to it.
-            OpenOptions::new().write(true).open(&path)?
+/// The same; if another process holds it for longer than that, fails with `TimedOut`.
+pub fn lock_within(directory: &Path, patience: Duration) -> io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let lock = open_lock(directory)?;
+    let begun = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let problem = "another process holds its lock";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
         }
-        other => other?,
-    };
+    }
+}
+
+/// The same without an end; tells if it has to wait.
+pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
+    let lock = open_lock(directory)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -214,6 +227,17 @@ pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> 
         Err(TryLockError::Error(error)) => return Err(error),
     }
     Ok(lock)
+}
+
+fn open_lock(directory: &Path) -> io::Result<File> {
+    let path = directory.join(LOCK);
+    match create_new_private(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Nothing is ever written to it.
+            OpenOptions::new().write(true).open(&path)
+        }
+        other => other,
+    }
 }
 
 /// The metadata of a file, if it is there. What is no regular file could be waited for without end.
@@ -251,6 +275,25 @@ mod tests {
                 .is_symlink()
         };
         assert!(!is_link("file"));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_waits_no_longer_than_it_will() {
+        let directory = std::env::temp_dir().join(format!("im-within-{}", std::process::id()));
+        create_private_directory(&directory).unwrap();
+        let held = lock(&directory).unwrap();
+        let kind = |patience| lock_within(&directory, patience).map_err(|error| error.kind());
+        assert_eq!(
+            kind(Duration::from_millis(30)).unwrap_err(),
+            io::ErrorKind::TimedOut
+        );
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| kind(Duration::from_mins(1)).is_ok());
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert!(waits.join().unwrap());
+        });
         fs::remove_dir_all(directory).unwrap();
     }
 

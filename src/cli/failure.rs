@@ -109,7 +109,9 @@ impl From<StartError> for Failure {
         let code = match &error {
             StartError::Bind { .. } => 69,
             StartError::Inherited(_)
-            | StartError::SignUp(SignupError::BaseUrl(_) | SignupError::NoCommand) => 78,
+            | StartError::SignUp(
+                SignupError::BaseUrl(_) | SignupError::NoCommand | SignupError::SecretMode { .. },
+            ) => 78,
             StartError::SignUp(SignupError::Secret { .. }) => 65,
             StartError::SignUp(SignupError::Thread(_))
             | StartError::Runtime(_)

@@ -122,9 +122,12 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure>
     })
 }
 
-/// A base URL without its trailing slash, made of what may stand in a header.
+/// A base URL without its trailing slash, made of what may stand in a header, in markup, in a mail, and
+/// between quotes in a line for a shell.
 pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
-    let want = "http:// or https:// and a host, perhaps a port and a path";
+    const BYTES_MAX: usize = 256;
+    let want = "http:// or https:// and a host, perhaps a port and a path, of letters, digits and \
+        -._~:/[]%+,=@, in at most 256 characters";
     let Some(url) = arguments.one::<String>("base-url", want)? else {
         return Ok(None);
     };
@@ -132,9 +135,10 @@ pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure>
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
     let sound = rest.is_some_and(|rest| is_authority(rest.split('/').next().unwrap_or_default()))
+        && url.len() <= BYTES_MAX
         && url
             .bytes()
-            .all(|byte| byte.is_ascii_graphic() && !b"<>\"\\?#{}".contains(&byte));
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/[]%+,=@".contains(&byte));
     if !sound {
         let place = arguments.place("base-url");
         return Err(arguments.bad_value(format!("{place} is {url:?}; want {want}")));

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::address::KeyAddress;
 use super::file::{self, KeyFileError, KeyFileState};
@@ -17,6 +18,8 @@ use crate::model::Tier;
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     directory: PathBuf,
+    /// How long another process that is changing them is waited for; without it, as long as it takes.
+    patience: Option<Duration>,
 }
 
 /// Why the keys could not be read or changed.
@@ -56,7 +59,15 @@ impl KeyStore {
     pub fn new(directory: &Path) -> KeyStore {
         KeyStore {
             directory: directory.to_owned(),
+            patience: None,
         }
+    }
+
+    /// The same, that waits no longer than this for another process that is changing the keys.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> KeyStore {
+        let patience = Some(patience);
+        KeyStore { patience, ..self }
     }
 
     /// All records; none if no key has been issued.
@@ -141,7 +152,11 @@ impl KeyStore {
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), Refusal>,
     ) -> Result<T, StoreError> {
-        let _lock = durable::lock(&self.directory).map_err(self.failed())?;
+        let lock = match self.patience {
+            Some(patience) => durable::lock_within(&self.directory, patience),
+            None => durable::lock(&self.directory),
+        };
+        let _lock = lock.map_err(self.failed())?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {

@@ -193,10 +193,12 @@ impl Worker {
         };
         if let (Some(form), Some(window)) = (form, &self.window) {
             let window = window.clone();
-            let (shared, moment) = (Arc::clone(shared), self.clock.now().moment());
+            let (shared, clock) = (Arc::clone(shared), Arc::clone(&self.clock));
             return Responding::Later(Box::pin(async move {
                 let wish = form.wish(request.into_body(), &window.base_url).await;
                 shared.waiting.store(true, Ordering::Relaxed);
+                // Of when it is all there: paces would go back with a form that was held back.
+                let moment = clock.now().moment();
                 let answer = window.answer(form.client, wish, moment).await;
                 shared.waiting.store(false, Ordering::Relaxed);
                 envelope.respond(answer, None, &shared)

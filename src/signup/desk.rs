@@ -6,12 +6,13 @@
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
+use std::time::Duration;
 
 use super::Say;
 use super::email;
 use super::error::SignupError;
 use super::index::{Index, ListedKey, day_full};
-use super::pace::Pace;
+use super::pace::{Pace, onward};
 use super::pass::{LIFETIME_SECONDS, Pass, Purpose, Signer};
 use super::refused::Refused;
 use super::secret;
@@ -26,6 +27,10 @@ use crate::model::Tier;
 const MAILS_A_KEY: u32 = 3;
 /// What a link begins with is written twice into a mail of bounded length.
 const BASE_URL_BYTES_MAX: usize = 256;
+/// For another process that is changing the keys: others wait for the desk meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Told to the operator where the key file is not what it was.
+const GONE: &str = "keys that were there are gone; nobody is issued one until they are back";
 /// Between two lines to the operator that say the same.
 const SILENCE_SECONDS: i64 = 60;
 
@@ -47,6 +52,7 @@ pub struct Desk {
     network: Pace,
     /// Mails of the day. A restart forgets them, and the paces: what counts for good is in the records.
     mailed: (UtcDay, u32),
+    latest: UnixSeconds,
     say: Say,
     said: Option<(UnixSeconds, String)>,
 }
@@ -65,7 +71,7 @@ impl Desk {
             return Err(SignupError::BaseUrl(base_url.to_owned()));
         }
         Ok(Desk {
-            store: KeyStore::new(state),
+            store: KeyStore::new(state).with_patience(PATIENCE),
             prefix,
             mode,
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -81,6 +87,7 @@ impl Desk {
             // A fifth of what a day has by default.
             network: Pace::new(60, 600),
             mailed: (UtcDay(0), 0),
+            latest: UnixSeconds(0),
             say,
             said: None,
         })
@@ -89,6 +96,7 @@ impl Desk {
     /// Answers a client. Blocks on locks and the disk.
     pub fn serve(&mut self, client: IpAddr, wish: Wish, now: UnixSeconds) -> Reply {
         let client = Client::of(client);
+        let now = onward(&mut self.latest, now);
         self.answer(&client, wish, now)
             .unwrap_or_else(Reply::Refused)
     }
@@ -181,13 +189,15 @@ impl Desk {
         let check = |records: &_| {
             // A file that is gone would begin anew with this one key, and end all others.
             if known.is_ahead_of(records) {
-                return Err(Refused::Failed);
+                return Err(None);
             }
-            Index::of(records).may_issue(address, number, daily_max, now)
+            let may = Index::of(records).may_issue(address, number, daily_max, now);
+            may.map_err(Some)
         };
         let asked = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, asked, now, check);
-        let key = issued.map_err(|error| self.not_stored(error, now))??;
+        let issued = issued.map_err(|error| self.not_stored(error, now))?;
+        let key = issued.map_err(|refused| refused.unwrap_or_else(|| self.failed(&GONE, now)))?;
         let refreshed = self.refresh(now);
         let listed = ListedKey::new(key.id, now);
         let mut reply = self.keys(address, self.until(&pass, now), Some(key), None);
@@ -273,9 +283,7 @@ impl Desk {
             let records = self.store.read();
             let records = records.map_err(|error| self.failed(&error, now))?;
             if self.index.is_ahead_of(&records) {
-                let reason =
-                    "keys that were there are gone; nobody is issued one until they are back";
-                return Err(self.failed(&reason, now));
+                return Err(self.failed(&GONE, now));
             }
             self.index = Index::of(&records);
             self.indexed = state;

@@ -23,6 +23,13 @@ pub enum SignupError {
         /// How long it is.
         bytes: u64,
     },
+    /// Others than its owner may read the file of the secret, or change it.
+    SecretMode {
+        /// The file.
+        path: PathBuf,
+        /// Who may do what.
+        mode: u32,
+    },
     /// Links cannot begin with this text.
     BaseUrl(String),
     /// The command that sends mail is empty.
@@ -39,6 +46,12 @@ impl fmt::Display for SignupError {
                 f,
                 "{}: the file has {bytes} bytes; want {SECRET_BYTES}. Once it is removed, another is \
                  made, and links that were mailed before are no longer valid",
+                path.display()
+            ),
+            SignupError::SecretMode { path, mode } => write!(
+                f,
+                "{}: the file's mode is {mode:o}; want 600. Whoever reads it can act for every address: \
+                 if anybody may have, remove it, and another is made",
                 path.display()
             ),
             SignupError::BaseUrl(text) => write!(

@@ -23,6 +23,7 @@ pub struct Pace {
     interval_seconds: i64,
     /// Seconds at which the bursts are whole again.
     rows: [Box<[i64]>; 2],
+    latest: UnixSeconds,
     hasher: RandomState,
 }
 
@@ -39,12 +40,14 @@ impl Pace {
             burst_seconds: i64::from(burst) * i64::from(interval_seconds),
             interval_seconds: interval_seconds.into(),
             rows: [row(), row()],
+            latest: UnixSeconds(0),
             hasher: RandomState::new(),
         }
     }
 
     /// Takes a turn; if there is none, the seconds until there is.
     pub fn take(&mut self, who: impl Hash, now: UnixSeconds) -> Result<(), u32> {
+        let now = onward(&mut self.latest, now);
         let hash = self.hasher.hash_one(who);
         let places = self.rows[0].len() as u64;
         let at = |half: u64| usize::try_from(half % places).expect("below a length");
@@ -64,6 +67,19 @@ impl Pace {
         *other = (*other).max(whole);
         Ok(())
     }
+}
+
+/// How much earlier than the latest a moment may be for being late, and no clock that was set back.
+const LATE_SECONDS: i64 = 60;
+
+/// A moment among others that may come late: it is then the latest of them. Those of several threads do not
+/// come in order, and nobody is to gain the seconds by which they go back.
+pub(super) fn onward(latest: &mut UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+    let is_late = now < *latest && latest.0 - now.0 < LATE_SECONDS;
+    if !is_late {
+        *latest = now;
+    }
+    *latest
 }
 
 #[cfg(test)]
@@ -110,17 +126,20 @@ mod tests {
             let mut roomy = Pace::new(burst, interval);
             let mut narrow = Pace::with_places(burst, interval, 2);
             let (mut buckets, mut narrow_buckets) = (HashMap::new(), HashMap::new());
-            let mut now = 1_800_000_000;
+            let (mut now, mut latest) = (1_800_000_000, 0);
             let rule = (i64::from(burst), i64::from(interval));
             for _ in 0..u.int_in_range(0..=60)? {
                 now += u.int_in_range(0..=5)?;
+                // One that comes late is as good as the latest.
+                let told = UnixSeconds(now - u.int_in_range(0..=9)?);
+                latest = latest.max(told.0);
                 let who = *u.choose(&["192.0.2.1", "192.0.2.2", "2001:db8::/64"])?;
-                let want = obvious(&mut buckets, who, now, rule);
-                let got = roomy.take(who, UnixSeconds(now));
+                let want = obvious(&mut buckets, who, latest, rule);
+                let got = roomy.take(who, told);
                 // Three share both of two places once in a billion cases: here they do not.
                 assert_eq!(got, want);
-                if narrow.take(who, UnixSeconds(now)).is_ok() {
-                    let due = obvious(&mut narrow_buckets, who, now, rule);
+                if narrow.take(who, told).is_ok() {
+                    let due = obvious(&mut narrow_buckets, who, latest, rule);
                     assert_eq!(due, Ok(()), "more than is due");
                 }
             }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::error::SignupError;
@@ -28,6 +29,10 @@ pub(super) fn read_or_make(directory: &Path) -> Result<[u8; SECRET_BYTES], Signu
         durable::replace_private(&path, &secret).map_err(failed(&path))?;
         return Ok(secret);
     };
+    let mode = found.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(SignupError::SecretMode { path, mode });
+    }
     let mut bytes = Vec::with_capacity(SECRET_BYTES + 1);
     let file = File::open(&path).map_err(failed(&path))?;
     file.take(SECRET_BYTES as u64 + 1)
@@ -66,11 +71,33 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let directory = std::env::temp_dir().join(format!("im-open-secret-{}", std::process::id()));
+        read_or_make(&directory).unwrap();
+        for (mode, is_good) in [
+            (0o640, false),
+            (0o604, false),
+            (0o620, false),
+            (0o400, true),
+        ] {
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(directory.join(FILE), permissions).unwrap();
+            let read = read_or_make(&directory);
+            assert_eq!(read.is_ok(), is_good, "{mode:o}");
+            if let Err(error) = read {
+                let found = format!("signup.secret: the file's mode is {mode:o}; want 600");
+                assert!(error.to_string().contains(&found), "{error}");
+            }
+        }
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
     fn a_file_of_another_length_is_refused_by_name() {
         let directory = std::env::temp_dir().join(format!("im-no-secret-{}", std::process::id()));
         durable::create_private_directory(&directory).unwrap();
         for length in [0, 31, 33, 64] {
-            durable::replace(&directory.join(FILE), &vec![7; length]).unwrap();
+            durable::replace_private(&directory.join(FILE), &vec![7; length]).unwrap();
             let text = read_or_make(&directory).unwrap_err().to_string();
             let found = format!("signup.secret: the file has {length} bytes; want 32");
             assert!(text.contains(&found), "{text}");

@@ -59,6 +59,17 @@ pub enum Wish {
     },
 }
 
+impl Wish {
+    /// The pass by which somebody wants to be known as the holder of an address.
+    pub fn pass_of_holder(&self) -> Option<&str> {
+        match self {
+            Wish::Look { pass } => pass.as_deref(),
+            Wish::Mail { .. } => None,
+            Wish::Issue { pass } | Wish::Revoke { pass, .. } => Some(pass),
+        }
+    }
+}
+
 /// What is answered. Not shown by `Debug`: it holds passes.
 pub enum Reply {
     /// The form for an address.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::frame::{Extra, Frame};
-use super::html::Escaped;
+use super::html::{Escaped, encoded};
 
 /// What a page of sign-up shows. Texts are shown as they are, none is taken for markup.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ pub enum KeysPage<'a> {
     Refused {
         /// A sentence or two.
         message: &'a str,
+        /// By which the holder of an address finds the way back to its keys, if it takes one.
+        pass: Option<&'a str>,
     },
 }
 
@@ -87,10 +89,14 @@ pub fn keys(page: &KeysPage<'_>) -> String {
              folder, and <a href=keys>ask again</a> in a while.</p>"
             .to_owned(),
         KeysPage::Held(held) => list(held),
-        KeysPage::Refused { message } => format!(
-            "<h1>That did not work</h1><p class=note role=alert>{}</p><p><a href=keys>Back to the keys</a></p>",
-            Escaped(message)
-        ),
+        KeysPage::Refused { message, pass } => {
+            let query = pass.map_or_else(String::new, |pass| format!("?pass={}", encoded(pass)));
+            format!(
+                "<h1>That did not work</h1><p class=note role=alert>{}</p>\
+                 <p><a href=\"keys{query}\">Back to the keys</a></p>",
+                Escaped(message)
+            )
+        }
     };
     let frame = Frame {
         title: "Keys \u{2013} Island metrics",

@@ -32,10 +32,10 @@ for target in "${targets[@]}"; do
     [ ! -e "$target.dict" ] || words+=(-dict="$target.dict")
     if ! timeout "$((seconds + 120))" "$out/$host/release/$target" "${words[@]}" \
         -artifact_prefix="$out/found/$target-" "$corpus" "seeds/$target" >"$log" 2>&1; then
-        grep -E -A 4 'panicked|ERROR' "$log" >&2 || tail -n 20 "$log" >&2
+        grep -aE -A 4 'panicked|ERROR' "$log" >&2 || tail -n 20 "$log" >&2
         echo "fuzz: $target fails; the input is in target/fuzz/found, the log is target/fuzz/$target.log" >&2
         echo "fuzz: \`target/fuzz/$host/release/$target INPUT\` shows it again" >&2
         exit 1
     fi
-    echo "$target: $(sed -n 's/^Done /ran /p' "$log"); $(grep -E ' cov: ' "$log" | tail -n 1 | grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+')"
+    echo "$target: $(sed -n 's/^Done /ran /p' "$log"); $(grep -aE ' cov: ' "$log" | tail -n 1 | grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+')"
 done

@@ -45,6 +45,7 @@
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `pages`: pages for people, what they say and cost
 //! - `sign_up`: keys that people issue to themselves
+//! - `sign_up_limits`: how often and how long, and who is kept waiting by whom
 //! - `tidy`: the source keeps to its own map
 //! - `wire`: bytes on a socket, well-formed and not, and what they spend
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
@@ -88,6 +89,7 @@ mod refreshes;
 mod refused;
 mod service;
 mod sign_up;
+mod sign_up_limits;
 mod state;
 mod support;
 mod synced;

@@ -11,7 +11,7 @@ use crate::http::{Client, Reply};
 use crate::support::{Server, TempDir, change_key, command, id, issue, write_file};
 
 /// A form, as a browser of ours would send it.
-fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
+pub(crate) fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
     let length = fields.len();
     let head = format!(
         "POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
@@ -21,20 +21,20 @@ fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
 }
 
 /// The value of the page's hidden field, which forms send back.
-fn pass(page: &Reply) -> String {
+pub(crate) fn pass(page: &Reply) -> String {
     let (_, rest) = page.text().split_once("name=pass value=\"").unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
 
 /// The key that a page shows.
-fn shown(page: &Reply) -> Option<String> {
+pub(crate) fn shown(page: &Reply) -> Option<String> {
     let (_, rest) = page.text().split_once("id=newkey>")?;
     let key = rest.split('<').next().unwrap().to_owned();
     canary::remember(&key);
     Some(key)
 }
 
-fn make(client: &mut Client, page: &Reply) -> Reply {
+pub(crate) fn make(client: &mut Client, page: &Reply) -> Reply {
     post(client, &format!("do=issue&pass={}", pass(page)), "")
 }
 
@@ -44,7 +44,7 @@ fn status_with(client: &mut Client, key: &str) -> (u16, String) {
     (reply.status, reply.expect("x-ratelimit-limit").to_owned())
 }
 
-fn by_ip(dir: &TempDir, more: &[&str]) -> Server {
+pub(crate) fn by_ip(dir: &TempDir, more: &[&str]) -> Server {
     let state = dir.join("state");
     let mut args = vec!["--signup", "ip", "--state", state.to_str().unwrap()];
     args.extend(more);
@@ -350,9 +350,12 @@ fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
     assert!(page.text().contains("Keys of ann+x@example.com"));
     let key = shown(&make(&mut client, &page)).unwrap();
     assert_eq!(status_with(&mut client, &key).0, 200);
-    // What was sent is not taken again; the link leads to the keys until it expires.
+    // What was sent is not taken again; the link leads to the keys until it expires, and the page says so.
     let again = make(&mut client, &page);
     assert_eq!((again.status, shown(&again)), (409, None));
+    let back = again.text().split("<a href=\"keys?").nth(1).unwrap();
+    let back = client.get(&format!("/keys?{}", back.split('"').next().unwrap()));
+    assert!(back.text().contains(id(&key)));
     let reopened = client.get(&target);
     assert!(reopened.text().contains(id(&key)));
     assert!(shown(&make(&mut client, &reopened)).is_some());

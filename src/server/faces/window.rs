@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use tokio::sync::oneshot;
@@ -26,6 +26,8 @@ use crate::site::{self, Held, HeldKey, KeysPage};
 /// Visitors who wait for the desk: a look takes microseconds, an issue what it takes to write the key file. Who
 /// finds so many waits no longer.
 const WAITING_MAX: usize = 64;
+/// Who has waited for so long is no longer served: most have gone, and a key for them would be lost.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// For the server to take in a key.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -33,6 +35,7 @@ struct Asked {
     client: IpAddr,
     wish: Wish,
     moment: UnixSeconds,
+    since: Instant,
     tell: oneshot::Sender<Reply>,
 }
 
@@ -110,22 +113,27 @@ impl Window {
         let wish = match wish {
             Ok(wish) => wish,
             Err((status, message)) => {
-                let page = KeysPage::Refused { message: &message };
+                let page = KeysPage::Refused {
+                    message: &message,
+                    pass: None,
+                };
                 return told(status, &page, None);
             }
         };
-        // Before the queue, which is not long: nobody fills it alone.
+        let pass = wish.pass_of_holder().map(str::to_owned);
+        // Before the queue, which is not long.
         if let Err(retry_after_seconds) = self.visits.count(client, moment) {
             let hurried = Refused::TooFast {
                 retry_after_seconds,
             };
-            return self.page(Reply::Refused(hurried));
+            return self.page(Reply::Refused(hurried), pass);
         }
         let (tell, told) = oneshot::channel();
         let asked = Asked {
             client,
             wish,
             moment,
+            since: Instant::now(),
             tell,
         };
         let reply = match self.queue.try_send(asked) {
@@ -134,10 +142,11 @@ impl Window {
             // Its thread is gone, which waiting does not mend.
             Err(TrySendError::Disconnected(_)) => Reply::Refused(Refused::Failed),
         };
-        self.page(reply)
+        self.page(reply, pass)
     }
 
-    fn page(&self, reply: Reply) -> Answer {
+    /// The page of a reply to somebody who came with that pass.
+    fn page(&self, reply: Reply, pass: Option<String>) -> Answer {
         match reply {
             Reply::Ask { pass } => told(StatusCode::OK, &KeysPage::Ask { pass: &pass }, None),
             Reply::Mailed => told(StatusCode::OK, &KeysPage::Mailed, None),
@@ -169,7 +178,13 @@ impl Window {
             }
             Reply::Refused(refused) => {
                 let message = refused.to_string();
-                let page = KeysPage::Refused { message: &message };
+                // Where the connection proves who it is, nothing but the page is needed.
+                let is_good = !matches!(refused, Refused::Invalid | Refused::Expired);
+                let pass = pass.filter(|_| is_good && !self.is_shared);
+                let page = KeysPage::Refused {
+                    message: &message,
+                    pass: pass.as_deref(),
+                };
                 told(status(refused), &page, refused.retry_after_seconds())
             }
         }
@@ -210,9 +225,14 @@ fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
         client,
         wish,
         moment,
+        since,
         tell,
     }) = asked.recv()
     {
+        if tell.is_closed() || since.elapsed() > WAIT_MAX {
+            let _ = tell.send(Reply::Refused(Refused::Busy));
+            continue;
+        }
         let reply = desk.serve(client, wish, moment);
         let is_change = matches!(
             reply,

@@ -34,7 +34,8 @@ use socket::{Manner, Outcome, converse};
 const BASE_URL: &str = "http://x.test";
 /// A day has quota for so many inputs, whatever they ask.
 const INPUTS_A_DAY: u32 = 40;
-const DAY_SECONDS: i64 = 86_400;
+/// Until every address may have as many pages drawn at once as ever: they are drawn at a pace.
+const REST_SECONDS: i64 = 300;
 /// A client, and a proxy whose word is believed.
 const PEERS: [[u8; 4]; 2] = [[192, 0, 2, 1], [10, 0, 0, 1]];
 /// A part of a secret that is long enough to be one.
@@ -43,7 +44,9 @@ const PART_BYTES: usize = 12;
 const ELSEWHERE_BYTES: usize = 4;
 
 struct World {
-    server: Unbound,
+    /// One is sent everything at once, the other in pieces: both have seen the same at any moment.
+    servers: [Unbound; 2],
+    clock: Clock,
     time: Arc<ManualTime>,
     inputs: u32,
     seen: Seen,
@@ -57,29 +60,13 @@ impl World {
     fn new() -> World {
         let time = Arc::new(ManualTime::default());
         time.pass(1_795_262_700);
-        let clock = Clock::manual(Arc::clone(&time), None);
-        let keyed = KeyedQuota::new(None);
-        let numbers = known::records().numbers_end();
-        keyed
-            .make_room(numbers, clock.now().day, &|_| {})
-            .expect("in memory");
-        let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
-        let gate = Gate {
-            keys: LatestReader::new(Arc::new(Latest::new(known::ring()))),
-            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100_000))),
-            keyed: Arc::new(keyed),
-            limits: TierLimits {
-                anonymous: u16::MAX,
-                free: u32::MAX,
-                // The one that is spent.
-                starter: 1,
-                pro: u32::MAX,
-            },
-            proxies: Arc::new(vec![proxies].into()),
-        };
-        let server = Unbound::new(snapshot(), gate, clock, BASE_URL).expect("a thread starts");
+        let clock = || Clock::manual(Arc::clone(&time), None);
+        let servers = [(), ()].map(|()| {
+            Unbound::new(snapshot(), gate(&clock()), clock(), BASE_URL).expect("a thread starts")
+        });
         let mut world = World {
-            server,
+            servers,
+            clock: clock(),
             time,
             inputs: 0,
             seen: Seen::default(),
@@ -89,19 +76,22 @@ impl World {
     }
 
     fn begin_day(&self) {
-        self.time.pass(DAY_SECONDS);
+        self.time.pass(self.clock.now().reset_seconds.into());
         let spent = known::TEXTS[1];
         self.send(&format!(
             "GET /v1?key={spent} HTTP/1.1\r\nHost: x.test\r\n\r\n"
         ));
     }
 
+    /// Has both answer, and returns what came of one.
     fn send(&self, text: &str) -> Outcome {
         let manner = Manner {
             is_piecemeal: false,
             ends: true,
         };
-        converse(&self.server, PEERS[0].into(), text.as_bytes(), manner)
+        let sent = |server| converse(server, PEERS[0].into(), text.as_bytes(), manner);
+        let [one, _] = self.servers.each_ref().map(sent);
+        one
     }
 
     /// Answers that are wrong are told from those that are not.
@@ -161,14 +151,16 @@ impl World {
             self.begin_day();
         }
         self.inputs = self.inputs.wrapping_add(1);
+        self.time.pass(REST_SECONDS);
         let mut draws = Draws::of(input);
         let peer = IpAddr::from(PEERS[draws.below(PEERS.len())]);
         let ends = draws.one_in(2);
         let manners = [(false, ends), (true, !ends)];
         let asked = heads(input);
-        let [whole, cut] = manners.map(|(is_piecemeal, ends)| {
+        let [whole, cut] = [0, 1].map(|at| {
+            let (is_piecemeal, ends) = manners[at];
             let manner = Manner { is_piecemeal, ends };
-            converse(&self.server, peer, input, manner)
+            converse(&self.servers[at], peer, input, manner)
         });
         let whole = self.replies(input, &whole, &asked);
         let cut = self.replies(input, &cut, &asked);
@@ -259,6 +251,29 @@ fn is_sent_as_key(before: &[u8]) -> bool {
     line == b"authorization: bearer "
         || (marks > 0 && line.ends_with(b"&key="))
         || (marks == 1 && line.ends_with(b"?key="))
+}
+
+/// Who may ask, and how much.
+fn gate(clock: &Clock) -> Gate {
+    let keyed = KeyedQuota::new(None);
+    let numbers = known::records().numbers_end();
+    keyed
+        .make_room(numbers, clock.now().day, &|_| {})
+        .expect("in memory");
+    let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
+    Gate {
+        keys: LatestReader::new(Arc::new(Latest::new(known::ring()))),
+        anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100_000))),
+        keyed: Arc::new(keyed),
+        limits: TierLimits {
+            anonymous: u16::MAX,
+            free: u32::MAX,
+            // The one that is spent.
+            starter: 1,
+            pro: u32::MAX,
+        },
+        proxies: Arc::new(vec![proxies].into()),
+    }
 }
 
 /// The sample, with dumps that are an index and nothing else: it is held in memory.

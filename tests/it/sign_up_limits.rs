@@ -1,0 +1,167 @@
+//! Sign-up: how often, how long, and who is kept waiting by whom.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::http::{Client, Reply};
+use crate::sign_up::{by_ip, make, pass, post, shown};
+use crate::support::{TempDir, change_key, issue};
+
+fn page_of(client: &mut Client, address: &str) -> Reply {
+    client.request("GET", "/keys", &[("X-Forwarded-For", address)])
+}
+
+/// Asks for a key as one of a proxy's clients.
+fn make_for(client: &mut Client, address: &str) -> Reply {
+    let page = page_of(client, address);
+    let fields = format!("do=issue&pass={}", pass(&page));
+    post(client, &fields, &format!("X-Forwarded-For: {address}\r\n"))
+}
+
+#[test]
+fn a_day_has_as_many_keys_as_the_operator_says_for_all_clients_of_a_proxy() {
+    let dir = TempDir::new();
+    let more = ["--signup-daily", "2", "--trusted-proxy", "127.0.0.1"];
+    let server = by_ip(&dir, &more);
+    let mut client = server.connect();
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let made = make_for(&mut client, address);
+        assert!(shown(&made).is_some());
+        assert!(
+            page_of(&mut client, address)
+                .text()
+                .contains("value=revoke")
+        );
+    }
+    let third = make_for(&mut client, "192.0.2.3");
+    assert_eq!((third.status, shown(&third)), (429, None));
+    let until_midnight: u32 = third.expect("retry-after").parse().unwrap();
+    let reset: u32 = third.expect("x-ratelimit-reset").parse().unwrap();
+    assert!(until_midnight.abs_diff(reset) <= 2);
+    // What one has, another does not see.
+    assert!(
+        !page_of(&mut client, "192.0.2.3")
+            .text()
+            .contains("value=revoke")
+    );
+}
+
+#[test]
+fn who_opens_pages_too_fast_is_told_how_long_to_wait() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let mut client = server.connect();
+    let mut last = client.get("/keys");
+    for _ in 0..80 {
+        if last.status != 200 {
+            break;
+        }
+        last = client.get("/keys");
+    }
+    assert_eq!(last.status, 429);
+    let wait: u32 = last.expect("retry-after").parse().unwrap();
+    assert!((1..=5).contains(&wait), "{wait}");
+    assert_eq!(last.expect("content-type"), "text/html; charset=utf-8");
+    assert_eq!(client.get("/v1/islands?limit=1").status, 200);
+}
+
+#[test]
+fn forms_that_were_held_back_give_no_turns_back() {
+    const HELD: usize = 12;
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let held: Vec<TcpStream> = (0..HELD)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.addr()).unwrap();
+            let timeout = Some(Duration::from_secs(20));
+            stream.set_read_timeout(timeout).unwrap();
+            let head = b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n";
+            stream.write_all(head).unwrap();
+            stream
+        })
+        .collect();
+    // Its head came 6 seconds ago, in which there is one turn more.
+    std::thread::sleep(Duration::from_secs(6));
+    let mut client = server.connect();
+    let page = "/islands/2708-3623-7025";
+    let drawn = (0..70).filter(|_| client.get(page).status == 200).count();
+    assert!((60..=61).contains(&drawn), "{drawn}");
+    let begun = Instant::now();
+    let mut more = 0;
+    for mut stream in held {
+        stream.write_all(b"do=look").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+        more += usize::from(client.get(page).status == 200);
+    }
+    let due = begun.elapsed().as_secs() / 5 + 1;
+    assert!(more as u64 <= due, "{more} where {due} were due");
+}
+
+#[test]
+fn a_lock_that_is_not_given_back_keeps_nobody_waiting_for_long() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &[]);
+    let mut client = server.connect();
+    let page = client.get("/keys");
+    let lock = File::options().write(true).open(dir.join("state/.lock"));
+    let lock = lock.unwrap();
+    lock.lock().unwrap();
+    let begun = Instant::now();
+    let refused = std::thread::scope(|scope| {
+        let asks = scope.spawn(|| make(&mut server.connect(), &page));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(client.get("/keys").status, 200);
+        asks.join().unwrap()
+    });
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert_eq!((refused.status, shown(&refused)), (503, None));
+    assert!(refused.header("retry-after").is_some());
+    server.await_line("another process holds its lock");
+    drop(lock);
+    assert!(shown(&make(&mut client, &page)).is_some());
+}
+
+#[test]
+fn who_waited_for_too_long_is_issued_nothing() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &["--trusted-proxy", "127.0.0.1"]);
+    let state = dir.join("state");
+    let mut client = server.connect();
+    let pages: Vec<(String, String)> = (1..=6)
+        .map(|last| {
+            let address = format!("192.0.2.{last}");
+            let page = page_of(&mut client, &address);
+            (address, pass(&page))
+        })
+        .collect();
+    let lock = File::options().write(true).open(state.join(".lock"));
+    let lock = lock.unwrap();
+    lock.lock().unwrap();
+    // Two seconds are waited for each, one after the other: the last have waited for longer than it is worth.
+    let replies: Vec<Reply> = std::thread::scope(|scope| {
+        let asks: Vec<_> = pages
+            .iter()
+            .map(|(address, pass)| {
+                let fields = format!("do=issue&pass={pass}");
+                let header = format!("X-Forwarded-For: {address}\r\n");
+                let server = &server;
+                scope.spawn(move || post(&mut server.connect(), &fields, &header))
+            })
+            .collect();
+        asks.into_iter().map(|ask| ask.join().unwrap()).collect()
+    });
+    let too_late = |reply: &&Reply| reply.text().contains("Too many people are here at once");
+    assert!(replies.iter().all(|reply| reply.status == 503));
+    assert!((2..=4).contains(&replies.iter().filter(too_late).count()));
+    drop(lock);
+    let key = issue(&state, "192.0.2.9", "free");
+    change_key("revoke", &state, &key);
+    for (address, _) in &pages {
+        let page = page_of(&mut client, address);
+        assert!(!page.text().contains("value=revoke"), "{address} has a key");
+    }
+}
