@@ -83,20 +83,27 @@ impl IslandQuery {
     /// The canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
         let mut query = String::new();
-        append_text(&mut query, Parameter::Tag, self.tag.as_deref());
-        append_text(&mut query, Parameter::Creator, self.creator.as_deref());
-        append_text(
-            &mut query,
-            Parameter::CreatedIn,
-            self.created_in.map(CreatedIn::as_str),
-        );
-        append_text(&mut query, Parameter::Q, self.q.as_deref());
-        let sort = (self.sort != SORT_DEFAULT).then_some(self.sort.as_str());
-        append_text(&mut query, Parameter::Sort, sort);
-        let order = (self.order != ORDER_DEFAULT).then_some(self.order.as_str());
-        append_text(&mut query, Parameter::Order, order);
+        for (parameter, value) in self.given() {
+            append_text(&mut query, parameter, value);
+        }
         append_page(&mut query, self.page.limit);
         query
+    }
+
+    /// What is not as by default, but for the page.
+    pub fn given(&self) -> impl Iterator<Item = (Parameter, &str)> {
+        let sort = (self.sort != SORT_DEFAULT).then_some(self.sort.as_str());
+        let order = (self.order != ORDER_DEFAULT).then_some(self.order.as_str());
+        let all = [
+            (Parameter::Tag, self.tag.as_deref()),
+            (Parameter::Creator, self.creator.as_deref()),
+            (Parameter::CreatedIn, self.created_in.map(CreatedIn::as_str)),
+            (Parameter::Q, self.q.as_deref()),
+            (Parameter::Sort, sort),
+            (Parameter::Order, order),
+        ];
+        let given = all.into_iter();
+        given.filter_map(|(parameter, value)| Some((parameter, value?)))
     }
 }
 
@@ -127,7 +134,9 @@ impl CreatorQuery {
     /// The canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
         let mut query = String::new();
-        append_text(&mut query, Parameter::Q, self.q.as_deref());
+        if let Some(q) = &self.q {
+            append_text(&mut query, Parameter::Q, q);
+        }
         append_page(&mut query, self.page.limit);
         query
     }
@@ -201,11 +210,9 @@ fn integer(text: &str) -> Option<u64> {
     if digits { text.parse().ok() } else { None }
 }
 
-fn append_text(query: &mut String, parameter: Parameter, value: Option<&str>) {
-    if let Some(value) = value {
-        append_name(query, parameter);
-        query.extend(utf8_percent_encode(value, ENCODED));
-    }
+fn append_text(query: &mut String, parameter: Parameter, value: &str) {
+    append_name(query, parameter);
+    query.extend(utf8_percent_encode(value, ENCODED));
 }
 
 fn append_page(query: &mut String, limit: u32) {

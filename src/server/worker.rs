@@ -192,17 +192,10 @@ impl Worker {
             asked,
         };
         if let (Some(form), Some(window)) = (form, &self.window) {
-            let window = window.clone();
-            let (shared, clock) = (Arc::clone(shared), Arc::clone(&self.clock));
-            return Responding::Later(Box::pin(async move {
-                let wish = form.wish(request.into_body(), &window.base_url).await;
-                shared.waiting.store(true, Ordering::Relaxed);
-                // Of when it is all there: paces would go back with a form that was held back.
-                let moment = clock.now().moment();
-                let answer = window.answer(form.client, wish, moment).await;
-                shared.waiting.store(false, Ordering::Relaxed);
-                envelope.respond(answer, None, &shared)
-            }));
+            let asked = (form, request.into_body());
+            let (window, clock) = (window.clone(), Arc::clone(&self.clock));
+            let responding = sign_up(asked, window, clock, envelope, Arc::clone(shared));
+            return Responding::Later(Box::pin(responding));
         }
         if let Some(download) = answer.download() {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
@@ -369,6 +362,23 @@ impl Envelope {
             shared.journal.note(&record, asked.begun);
         }
     }
+}
+
+/// Responds when all of a form has come, and sign-up has answered it.
+async fn sign_up(
+    (form, body): (Form, Incoming),
+    window: Window,
+    clock: Arc<Clock>,
+    envelope: Envelope,
+    shared: Arc<Shared>,
+) -> Response<Outgoing> {
+    let wish = form.wish(body, &window.base_url).await;
+    shared.waiting.store(true, Ordering::Relaxed);
+    // Of when it is all there: paces would go back with a form that was held back.
+    let moment = clock.now().moment();
+    let answer = window.answer(form.client, wish, moment).await;
+    shared.waiting.store(false, Ordering::Relaxed);
+    envelope.respond(answer, None, &shared)
 }
 
 /// Whether a file could not be opened since too many are open, here or in the whole system.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::html::{Count, Escaped};
+use crate::calendar::DAY_SECONDS;
 
 /// Sizes of the picture, in its own units: the script has the same.
 const WIDTH: f64 = 720.0;
@@ -161,14 +162,14 @@ impl<'a> Chart<'a> {
         else {
             return format!("{}: nothing is known.", self.what);
         };
-        let told = |(value, time)| format!("{} on {}", Count(Some(value)), (self.name)(time));
-        let (low, high) = (told(low), told(high));
-        let text = format!("{}: highest {high}, lowest {low}.", self.what);
-        if self.step < 86_400 {
-            text.replace(" on ", " at ")
-        } else {
-            text
-        }
+        let when = if self.step < DAY_SECONDS { "at" } else { "on" };
+        let told = |(value, time)| format!("{} {when} {}", Count(Some(value)), (self.name)(time));
+        format!(
+            "{}: highest {}, lowest {}.",
+            self.what,
+            told(high),
+            told(low)
+        )
     }
 
     /// The values between commas, nothing for one that is not known.

@@ -107,3 +107,8 @@ pub(super) struct Island {
 pub(super) struct CcuHistory {
     pub(super) ccu: Vec<(String, u64)>,
 }
+
+/// What an island is called: by its code where its title is of nothing that is seen.
+pub(super) fn titled<'a>(title: &'a str, code: &'a str) -> &'a str {
+    if title.trim().is_empty() { code } else { title }
+}

@@ -3,11 +3,11 @@
 use serde_json::from_slice;
 
 use super::chart::Chart;
-use super::facts::{Index, Intraday, Ranked, Ranking};
+use super::facts::{Index, Intraday, Ranked, Ranking, titled};
 use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
 use super::list::search_form;
-use crate::calendar::DAY_SECONDS;
+use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// What the dashboard is made from: bodies of the API, each `None` while it is not published.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
     let index = parsed(bodies.index);
     let ranking = bodies.ranking.and_then(|body| from_slice(body).ok());
     let intraday = bodies.intraday.and_then(|body| from_slice(body).ok());
-    let (form, base_url) = (search_form("", ""), Escaped(base_url));
+    let (form, base_url) = (search_form("", &[]), Escaped(base_url));
     let content = format!(
         "<h1>Game islands, counted</h1>\
          <p>Daily peaks, players, plays and retention of game islands, as JSON. You can start without a key:</p>\
@@ -52,8 +52,14 @@ fn freshness(index: Option<&Index>, intraday: Option<&Intraday>) -> String {
     };
     let generated_at = Escaped(&index.generated_at);
     let newest = intraday.and_then(|intraday| intraday.points.last());
-    let players = newest.map_or_else(String::new, |(_, players)| {
-        tile("Players now", &Count(Some(*players)).to_string())
+    let players = newest.map_or_else(String::new, |(time, players)| {
+        let time = UnixSeconds(*time);
+        let when = if time.has_text() {
+            format!("<br><small><time class=ago datetime={time}>{time}</time></small>")
+        } else {
+            String::new()
+        };
+        tile("Players", &format!("{}{when}", Count(Some(*players))))
     });
     let count = |name, count| tile(name, &Count(Some(count)).to_string());
     format!(
@@ -88,8 +94,18 @@ fn curve(intraday: &Intraday) -> String {
     let Some(chart) = chart else {
         return String::new();
     };
+    let span = [intraday.points.first(), intraday.points.last()];
+    let span = span.map(|point| point.map(|point| UnixSeconds(point.0)));
+    let span = match span {
+        [Some(first), Some(last)] if first.has_text() && last.has_text() => {
+            let (from, to) = (first.day(), last.day());
+            let (begin, end) = (name(first.0), name(last.0));
+            format!(", {from} {begin} to {to} {end}")
+        }
+        _ => String::new(),
+    };
     format!(
-        "<h2>Players in the last 24 hours (UTC)</h2>{}<p class=soft>Served by \
+        "<h2>Players{span} (UTC)</h2>{}<p class=soft>Served by \
          <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>",
         chart.figure()
     )
@@ -118,7 +134,7 @@ fn row(ranked: &Ranked) -> String {
         ranked.rank,
         change(ranked.delta),
         Escaped(&ranked.code),
-        Escaped(&ranked.title),
+        Escaped(titled(&ranked.title, &ranked.code)),
         Count(ranked.peak_ccu),
     )
 }
@@ -161,7 +177,8 @@ mod tests {
         let page = home(bodies, "http://x.test");
         for part in [
             "datetime=\"2026-11-21T12:05:00Z\"",
-            "<dt>Players now<dd>4,200",
+            "<dt>Players<dd>4,200<br><small><time class=ago datetime=2026-11-21T11:20:00Z>",
+            "<h2>Players, 2026-11-21 11:10 to 2026-11-21 11:20 (UTC)</h2>",
             "<dt>Islands<dd>300",
             "<a href=\"islands/0000-0000-0001\"><bdi>&lt;b&gt;A &amp; B</bdi></a><br><small><bdi>x&quot;y</bdi></small>",
             "<td class=n>12,345",
@@ -185,7 +202,10 @@ mod tests {
                 intraday: Some(intraday.as_bytes()),
                 ..HomeBodies::default()
             };
-            assert!(home(bodies, "").contains("data-values=\"3\""), "{time}");
+            let page = home(bodies, "");
+            assert!(page.contains("data-values=\"3\""), "{time}");
+            let is_dated = UnixSeconds(time).has_text();
+            assert_eq!(page.contains("<h2>Players (UTC)</h2>"), !is_dated, "{time}");
         }
     }
 
@@ -200,7 +220,7 @@ mod tests {
         let page = home(bodies, "http://x.test");
         assert!(page.contains("<dt>Days held<dd>42"));
         assert!(
-            !page.contains("Players now") && !page.contains("<svg") && !page.contains("Highest")
+            !page.contains("<dt>Players") && !page.contains("<svg") && !page.contains("Highest")
         );
     }
 }

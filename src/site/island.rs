@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::from_slice;
 
 use super::chart::Chart;
-use super::facts::{CcuHistory, Island, IslandDetail};
+use super::facts::{CcuHistory, Island, IslandDetail, titled};
 use super::frame::{Extra, Frame};
 use super::home::tile;
 use super::html::{Count, Escaped, encoded};
@@ -20,16 +20,17 @@ pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
     };
     let history = history.and_then(|body| from_slice::<CcuHistory>(body).ok());
     let generated_at = Escaped(&meta.generated_at);
+    let name = titled(&island.title, &island.code);
     let content = format!(
-        "<h1>{}</h1>{}{}{}<p class=soft>Published <time class=ago datetime=\"{generated_at}\">{generated_at}</time>. \
+        "<h1><bdi>{}</bdi></h1>{}{}{}<p class=soft>Published <time class=ago datetime=\"{generated_at}\">{generated_at}</time>. \
          Served by <a href=\"../docs#getIsland\"><code>/v1/islands/{}</code></a></p>",
-        Escaped(&island.title),
+        Escaped(name),
         about(&island),
         newest(&island),
         history.as_ref().map_or_else(String::new, peaks),
         Escaped(&island.code),
     );
-    let title = format!("{} \u{2013} Island metrics", island.title);
+    let title = format!("{} \u{2013} Island metrics", name);
     let frame = Frame {
         title: &title,
         root: "../",
@@ -44,18 +45,31 @@ fn about(island: &Island) -> String {
         let encoded = encoded(slug);
         let _ = write!(
             out,
-            " by <a href=\"../?creator={encoded}\">{}</a>",
+            " by <a href=\"../?creator={encoded}\"><bdi>{}</bdi></a>",
             Escaped(slug)
         );
     }
     if let Some(tool) = &island.created_in {
-        let _ = write!(out, ", made in {}", Escaped(tool));
+        let encoded = encoded(tool);
+        let _ = write!(
+            out,
+            ", made in <a href=\"../?createdIn={encoded}\">{}</a>",
+            Escaped(tool)
+        );
     }
     if let (Some(first), Some(last)) = (&island.first_seen, &island.last_seen) {
         let _ = write!(out, "; seen {} to {}", Escaped(first), Escaped(last));
     }
     if !island.tags.is_empty() {
-        let _ = write!(out, "<br>Tags: {}", Escaped(&island.tags.join(", ")));
+        out.push_str("<br>Tags:");
+        for tag in &island.tags {
+            let encoded = encoded(tag);
+            let _ = write!(
+                out,
+                " <a href=\"../?tag={encoded}\"><bdi>{}</bdi></a>",
+                Escaped(tag)
+            );
+        }
     }
     out.push_str("</p>");
     out
@@ -124,8 +138,10 @@ mod tests {
             br#"{"code":"0000-0000-0001","ccu":[["2026-11-01",5],["2026-11-03",9]],"meta":{}}"#;
         let page = island(DETAIL.as_bytes(), Some(history));
         for part in [
-            "<h1>A &lt;b&gt;</h1>",
-            "<a href=\"../?creator=%C3%A9%2Fx\">é/x</a>",
+            "<h1><bdi>A &lt;b&gt;</bdi></h1>",
+            "<a href=\"../?creator=%C3%A9%2Fx\"><bdi>é/x</bdi></a>",
+            "<a href=\"../?tag=pvp\"><bdi>pvp</bdi></a>",
+            "<a href=\"../?createdIn=uefn\">uefn</a>",
             "<dt>Peak players<dd>1,200",
             "<dt>Unique players<dd>\u{2013}",
             "<dt>Back after a day<dd>11%",

@@ -21,7 +21,7 @@ mod texts;
 pub use home::{HomeBodies, home};
 pub use island::island;
 pub use keys::{Held, HeldKey, KeysPage, keys};
-pub use list::search;
+pub use list::{Sought, search};
 
 const OPENAPI: &str = include_str!("openapi.json");
 

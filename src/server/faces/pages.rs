@@ -13,12 +13,12 @@ use super::visits::Visits;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::Client;
-use crate::request::{IslandQuery, Page as Rows, SiteFile};
+use crate::request::{IslandQuery, Parameter, SiteFile};
 use crate::server::http::answer::{Answer, NOT_READY_SECONDS};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
-use crate::site;
+use crate::site::{self, Sought};
 use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Packer, Snapshot, SnapshotError};
 
 /// The longest page of a search. Who wants more at once wants the API.
@@ -141,8 +141,16 @@ impl Pages {
         let Some((body, _)) = snapshot.islands(query, visitor.asker()) else {
             return not_ready();
         };
-        let sought = query.q.as_deref().unwrap_or_default();
-        let html = site::search(&body.bytes, sought, neighbours(query));
+        let given = query.given().filter(|(name, _)| *name != Parameter::Q);
+        let others: Vec<_> = given.map(|(name, value)| (name.as_str(), value)).collect();
+        let html = site::search(
+            &body.bytes,
+            Sought {
+                q: query.q.as_deref().unwrap_or_default(),
+                others: &others,
+                page_at: &|offset| format!("{}{offset}", query.to_query()),
+            },
+        );
         visitor.page(html, published(snapshot), Kind::HtmlOfRoot)
     }
 
@@ -239,12 +247,4 @@ fn not_ready() -> Answer {
 
 fn published(snapshot: &Snapshot) -> UnixSeconds {
     snapshot.published().unwrap_or(UnixSeconds(0))
-}
-
-/// The questions of the pages before and behind.
-fn neighbours(query: &IslandQuery) -> [Option<String>; 2] {
-    let Rows { limit, offset } = query.page;
-    let at = |offset: u64| format!("{}{offset}", query.to_query());
-    let before = (offset > 0).then(|| at(offset.saturating_sub(limit.into())));
-    [before, offset.checked_add(limit.into()).map(at)]
 }

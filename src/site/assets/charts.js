@@ -25,7 +25,9 @@ const watchChart = figure => {
     at = Math.min(known.length - 1, Math.max(0, to));
     const x = +left + (known.length > 1 ? at * width / (known.length - 1) : width / 2);
     mark.setAttribute('d', `M${x} 8V216`);
-    const moment = new Date((+first + at * step) * 1000).toISOString();
+    const date = new Date((+first + at * step) * 1000);
+    // Beyond all calendars there is none.
+    const moment = isNaN(date) ? '' : date.toISOString();
     const when = step < 86400 ? moment.slice(0, 16).replace('T', ' ') + ' UTC' : moment.slice(0, 10);
     told.textContent = `${when}: ${known[at] ? (+known[at]).toLocaleString('en') : 'not known'}`;
   };
