@@ -21,7 +21,9 @@ use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Outside, Route, RouteError, Template};
-use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
+use crate::snapshot::{
+    Asker, DumpIndex, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError,
+};
 
 /// The part of a request that is judged. Of bodies, only forms of sign-up are read, elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +197,7 @@ fn find_outside<'a>(
         Outside::Search(query) => pages.search(query, snapshot, visitor()),
         Outside::Island(code) => pages.island(*code, snapshot, visitor()),
         Outside::Keys => sign_up(head, state),
-        Outside::Dump(name) => dump(head, name, snapshot),
+        Outside::Dump(name) => dump(head, name, state, visitor),
     }
 }
 
@@ -215,14 +217,27 @@ fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
     Answer::Failed(ApiError::NotFound(message.to_owned()))
 }
 
-/// A file of the dumps, or the part of it that is asked for.
-fn dump(head: Head<'_>, name: &str, snapshot: &Snapshot) -> Answer {
-    let Some(dumps) = snapshot.dumps() else {
+/// A file of the dumps, or the part of it that is asked for; the index as a page, where it is not asked for
+/// by its name.
+fn dump<'a>(
+    head: Head<'a>,
+    name: &str,
+    state: State<'_>,
+    visitor: impl Fn() -> Visitor<'a>,
+) -> Answer {
+    let Some(dumps) = state.snapshot.dumps() else {
         return Answer::Failed(ApiError::NoDumps);
     };
     let Some(dump) = dumps.find(name) else {
         return Answer::Failed(request::no_dump(name).into());
     };
+    if let Some(index) = dump.held()
+        && name == DumpIndex::FILE
+        && !head.path.ends_with(name)
+        && names_html(head.headers)
+    {
+        return state.pages.dumps(index, head.path, visitor());
+    }
     let validators = Validators {
         etag: &dump.etag,
         modified: dump.modified,

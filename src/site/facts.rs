@@ -108,6 +108,24 @@ pub(super) struct CcuHistory {
     pub(super) ccu: Vec<(String, u64)>,
 }
 
+/// `/dumps/index.json`
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Dumps {
+    pub(super) generated_at: String,
+    pub(super) license: String,
+    pub(super) license_url: String,
+    pub(super) credit: String,
+    pub(super) files: Vec<DumpFile>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct DumpFile {
+    pub(super) file: String,
+    pub(super) bytes: u64,
+    pub(super) modified: String,
+}
+
 /// What an island is called: by its code where its title is of nothing that is seen.
 pub(super) fn titled<'a>(title: &'a str, code: &'a str) -> &'a str {
     if title.trim().is_empty() { code } else { title }

@@ -8,6 +8,7 @@
 mod chart;
 mod docs;
 mod document;
+mod dumps;
 mod facts;
 mod frame;
 mod home;
@@ -18,6 +19,7 @@ mod list;
 mod objects;
 mod texts;
 
+pub use dumps::dumps;
 pub use home::{HomeBodies, home};
 pub use island::island;
 pub use keys::{Held, HeldKey, KeysPage, keys};

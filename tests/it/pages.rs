@@ -1,20 +1,25 @@
 //! Pages for people: their headers, what they cost, and that they say what the API says.
 
+use crate::dump_files::{install, published, some_files};
 use crate::http::{Client, Reply};
-use crate::support::Server;
+use crate::support::{Server, TempDir};
 
-const PAGES: [&str; 11] = [
-    "/",
-    "/?q=a",
-    "/islands/2708-3623-7025",
-    "/docs",
-    "/recipes",
-    "/gotchas",
-    "/llms.txt",
-    "/assets/style.css",
-    "/assets/charts.css",
-    "/assets/docs.js",
-    "/assets/charts.js",
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const PAGES: [(&str, &str); 12] = [
+    ("/", HTML),
+    ("/?q=a", HTML),
+    ("/islands/2708-3623-7025", HTML),
+    ("/docs", HTML),
+    ("/recipes", HTML),
+    ("/gotchas", HTML),
+    ("/llms.txt", "text/markdown; charset=utf-8"),
+    ("/assets/style.css", CSS),
+    ("/assets/charts.css", CSS),
+    ("/assets/docs.js", SCRIPT),
+    ("/assets/charts.js", SCRIPT),
+    ("/assets/icon.svg", "image/svg+xml"),
 ];
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -32,7 +37,7 @@ fn left(reply: &Reply) -> u32 {
 #[test]
 fn pages_spend_nothing_and_are_known_again() {
     let (_server, mut client) = sample();
-    for page in PAGES {
+    for (page, kind) in PAGES {
         let plain = client.get(page);
         assert_eq!((plain.status, left(&plain)), (200, 5), "{page}");
         assert_eq!(plain.expect("content-security-policy"), POLICY, "{page}");
@@ -42,7 +47,7 @@ fn pages_spend_nothing_and_are_known_again() {
         let gzip = client.request("GET", page, &[("Accept-Encoding", "gzip")]);
         assert_eq!(gzip.expect("content-encoding"), "gzip", "{page}");
         assert_ne!(gzip.expect("etag"), plain.expect("etag"));
-        let kind = plain.expect("content-type");
+        assert_eq!(plain.expect("content-type"), kind);
         assert_eq!(gzip.expect("content-type"), kind);
         let known = client.request("GET", page, &[("If-None-Match", plain.expect("etag"))]);
         assert_eq!((known.status, known.body.len()), (304, 0), "{page}");
@@ -57,9 +62,13 @@ fn pages_spend_nothing_and_are_known_again() {
 #[test]
 fn nothing_on_a_page_is_inline_or_from_elsewhere() {
     let (_server, mut client) = sample();
-    for page in &PAGES[..6] {
+    for (page, kind) in PAGES {
+        if kind != HTML {
+            continue;
+        }
         let reply = client.get(page);
         let text = reply.text();
+        let mut assets = 0;
         for inline in ["<script>", "<style", " style=", " onclick", "javascript:"] {
             assert!(!text.contains(inline), "{inline} on {page}");
         }
@@ -72,7 +81,9 @@ fn nothing_on_a_page_is_inline_or_from_elsewhere() {
             let address = link.split('"').next().unwrap();
             let path = format!("/{}", address.trim_start_matches("../"));
             assert_eq!(client.get(&path).status, 200, "{address} on {page}");
+            assets += 1;
         }
+        assert!(assets > 0, "{page} has a style");
         assert!(
             text.contains("creativecommons.org/licenses/by/4.0"),
             "{page}"
@@ -191,6 +202,40 @@ fn a_browser_is_told_in_a_page_what_is_not_there() {
         let is_json = told.expect("content-type") == "application/json";
         assert_eq!(is_json, target != "/v1x", "{target}");
     }
+}
+
+#[test]
+fn the_dumps_are_a_page_for_people_and_an_index_for_all_others() {
+    let dir = TempDir::new();
+    let (published, files) = (published(&dir), some_files());
+    install(&published, "dumps-1", &files);
+    let server = Server::of(&published, &[]);
+    let mut client = server.connect();
+    let browser = [("Accept", "text/html,*/*;q=0.8")];
+    for (target, base) in [("/dumps/", "/dumps/"), ("/dumps", "/")] {
+        let page = client.request("GET", target, &browser);
+        assert_eq!(page.expect("content-type"), "text/html; charset=utf-8");
+        assert_eq!(page.expect("content-security-policy"), POLICY);
+        for (name, bytes) in &files {
+            let link = if base == "/" {
+                format!("dumps/{name}")
+            } else {
+                name.clone()
+            };
+            assert!(page.text().contains(&format!("href=\"{link}\"")), "{name}");
+            let file = client.request("GET", &format!("{base}{link}"), &browser);
+            assert!(file.body == *bytes, "{name}");
+        }
+        let index = client.get(target);
+        assert_eq!(index.expect("content-type"), "application/json");
+    }
+    let index = client.request("GET", "/dumps/index.json", &browser);
+    assert_eq!(index.expect("content-type"), "application/json");
+    let fast = (0..80).find_map(|_| {
+        let page = client.request("GET", "/dumps/", &browser);
+        (page.status != 200).then_some(page.status)
+    });
+    assert_eq!(fast, Some(429));
 }
 
 #[test]

@@ -187,6 +187,20 @@ impl Pages {
         }
     }
 
+    /// The dumps, from their index, which stands at that path too.
+    pub(crate) fn dumps(&self, index: &[u8], path: &str, visitor: Visitor<'_>) -> Answer {
+        let (root, folder) = if path.ends_with('/') {
+            ("../", "")
+        } else {
+            ("", "dumps/")
+        };
+        if let Some(hurried) = self.hurried(visitor, root) {
+            return hurried;
+        }
+        let html = site::dumps(index, root, folder);
+        notice(StatusCode::OK, html, None)
+    }
+
     /// What an address is answered that has pages drawn faster than anybody looks at them.
     fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<Answer> {
         let wait = self.visits.count(visitor.address, visitor.moment).err()?;
