@@ -185,6 +185,7 @@ impl FromStr for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::signup::Terms;
 
     fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, Failure> {
         let words = words.iter().map(Into::into);
@@ -200,6 +201,7 @@ mod tests {
         assert_eq!(settings.limits, TierLimits::default());
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
+        assert_eq!(settings.sign_up_daily, Terms::default().daily_max);
         assert_eq!(settings.served, Served::Sample);
         assert!(settings.state.is_none() && settings.admin.is_none());
         assert!(settings.base_url.is_none() && settings.access_log.is_none());
@@ -231,6 +233,7 @@ mod tests {
             "http://[::1]",
             "http://[::1]:8080/b",
             "http://10.0.0.1:65535",
+            "https://metrics.test/a-b/~c/d%20e",
         ] {
             assert!(parsed(&["--base-url", good], &[]).is_ok(), "{good}");
         }
@@ -249,6 +252,12 @@ mod tests {
             "http://a b",
             "http://a?b",
             "http://é",
+            // It is written between quotes into lines for a shell.
+            "https://a/b'c",
+            "https://a/b;c",
+            "https://a/b`c`",
+            "https://a/$(b)",
+            &format!("https://a/{}", "b".repeat(247)),
         ] {
             let failure = parsed(&["--base-url", bad], &[]).unwrap_err();
             assert!(

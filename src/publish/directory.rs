@@ -11,8 +11,8 @@
 //! next publish, for readers between the two.
 
 use std::fs::{self, File};
-use std::io;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::dumps;
@@ -39,7 +39,15 @@ pub(super) const LIVE: &str = "live";
 pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result<(), PublishError> {
     let mut first = Ok(());
     // A publish that was killed may have left the link to dumps that no manifest names any more.
-    let linked = fs::read_link(directory.join(DumpIndex::LINK)).unwrap_or_default();
+    let link = directory.join(DumpIndex::LINK);
+    let linked = match fs::read_link(&link) {
+        Ok(linked) => linked,
+        // There is none, or what has its name is no link.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+            PathBuf::new()
+        }
+        Err(error) => return Err(at(&link)(error)),
+    };
     for entry in fs::read_dir(directory).map_err(at(directory))? {
         let name = entry.map_err(at(directory))?.file_name();
         let Some(name) = name.to_str() else { continue };
@@ -120,7 +128,7 @@ pub fn open_published(
         .all(|(payload, opened)| payload.names(opened))
     {
         let problem = "the payload files are not the ones it names; publish again";
-        let source = io::Error::new(io::ErrorKind::InvalidData, problem);
+        let source = io::Error::new(ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {
             path: directory.join(Manifest::FILE),
             source,
@@ -136,7 +144,7 @@ pub fn open_published(
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest_path = directory.join(Manifest::FILE);
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
-    let absent = || io::Error::new(io::ErrorKind::NotFound, "nothing is published here");
+    let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "", None)?;
     if let Some(named) = &manifest.dumps {

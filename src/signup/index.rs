@@ -8,7 +8,7 @@ use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyId, KeyRecords};
 use crate::model::Tier;
 
 /// Free keys on record with which sign-up closes: a file of 22 MB, which each change writes anew.
-pub const FREE_KEYS_IN_ALL_MAX: usize = 100_000;
+pub(super) const FREE_KEYS_IN_ALL_MAX: usize = 100_000;
 
 /// A key as its holder sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,11 +28,11 @@ mod wish;
 
 pub use desk::Desk;
 pub use error::SignupError;
-pub use index::{FREE_KEYS_IN_ALL_MAX, ListedKey};
+pub use index::ListedKey;
 pub use mailer::Mailer;
 pub use pace::Pace;
-pub use refused::{ISSUED_IN_24_HOURS_MAX, Refused};
-pub use wish::{DAILY_MAX, Mode, Reply, Terms, Wish};
+pub use refused::Refused;
+pub use wish::{Mode, Reply, Terms, Wish};
 
 /// Tells the operator a line. It holds no pass and no key.
 pub type Say = Box<dyn Fn(&str) + Send>;

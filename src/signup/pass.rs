@@ -100,7 +100,12 @@ impl Signer {
 
     /// No field but the last has a point in it, so that no two passes are one text.
     fn mac(&self, purpose: Purpose, [until, number, address]: [&str; 3]) -> String {
-        let signed = format!("signup {purpose:?} {until}.{number}.{address}");
+        // Never other ones: links that are under way would be void.
+        let purpose = match purpose {
+            Purpose::Form => "Form",
+            Purpose::Holder => "Holder",
+        };
+        let signed = format!("signup {purpose} {until}.{number}.{address}");
         let mac = hmac_sha256::HMAC::mac(signed, self.secret);
         let digits = mac[..MAC_BYTES].iter().map(|byte| format!("{byte:02x}"));
         digits.collect()

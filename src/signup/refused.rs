@@ -6,7 +6,7 @@ use crate::keys::FREE_KEYS_MAX;
 
 /// Free keys that one address is issued within 24 hours: three times those it may have, since a
 /// record stays when its key is revoked, and whoever issues and revokes by turns would fill the disk.
-pub const ISSUED_IN_24_HOURS_MAX: usize = 9;
+pub(super) const ISSUED_IN_24_HOURS_MAX: usize = 9;
 
 /// Why not. Says nothing about an address that the asker has not proven to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::refused::Refused;
 use crate::keys::{KeyAddress, KeyId, NewKey};
 
 /// Free keys a UTC day unless told otherwise: a hundred days until sign-up closes.
-pub const DAILY_MAX: u32 = 1000;
+const DAILY_MAX: u32 = 1000;
 
 /// How an address is proven.
 pub enum Mode {

@@ -30,7 +30,7 @@ pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
         history.as_ref().map_or_else(String::new, peaks),
         Escaped(&island.code),
     );
-    let title = format!("{} \u{2013} Island metrics", name);
+    let title = format!("{name} \u{2013} Island metrics");
     let frame = Frame {
         title: &title,
         root: "../",

@@ -80,8 +80,9 @@ impl fmt::Debug for Held<'_> {
 /// A page of sign-up, in HTML.
 pub fn keys(page: &KeysPage<'_>) -> String {
     let content = match page {
-        KeysPage::Closed => "<h1>Keys</h1><p>This service does not issue keys online. Ask its publisher for one; you \
-             can keep using the API without a key.</p><p><a href=docs>API reference</a></p>"
+        KeysPage::Closed => "<h1>Keys</h1><p>This service does not issue keys online. Ask whoever runs it for one; you \
+             can keep using the API without a key.</p><p>You run it? <code>island-metrics keys issue</code> makes \
+             one, and <code>--signup</code> opens this page.</p><p><a href=docs>API reference</a></p>"
             .to_owned(),
         KeysPage::Ask { pass } => ask(pass),
         KeysPage::Mailed => "<h1>Check your mail</h1><p>If the address accepts mail, a link is on its way. It is \
@@ -126,12 +127,14 @@ fn hidden(pass: &str) -> String {
 
 fn list(held: &Held<'_>) -> String {
     let address = Escaped(held.address);
-    let mut out = format!("<h1>Keys of {address}</h1>");
+    let mut out = format!("<h1>Keys of <bdi>{address}</bdi></h1>");
     if let Some(key) = held.issued {
         let _ = write!(
             out,
             "<div class=note role=status><p>Your new key. It is not shown again:</p><pre class=secret id=newkey>{0}</pre>\
-             <pre>curl -H 'Authorization: Bearer {0}' '{1}/v1/islands?limit=2'</pre></div>",
+             <pre>curl -H 'Authorization: Bearer {0}' '{1}/v1/islands?limit=2'</pre>\
+             <p>Next: <a href=recipes>recipes</a>, which read it from <code>ISLAND_METRICS_KEY</code>, and \
+             <a href=docs>all endpoints</a>.</p></div>",
             Escaped(key),
             Escaped(held.base_url)
         );
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn keys_are_listed_and_only_active_ones_can_be_revoked() {
         let page = held(2, None);
-        assert!(page.contains("Keys of &lt;a&gt;@x.test"));
+        assert!(page.contains("Keys of <bdi>&lt;a&gt;@x.test"));
         assert!(page.contains("Each allows 1,000 requests per UTC day; 2 of 3 are in use"));
         assert_eq!(page.matches("value=revoke").count(), 2);
         assert_eq!(page.matches("value=issue").count(), 1);

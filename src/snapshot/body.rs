@@ -11,7 +11,7 @@ use crate::calendar::UnixSeconds;
 /// A body made ready to be stored: both forms. `gzip` is empty where it would not be smaller.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// The JSON.
+    /// JSON, or a page.
     pub plain: Vec<u8>,
     /// The same behind gzip.
     pub gzip: Vec<u8>,
@@ -121,8 +121,8 @@ impl EntityTag {
 
     /// The tag of one form: publish time, checksum of the JSON, encoding.
     ///
-    /// Every body carries its publish time, so two versions of one answer share a tag only if both
-    /// their times and their checksums agree.
+    /// Every body of the API carries its publish time, so two versions of one answer share a tag only if
+    /// both their times and their checksums agree. Pages have none: one that is the same keeps its tag.
     pub fn new(published: UnixSeconds, plain_crc: u32, gzip: bool) -> EntityTag {
         let suffix = if gzip { "-gz" } else { "" };
         let mut text = [0; EntityTag::BYTES_MAX];

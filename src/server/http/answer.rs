@@ -22,12 +22,11 @@ const COMMON: &str = "access-control-allow-origin: *\r\n\
     x-content-type-options: nosniff\r\n";
 /// Of these, what is on pages that only our own may read.
 const NOSNIFF: &str = "x-content-type-options: nosniff\r\n";
-/// On 200 and 304. The data may be kept as long as a refresh may go unnoticed; pages change with the
-/// program only.
+/// On 200 and 304: as long as a refresh may go unnoticed.
 const KEPT: &str = "cache-control: private, max-age=60\r\n\
     vary: Accept-Encoding, Authorization\r\n";
 /// The same of what is true now only.
-const NOT_KEPT: &str = "cache-control: private, max-age=0\r\n\
+const ASKED_ANEW: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
 /// Of dumps, which are the same for everybody. Names keep, bytes change: caches ask again once a minute,
 /// as long as the index may be older than a file.
@@ -136,7 +135,7 @@ impl Answer {
                 content(lines, body, JSON, *known);
             }
             Answer::Momentary { body, known } => {
-                found(lines, body, NOT_KEPT);
+                found(lines, body, ASKED_ANEW);
                 content(lines, body, JSON, *known);
             }
             Answer::Page(page) => page.write_lines(lines),

@@ -46,11 +46,11 @@ impl fmt::Debug for Notice {
     }
 }
 
-/// As for the API's answers.
-const KEPT: &str = "cache-control: private, max-age=60\r\n";
+/// As for the API's answers; what it varies by stands apart.
+const KEPT_A_MINUTE: &str = "cache-control: private, max-age=60\r\n";
 const VARY: &str = "vary: Accept-Encoding, Authorization\r\n";
 const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding, Authorization\r\n";
-const NOT_KEPT: &str = "cache-control: no-store\r\n";
+const NO_STORE: &str = "cache-control: no-store\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 /// Style and scripts are files of ours, and whatever else a page could be made to do it must not. Under this
 /// rule a form tells its origin, and no link tells the pass of its page.
@@ -76,7 +76,7 @@ impl Page {
     }
 
     pub(super) fn write_lines(&self, lines: &mut Vec<u8>) {
-        found(lines, &self.body, KEPT);
+        found(lines, &self.body, KEPT_A_MINUTE);
         let vary = if self.kind == Kind::HtmlOfRoot {
             VARY_OF_ROOT
         } else {
@@ -103,7 +103,7 @@ impl Page {
 
 impl Notice {
     pub(super) fn write_lines(&self, lines: &mut Vec<u8>) {
-        lines.extend_from_slice(NOT_KEPT.as_bytes());
+        lines.extend_from_slice(NO_STORE.as_bytes());
         lines.extend_from_slice(POLICY.as_bytes());
         if self.is_apart {
             lines.extend_from_slice(APART.as_bytes());
