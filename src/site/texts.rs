@@ -31,6 +31,7 @@ const RECIPES: &[Recipe] = &recipes! {
     "etag.sh": "Ask only for what is new, with curl"
     "requests_session.py": "Python with requests, and a 429 that does not hang"
     "pandas_frames.py": "Python with pandas"
+    "chart.html": "A chart in a page of your own, without a library"
     "browser.html": "A browser, with a key in the query or in a header"
     "typescript/client.ts": "TypeScript, with generated types"
     "dump.sql": "A dump in DuckDB"

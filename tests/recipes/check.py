@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from browsers import browser
+from browsers import browser, chart
 from harness import (BIN, CHROMIUM, DATASET, HERE, KEY, NPM, PUBLISHED, PYTHON, RECIPES, SAMPLE, SMALL, TOOLS, WORK,
                      days, get, listed, listing, mark_log, number, on_sample, printed_commands, refused,
                      requests_logged, rows, run, same, want, written)
@@ -234,6 +234,7 @@ CHECKS = [
     ("etag.sh", etag, ("curl",)),
     ("requests_session.py", requests_session, ("venv",)),
     ("pandas_frames.py", pandas_frames, ("venv",)),
+    ("chart.html", chart, ("node", "chromium")),
     ("browser.html", browser, ("node", "chromium")),
     ("typescript/client.ts", typescript, ("node",)),
     ("dump.sql", dump, ("curl", "jq", "venv")),
