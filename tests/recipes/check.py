@@ -136,8 +136,11 @@ def requests_session():
 
 def pandas_frames():
     path = written("pandas_frames.py", PUBLISHED)
-    run(PYTHON, path)
-    run(PYTHON, os.path.join(HERE, "frames.py"), os.path.dirname(path), PUBLISHED, DATASET)
+    folder = os.path.dirname(path)
+    run(PYTHON, path, folder=folder)
+    same(sorted(os.listdir(folder)), ["pandas_frames.py", "peaks.png"], "files left")
+    run(PYTHON, os.path.join(HERE, "frames.py"), folder, PUBLISHED, DATASET)
+    refused(PYTHON, written("pandas_frames.py", SMALL))
 
 
 def typescript():
