@@ -62,9 +62,15 @@ pub(super) fn recipes(base_url: &str) -> String {
     content.push_str("</ul>");
     for Recipe { title, file, text } in RECIPES {
         let text = text.replace(RECIPE_URL, base_url);
+        let _ = write!(content, "<h2 id=\"{file}\">{title}</h2>");
+        // One is steps to take, not a file to save.
+        if file.rsplit('.').next() == Some("md") {
+            content.push_str(&prose(text.trim_end()));
+            continue;
+        }
         let _ = write!(
             content,
-            "<h2 id=\"{file}\">{title}</h2><p class=soft><code>{file}</code></p>\
+            "<p class=soft><code>{file}</code></p>\
              <pre class=code tabindex=0 role=region aria-label=\"{file}\">{}</pre>",
             Escaped(&text)
         );
@@ -158,6 +164,19 @@ mod tests {
             assert!(recipe.text.contains(RECIPE_URL), "{}", recipe.file);
             assert!(page.contains(&format!("<h2 id=\"{}\">", recipe.file)));
         }
+    }
+
+    #[test]
+    fn steps_to_take_are_prose_and_files_are_as_they_are() {
+        let page = recipes("https://x.test");
+        let (files, steps) = page.split_once("<h2 id=\"grafana_infinity.md\">").unwrap();
+        let (steps, _) = steps.split_once("<h2").unwrap();
+        assert_eq!(files.matches("<pre").count(), RECIPES.len() - 1);
+        for mark in ["<pre", "**", "`", "\n- ", "\n2. ", "| "] {
+            assert!(!steps.contains(mark), "{mark}");
+        }
+        assert_eq!(steps.matches("<ol>").count(), 1);
+        assert!(steps.contains("<b>Peaks of an island.</b> URL <code>/v1/"));
     }
 
     #[test]
