@@ -113,6 +113,10 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
             );
         }
     }
+    out.push_str("\n## Recipes\n");
+    for Recipe { title, file, .. } in RECIPES {
+        let _ = writeln!(out, "- [{title}]({base_url}/recipes#{file})");
+    }
     let _ = write!(
         out,
         "\n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Recipes]({base_url}/recipes)\n\
@@ -188,6 +192,8 @@ mod tests {
             "  - `limit` (query): Page size",
             "## Quota",
             "Null is not zero",
+            "\n## Recipes\n- [All pages with curl, by the Link header](https://x.test/recipes#page_by_link.sh)\n",
+            "](https://x.test/recipes#typescript/client.ts)\n",
             "(https://x.test/openapi.json)",
         ] {
             assert!(text.contains(part), "{part}");
