@@ -47,7 +47,8 @@ def plot(series, title, file):
 
 
 def dump():
-    """All islands from the dump, which costs no quota. An island may be called "NA": only nothing is null."""
+    """All islands from the dump, which costs no quota; a server that has none, as with the sample, answers 503."""
+    # An island may be called "NA": only nothing is null.
     frame = pd.read_csv(BASE + "/dumps/islands.csv.gz", dtype="string", keep_default_na=False, na_values=[""])
     frame["tags"] = frame["tags"].fillna("").str.split("|")
     return frame.set_index("code")
