@@ -57,8 +57,8 @@ impl fmt::Display for Count {
     }
 }
 
-/// Markdown of paragraphs, of which a page is made: headings of two signs, lists, code words and
-/// links. More is not needed.
+/// Markdown of paragraphs, of which a page is made: headings of two signs, lists, numbered steps,
+/// code words, bold ones and links. More is not needed.
 pub(super) fn prose(text: &str) -> String {
     let mut out = String::new();
     for paragraph in text.split("\n\n") {
@@ -77,6 +77,14 @@ pub(super) fn prose(text: &str) -> String {
                 let _ = write!(out, "<li>{}", inline(item));
             }
             out.push_str("</ul>");
+        } else if let Some(mut steps) = rest.strip_prefix("1. ") {
+            out.push_str("<ol>");
+            let mut number = 2;
+            while let Some((step, after)) = steps.split_once(&format!("\n{number}. ")) {
+                let _ = write!(out, "<li>{}", inline(step));
+                (steps, number) = (after, number + 1);
+            }
+            let _ = write!(out, "<li>{}</ol>", inline(steps));
         } else if !rest.is_empty() {
             let _ = write!(out, "<p>{}</p>", inline(rest));
         }
@@ -97,14 +105,21 @@ fn anchor(heading: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-/// Text with code words between backquotes and links as `[text](address)`.
+/// Text with code words between backquotes, bold ones between two stars, and links as
+/// `[text](address)`; none of them inside another.
 pub(super) fn inline(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('`').enumerate() {
         if at % 2 == 1 {
             let _ = write!(out, "<code>{}</code>", Escaped(part));
-        } else {
-            out.push_str(&links(part));
+            continue;
+        }
+        for (at, part) in part.split("**").enumerate() {
+            if at % 2 == 1 {
+                let _ = write!(out, "<b>{}</b>", Escaped(part));
+            } else {
+                out.push_str(&links(part));
+            }
         }
     }
     out
@@ -159,6 +174,14 @@ mod tests {
         let page = prose("One\n\n## Two & more\ntext\n\n- a\n- `b`");
         let want = "<p>One</p><h2 id=two-more>Two &amp; more</h2><p>text</p>\
                     <ul><li>a<li><code>b</code></ul>";
+        assert_eq!(page, want);
+    }
+
+    #[test]
+    fn prose_has_numbered_steps_and_bold_words() {
+        let page = prose("1. **A & b.** `**c**`\ngoes on\n2. 3. d\n3. e\n\n2. f");
+        let want =
+            "<ol><li><b>A &amp; b.</b> <code>**c**</code>\ngoes on<li>3. d<li>e</ol><p>2. f</p>";
         assert_eq!(page, want);
     }
 }

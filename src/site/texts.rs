@@ -31,6 +31,7 @@ const RECIPES: &[Recipe] = &recipes! {
     "etag.sh": "Ask only for what is new, with curl"
     "requests_session.py": "Python with requests, and a 429 that does not hang"
     "pandas_frames.py": "Python with pandas"
+    "chart.html": "A chart in a page of your own, without a library"
     "browser.html": "A browser, with a key in the query or in a header"
     "typescript/client.ts": "TypeScript, with generated types"
     "dump.sql": "A dump in DuckDB"
@@ -61,9 +62,15 @@ pub(super) fn recipes(base_url: &str) -> String {
     content.push_str("</ul>");
     for Recipe { title, file, text } in RECIPES {
         let text = text.replace(RECIPE_URL, base_url);
+        let _ = write!(content, "<h2 id=\"{file}\">{title}</h2>");
+        // One is steps to take, not a file to save.
+        if file.rsplit('.').next() == Some("md") {
+            content.push_str(&prose(text.trim_end()));
+            continue;
+        }
         let _ = write!(
             content,
-            "<h2 id=\"{file}\">{title}</h2><p class=soft><code>{file}</code></p>\
+            "<p class=soft><code>{file}</code></p>\
              <pre class=code tabindex=0 role=region aria-label=\"{file}\">{}</pre>",
             Escaped(&text)
         );
@@ -105,6 +112,10 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
                 text(&parameter["description"])
             );
         }
+    }
+    out.push_str("\n## Recipes\n");
+    for Recipe { title, file, .. } in RECIPES {
+        let _ = writeln!(out, "- [{title}]({base_url}/recipes#{file})");
     }
     let _ = write!(
         out,
@@ -160,6 +171,19 @@ mod tests {
     }
 
     #[test]
+    fn steps_to_take_are_prose_and_files_are_as_they_are() {
+        let page = recipes("https://x.test");
+        let (files, steps) = page.split_once("<h2 id=\"grafana_infinity.md\">").unwrap();
+        let (steps, _) = steps.split_once("<h2").unwrap();
+        assert_eq!(files.matches("<pre").count(), RECIPES.len() - 1);
+        for mark in ["<pre", "**", "`", "\n- ", "\n2. ", "| "] {
+            assert!(!steps.contains(mark), "{mark}");
+        }
+        assert_eq!(steps.matches("<ol>").count(), 1);
+        assert!(steps.contains("<b>Peaks of an island.</b> URL <code>/v1/"));
+    }
+
+    #[test]
     fn machines_are_told_everything() {
         let text = llms(&crate::site::openapi("https://x.test"), "https://x.test");
         for part in [
@@ -168,6 +192,8 @@ mod tests {
             "  - `limit` (query): Page size",
             "## Quota",
             "Null is not zero",
+            "\n## Recipes\n- [All pages with curl, by the Link header](https://x.test/recipes#page_by_link.sh)\n",
+            "](https://x.test/recipes#typescript/client.ts)\n",
             "(https://x.test/openapi.json)",
         ] {
             assert!(text.contains(part), "{part}");

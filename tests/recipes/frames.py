@@ -4,12 +4,14 @@ usage: frames.py FOLDER_OF_THE_RECIPE BASE_URL DATASET
 """
 
 import csv
+import datetime
 import glob
 import json
 import os
 import sys
 import urllib.request
 
+import matplotlib.image
 import pandas as pd
 
 FOLDER, BASE, DATASET = sys.argv[1:]
@@ -34,6 +36,18 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
+def curve(file):
+    """Columns of pixels in which a picture has the curve's blue, with the topmost such pixel of each."""
+    picture = matplotlib.image.imread(file)
+    blue = picture[:, :, 2] - picture[:, :, 0] > 0.3
+    return {at: column.argmax() for at, column in enumerate(blue.T) if column.any()}
+
+
+def runs(numbers):
+    """How many runs of consecutive numbers there are."""
+    return sum(number - 1 not in numbers for number in numbers)
+
+
 wanted = get("/v1/islands?sort=uniquePlayers&limit=200")["islands"]
 frame = recipe.page().reset_index()
 got = [{name: plain(value) for name, value in row.items()} for row in frame.to_dict("records")]
@@ -56,6 +70,15 @@ for code in gaps[:3] + never[:1]:
     assert got == peaks.get(code, {}), f"the peaks of {code} are not those of the dataset"
     if got:
         assert len(series) == len(pd.date_range(min(got), max(got))), f"{code} lacks days"
+        # A title is no formula, and this one could not be one.
+        recipe.plot(series, r"5$ \frac{$", f"{FOLDER}/{code}.png")
+        drawn = curve(f"{FOLDER}/{code}.png")
+        known = {datetime.date.fromisoformat(day).toordinal(): peak for day, peak in peaks[code].items()}
+        assert runs(drawn) == runs(known), f"{code} is drawn in {runs(drawn)} pieces; it has {runs(known)}"
+        # The curve is highest on the day that is, and its ends are the first and the last day.
+        across = (max(known, key=known.get) - min(known)) / (max(known) - min(known))
+        place = min(drawn) + across * (max(drawn) - min(drawn))
+        assert abs(min(drawn, key=drawn.get) - place) < 6, f"the peak of {code} is not at {place}"
 
 frame = recipe.dump()
 got = [{"code": code, **{name: plain(value) or "" for name, value in row.items()}, "tags": "|".join(filter(None, row["tags"]))}

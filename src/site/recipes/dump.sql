@@ -1,5 +1,6 @@
--- Asks DuckDB about the dumps: who has the largest islands, which tool's players come back, what they play.
--- Get the files first; dumps need no key and spend no quota:
+-- Prints three tables from the dumps: who has the largest islands, which tool's players come back, what they play.
+-- Needs DuckDB 1.0 or newer, curl 7.73 or newer, and jq. Get the files first; dumps need no key and spend no quota. A
+-- server that has none, as with the sample it starts with, answers 503.
 --
 --   curl --fail --remote-name http://127.0.0.1:8080/dumps/islands.csv.gz
 --   curl --fail --remote-name http://127.0.0.1:8080/dumps/index.json

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Keeps live.json fresh: run it as often as you like, it downloads only what has changed.
-# Needs curl. A 304 has no body, but it is a request, and spends one of the quota.
+# Keeps live.json fresh and prints whether it is new: run it as often as you like, it downloads only what has changed.
+# Needs curl 7.70 or newer. A 304 has no body, but it is a request, and spends one of the quota.
 set -eu
 
 # gzip has an ETag of its own: always ask with --compressed, or never, else nothing ever matches.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints code, peak and title of all islands, counting the offset up until meta.hasMore is false.
-# Needs curl and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
 set -eu
 
 work=$(mktemp -d)

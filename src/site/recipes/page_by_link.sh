@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints code, peak and title of every island made with UEFN, following the Link header from page to page.
-# Needs curl and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
 set -eu
 
 url='http://127.0.0.1:8080/v1/islands?createdIn=uefn&limit=200'

@@ -1,4 +1,5 @@
-// Typed answers in Node, without a client library: the types are made from the description that the server gives of itself.
+// Prints how many islands are made with UEFN, and a week of the most played one. Needs Node 20 or newer and no client
+// library: the types are made from the description that the server gives of itself.
 //
 //   npm install --save-dev openapi-typescript typescript@5 @types/node
 //   npx openapi-typescript http://127.0.0.1:8080/openapi.json --output schema.d.ts

@@ -1,0 +1,161 @@
+"""What the checks of recipes run them with and look things up by: the servers, the access log, the dataset's files."""
+
+import csv
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RECIPES = os.path.join(HERE, "..", "..", "src", "site", "recipes")
+PRINTED_BASE = "http://127.0.0.1:8080"
+KEY, TOOLS, WORK, CHROMIUM = (os.environ[name] for name in ("KEY", "TOOLS", "WORK", "CHROMIUM"))
+PUBLISHED, SAMPLE, SMALL = (os.environ[name] for name in ("PUBLISHED", "SAMPLE", "SMALL"))
+BIN, DATASET, NPM = os.path.abspath(os.environ["BIN"]), os.path.join(WORK, "dataset"), os.path.join(TOOLS, "npm")
+PYTHON = os.path.join(TOOLS, "venv", "bin", "python")
+SECONDS = 60  # for a recipe; each takes a few
+
+
+def want(true, message):
+    if not true:
+        raise AssertionError(message)
+
+
+def same(got, wanted, name):
+    want(got == wanted, f"{name}: got {str(got)[:300]}; want {str(wanted)[:300]}")
+
+
+def written(recipe, base, folder=None):
+    """The recipe in a new folder, with the server's own address as the page shows it."""
+    folder = folder or tempfile.mkdtemp(dir=WORK)
+    with open(os.path.join(RECIPES, recipe), encoding="utf-8") as file:
+        text = file.read()
+    want(PRINTED_BASE in text, f"{recipe} does not name {PRINTED_BASE}")
+    path = os.path.join(folder, os.path.basename(recipe))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(PRINTED_BASE, base))
+    shutil.copymode(os.path.join(RECIPES, recipe), path)
+    return path
+
+
+def run(*command, folder=None, key=None, fails=False, seconds=SECONDS):
+    """What it printed; of one that has to fail, on either stream."""
+    environment = {name: value for name, value in os.environ.items() if name != "ISLAND_METRICS_KEY"}
+    environment["PATH"] = os.path.join(NPM, "node_modules", ".bin") + os.pathsep + environment["PATH"]
+    if key:
+        environment["ISLAND_METRICS_KEY"] = key
+    recipe = subprocess.Popen(command, cwd=folder or WORK, env=environment, text=True, start_new_session=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = recipe.communicate(timeout=seconds)
+    except BaseException:
+        os.killpg(recipe.pid, signal.SIGKILL)  # and what it started
+        recipe.communicate()
+        raise
+    want((recipe.returncode != 0) == fails, f"ended with {recipe.returncode}: {(out + err)[-600:]}")
+    return err + out if fails else out
+
+
+def printed_commands(path, mark, skipped=()):
+    """The commands in the recipe's head comment, which are indented."""
+    with open(path, encoding="utf-8") as file:
+        lines = re.findall(rf"^{re.escape(mark)}   (\S.*)$", file.read(), re.M)
+    commands = [line for line in lines if not line.startswith(skipped)]
+    want(commands, f"{path} has no commands in its head")
+    return commands
+
+
+def get(base, path):
+    """Headers and JSON of an answer, also of one that refuses."""
+    try:
+        with urllib.request.urlopen(base + path, timeout=10) as answer:
+            return answer.headers, json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        return refusal.headers, json.load(refusal)
+
+
+def spend(base):
+    """Asks until the quota is spent, on a day that has some time left."""
+    for _ in range(20):
+        headers, body = get(base, "/v1")
+        if int(headers["X-RateLimit-Reset"]) < 60:
+            time.sleep(int(headers["X-RateLimit-Reset"]) + 1)
+        elif "error" in body:
+            return
+    raise AssertionError("the small quota cannot be spent")
+
+
+def refused(*command, **options):
+    """A spent quota ends the recipe at once, with the server's own words."""
+    spend(SMALL)
+    said = run(*command, fails=True, seconds=10, **options)
+    want("the daily quota of 3 requests is spent" in said, f"with a spent quota it says {said!r}")
+
+
+def access_log():
+    with open(os.path.join(WORK, "access.log"), encoding="utf-8") as file:
+        return file.readlines()
+
+
+def requests_logged(wanted):
+    """The access log from its mark on, once it has as many lines as wanted: it is written a moment later."""
+    deadline = time.monotonic() + 5
+    while True:
+        lines = access_log()[logged:]
+        if len(lines) >= wanted or time.monotonic() > deadline:
+            return [dict(re.findall(r'(\w+)=("[^"]*"|\S*)', line)) for line in lines]
+        time.sleep(0.05)
+
+
+def mark_log():
+    """Later calls of requests_logged see what comes from now on. One request of ours ends what came before."""
+    global logged
+    marker = get(PUBLISHED, "/v1/health")[0]["X-Request-Id"]
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        lines = access_log()
+        if any(marker in line for line in lines):
+            logged = len(lines)
+            return
+        time.sleep(0.05)
+    raise AssertionError("a request is not in the access log")
+
+
+logged = 0
+
+
+def rows(name):
+    with open(os.path.join(DATASET, name), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def days():
+    return sorted(os.path.basename(path)[:10] for path in glob.glob(os.path.join(DATASET, "daily", "*.csv")))
+
+
+def number(text):
+    return None if text == "" else float(text) if "." in text else int(text)
+
+
+def listing(chosen):
+    """The lines that a listing recipe prints of islands that are chosen, in any order."""
+    peaks = {row["code"]: row["peakCCU"] for row in rows(f"daily/{days()[-1]}.csv")}
+    return sorted((row["code"], peaks.get(row["code"], ""), row["title"]) for row in rows("islands.csv") if chosen(row))
+
+
+def listed(text):
+    """The same from what was printed; @tsv doubles a backslash."""
+    return sorted(tuple(line.replace("\\\\", "\\").split("\t")) for line in text.splitlines())
+
+
+def on_sample(query, *command, **options):
+    """Whoever tries the server without data of his own copies the recipe too: one line an island."""
+    total = get(SAMPLE, f"/v1/islands?limit=1&{query}")[1]["meta"]["total"]
+    want(total, f"the sample has no islands with {query}")
+    same(len(run(*command, **options).splitlines()), total, "lines on the sample")
