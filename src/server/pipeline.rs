@@ -3,51 +3,23 @@
 //! Order of judgement (CONTRACT section 6): method, key, quota, route and parameters, readiness.
 //! Metering is decided here and nowhere else.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use hyper::header::{HOST, TRANSFER_ENCODING};
-use hyper::{HeaderMap, Method, Version};
+use hyper::Method;
+use hyper::header::TRANSFER_ENCODING;
 
-use super::caller::{Caller, Gate, KeyFault, Visit};
-use super::faces::pages::{self, Pages, Visitor};
-use super::faces::window;
+use super::caller::{Caller, KeyFault, Visit};
+use super::faces::pages::Visitor;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
-use super::http::conditions::{self, Validators};
-use super::http::negotiate::{accepts_gzip, is_known, names_html, prefers_json};
-use super::near::{Found, Near};
+use super::http::negotiate::{accepts_gzip, is_known};
+use super::judged::{Head, State};
+use super::near::Found;
+use super::outside;
 use crate::calendar::{Now, UtcDay};
 use crate::model::IslandCode;
 use crate::quota::Decision;
-use crate::request::{self, DayRef, Outside, Route, RouteError, Template};
-use crate::snapshot::{
-    Asker, DumpIndex, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError,
-};
-
-/// The part of a request that is judged. Of bodies, only forms of sign-up are read, elsewhere.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head<'a> {
-    pub(crate) method: &'a Method,
-    pub(crate) path: &'a str,
-    pub(crate) query: Option<&'a str>,
-    pub(crate) version: Version,
-    pub(crate) headers: &'a HeaderMap,
-}
-
-/// What a request is answered from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State<'a> {
-    pub(crate) snapshot: &'a Snapshot,
-    /// Which of the snapshots that is.
-    pub(crate) generation: u64,
-    /// What the worker answered lately.
-    pub(crate) near: &'a Near,
-    pub(crate) gate: &'a Gate,
-    pub(crate) pages: &'a Pages,
-    /// Whether there is sign-up.
-    pub(crate) sign_up: bool,
-}
+use crate::request::{self, DayRef, Route, RouteError, Template};
+use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -142,15 +114,15 @@ enum Way {
 fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visitor<'a>) -> Way {
     let outside = |answer| Way::Outside(answer, Template::of_path(head.path));
     let refused = |error| outside(Answer::Failed(error));
-    if let Some(fault) = host_fault(head) {
+    if let Some(fault) = head.host_fault() {
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
     if head.method == Method::OPTIONS {
-        let takes_forms = state.sign_up && is_sign_up(head);
+        let takes_forms = state.sign_up && outside::is_sign_up(head);
         return outside(Answer::Preflight { takes_forms });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
-        let takes_forms = state.sign_up && is_sign_up(head);
+        let takes_forms = state.sign_up && outside::is_sign_up(head);
         if !(takes_forms && head.method == Method::POST) {
             return refused(ApiError::MethodNotAllowed { takes_forms });
         }
@@ -161,110 +133,14 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     }
     let parsed = request::parse(head.path, head.query);
     match parsed.route {
-        Ok(Route::Outside(ref asked)) => {
-            outside(for_people(find_outside(head, asked, state, visitor), head))
+        Ok(Route::Outside(ref asked)) => outside(outside::for_people(
+            outside::find(head, asked, state, visitor),
+            head,
+        )),
+        Err(error) if !parsed.under_v1 => {
+            outside(outside::for_people(Answer::Failed(error.into()), head))
         }
-        Err(error) if !parsed.under_v1 => outside(for_people(Answer::Failed(error.into()), head)),
         route => Way::Api(route),
-    }
-}
-
-/// A failure outside the API as a page, for who looks at pages.
-fn for_people(answer: Answer, head: Head<'_>) -> Answer {
-    match answer {
-        Answer::Failed(error) if names_html(head.headers) => pages::failed(error, head.path),
-        answer => answer,
-    }
-}
-
-/// Finds what is asked for outside the API.
-fn find_outside<'a>(
-    head: Head<'a>,
-    asked: &Outside,
-    state: State<'_>,
-    visitor: impl Fn() -> Visitor<'a>,
-) -> Answer {
-    let (pages, snapshot, headers) = (state.pages, state.snapshot, head.headers);
-    match asked {
-        Outside::OpenApi => found(head, pages.openapi(headers)),
-        Outside::Docs => Pages::docs(snapshot, headers),
-        Outside::Site(file) => pages.file(*file, headers),
-        Outside::Home | Outside::Search(_) if prefers_json(headers) => {
-            let message = "no JSON is here; the endpoints are listed at /v1";
-            Answer::Failed(ApiError::NotFound(message.to_owned()))
-        }
-        Outside::Home => Pages::home(snapshot, headers),
-        Outside::Search(query) => pages.search(query, snapshot, visitor()),
-        Outside::Island(code) => pages.island(*code, snapshot, visitor()),
-        Outside::Keys => sign_up(head, state),
-        Outside::Dump(name) => dump(head, name, state, visitor),
-    }
-}
-
-/// Whether it is for sign-up, to which alone anything is posted.
-fn is_sign_up(head: Head<'_>) -> bool {
-    request::parse(head.path, None).route == Ok(Route::Outside(Outside::Keys))
-}
-
-fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
-    if state.sign_up {
-        return Answer::SignUp;
-    }
-    if names_html(head.headers) {
-        return window::closed();
-    }
-    let message = "keys are not given here; ask the publisher of the service for one";
-    Answer::Failed(ApiError::NotFound(message.to_owned()))
-}
-
-/// A file of the dumps, or the part of it that is asked for; the index as a page, where it is not asked for
-/// by its name.
-fn dump<'a>(
-    head: Head<'a>,
-    name: &str,
-    state: State<'_>,
-    visitor: impl Fn() -> Visitor<'a>,
-) -> Answer {
-    let Some(dumps) = state.snapshot.dumps() else {
-        return Answer::Failed(ApiError::NoDumps);
-    };
-    let Some(dump) = dumps.find(name) else {
-        return Answer::Failed(request::no_dump(name).into());
-    };
-    if let Some(index) = dump.held()
-        && name == DumpIndex::FILE
-        && !head.path.ends_with(name)
-        && names_html(head.headers)
-    {
-        return state.pages.dumps(index, head.path, visitor());
-    }
-    let validators = Validators {
-        etag: &dump.etag,
-        modified: dump.modified,
-        bytes: dump.bytes,
-    };
-    match conditions::select(head.method, head.headers, validators) {
-        Ok(selection) => Answer::Dump {
-            dump: Arc::clone(dump),
-            selection,
-        },
-        Err(error) => Answer::Failed(error),
-    }
-}
-
-/// RFC 9112 section 3.2: exactly one Host line in HTTP/1.1, and one that could be a host.
-fn host_fault(head: Head<'_>) -> Option<&'static str> {
-    let mut hosts = head.headers.get_all(HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) if head.version < Version::HTTP_11 => None,
-        (None, _) => Some("the Host header is missing; HTTP/1.1 wants exactly one"),
-        (Some(_), Some(_)) => Some("the Host header is given twice; HTTP/1.1 wants exactly one"),
-        (Some(host), None) => {
-            let sound =
-                |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte);
-            let fault = "the Host header is no host; want name, name:port or [address]:port";
-            (!host.as_bytes().iter().all(sound)).then_some(fault)
-        }
     }
 }
 
@@ -377,12 +253,6 @@ fn held(day: &DayRef) -> Option<Option<UtcDay>> {
         DayRef::Day(day) => Some(Some(*day)),
         DayRef::NoSuchDay(_) => None,
     }
-}
-
-fn found(head: Head<'_>, body: Encoded) -> Answer {
-    let known = is_known(head.headers, body.etag.as_bytes());
-    let links = None;
-    Answer::Found { body, links, known }
 }
 
 impl From<RouteError> for ApiError {

@@ -347,7 +347,7 @@ fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
         .find_map(|line| line.strip_prefix("https://metrics.test/api/keys?"));
     let target = format!("/keys?{}", link.unwrap());
     let page = client.get(&target);
-    assert!(page.text().contains("Keys of ann+x@example.com"));
+    assert!(page.text().contains("Keys of <bdi>ann+x@example.com</bdi>"));
     let key = shown(&make(&mut client, &page)).unwrap();
     assert_eq!(status_with(&mut client, &key).0, 200);
     // What was sent is not taken again; the link leads to the keys until it expires, and the page says so.

@@ -1,0 +1,102 @@
+//! What is outside the API, found: pages, sign-up, the dumps. No key is looked at for it and nothing is spent.
+
+use std::sync::Arc;
+
+use super::faces::pages::{self, Pages, Visitor};
+use super::faces::window;
+use super::http::answer::Answer;
+use super::http::api_error::ApiError;
+use super::http::conditions::{self, Validators};
+use super::http::negotiate::{is_known, names_html, prefers_json};
+use super::judged::{Head, State};
+use crate::request::{self, Outside, Route};
+use crate::snapshot::{DumpIndex, Encoded};
+
+/// A failure outside the API as a page, for who looks at pages.
+pub(super) fn for_people(answer: Answer, head: Head<'_>) -> Answer {
+    match answer {
+        Answer::Failed(error) if names_html(head.headers) => pages::failed(error, head.path),
+        answer => answer,
+    }
+}
+
+/// Finds what is asked for outside the API.
+pub(super) fn find<'a>(
+    head: Head<'a>,
+    asked: &Outside,
+    state: State<'_>,
+    visitor: impl Fn() -> Visitor<'a>,
+) -> Answer {
+    let (pages, snapshot, headers) = (state.pages, state.snapshot, head.headers);
+    match asked {
+        Outside::OpenApi => found(head, pages.openapi(headers)),
+        Outside::Docs => Pages::docs(snapshot, headers),
+        Outside::Site(file) => pages.file(*file, headers),
+        Outside::Home | Outside::Search(_) if prefers_json(headers) => {
+            let message = "no JSON is here; the endpoints are listed at /v1";
+            Answer::Failed(ApiError::NotFound(message.to_owned()))
+        }
+        Outside::Home => Pages::home(snapshot, headers),
+        Outside::Search(query) => pages.search(query, snapshot, visitor()),
+        Outside::Island(code) => pages.island(*code, snapshot, visitor()),
+        Outside::Keys => sign_up(head, state),
+        Outside::Dump(name) => dump(head, name, state, visitor),
+    }
+}
+
+/// Whether it is for sign-up, to which alone anything is posted.
+pub(super) fn is_sign_up(head: Head<'_>) -> bool {
+    request::parse(head.path, None).route == Ok(Route::Outside(Outside::Keys))
+}
+
+fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {
+    if state.sign_up {
+        return Answer::SignUp;
+    }
+    if names_html(head.headers) {
+        return window::closed();
+    }
+    let message = "keys are not given here; ask the publisher of the service for one";
+    Answer::Failed(ApiError::NotFound(message.to_owned()))
+}
+
+/// A file of the dumps, or the part of it that is asked for; the index as a page, where it is not asked for
+/// by its name.
+fn dump<'a>(
+    head: Head<'a>,
+    name: &str,
+    state: State<'_>,
+    visitor: impl Fn() -> Visitor<'a>,
+) -> Answer {
+    let Some(dumps) = state.snapshot.dumps() else {
+        return Answer::Failed(ApiError::NoDumps);
+    };
+    let Some(dump) = dumps.find(name) else {
+        return Answer::Failed(request::no_dump(name).into());
+    };
+    if let Some(index) = dump.held()
+        && name == DumpIndex::FILE
+        && !head.path.ends_with(name)
+        && names_html(head.headers)
+    {
+        return state.pages.dumps(index, head.path, visitor());
+    }
+    let validators = Validators {
+        etag: &dump.etag,
+        modified: dump.modified,
+        bytes: dump.bytes,
+    };
+    match conditions::select(head.method, head.headers, validators) {
+        Ok(selection) => Answer::Dump {
+            dump: Arc::clone(dump),
+            selection,
+        },
+        Err(error) => Answer::Failed(error),
+    }
+}
+
+fn found(head: Head<'_>, body: Encoded) -> Answer {
+    let known = is_known(head.headers, body.etag.as_bytes());
+    let links = None;
+    Answer::Found { body, links, known }
+}
