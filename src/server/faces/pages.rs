@@ -218,6 +218,7 @@ pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
         ApiError::NotFound(_) => ("Not found", None),
         ApiError::BadRequest(_) => ("This cannot be answered", None),
         ApiError::NotReady | ApiError::NoDumps => ("Not there yet", Some(NOT_READY_SECONDS)),
+        ApiError::Damaged => ("Something is damaged", Some(NOT_READY_SECONDS)),
         _ => return Answer::Failed(error),
     };
     let depth = path.bytes().filter(|byte| *byte == b'/').count();
