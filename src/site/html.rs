@@ -97,15 +97,16 @@ fn anchor(heading: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-/// Text with code words between backquotes and links as `[text](address)`.
+/// Text with code words between backquotes and links as `[text](address)`. For pages at the root: paths of
+/// others beside them lead there.
 pub(super) fn inline(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('`').enumerate() {
-        if at % 2 == 1 {
-            let _ = write!(out, "<code>{}</code>", Escaped(part));
-        } else {
-            out.push_str(&links(part));
-        }
+        let _ = match (at % 2, part) {
+            (0, _) => write!(out, "{}", links(part)),
+            (_, "/keys" | "/dumps/") => write!(out, "<a href={}>{part}</a>", &part[1..]),
+            _ => write!(out, "<code>{}</code>", Escaped(part)),
+        };
     }
     out
 }
@@ -138,6 +139,7 @@ mod tests {
             inline("a `<i>` [x&y](h?\"a)"),
             "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
         );
+        assert_eq!(inline("at `/keys`"), "at <a href=keys>/keys</a>");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use crate::http::{Client, Reply};
 use crate::support::Server;
 
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "/",
     "/?q=a",
     "/islands/2708-3623-7025",
     "/docs",
+    "/objects",
     "/recipes",
     "/gotchas",
     "/llms.txt",
@@ -57,7 +58,7 @@ fn pages_spend_nothing_and_are_known_again() {
 #[test]
 fn nothing_on_a_page_is_inline_or_from_elsewhere() {
     let (_server, mut client) = sample();
-    for page in &PAGES[..6] {
+    for page in &PAGES[..7] {
         let reply = client.get(page);
         let text = reply.text();
         for inline in ["<script>", "<style", " style=", " onclick", "javascript:"] {
@@ -93,6 +94,7 @@ fn every_link_of_a_page_leads_somewhere() {
         "/islands/2708-3623-7025",
         "/islands/0000-0000-0000",
         "/docs",
+        "/objects",
         "/gotchas",
     ] {
         let reply = client.get(page);
