@@ -15,9 +15,10 @@ const COMMON: &str = "Members come in the order shown and are never left out: on
     - A date is a string, `YYYY-MM-DD`: a UTC calendar day.\n\
     - A time is a string, `2026-11-21T12:05:00Z`: UTC, with seconds. `time` on `/v1/live` and the first of each pair of \
     `/v1/live/intraday` are integers: Unix seconds.\n\
-    - An integer is at most 2^53\u{2212}1, but for an `offset` that you sent, which goes up to 2^64\u{2212}1.\n\
+    - A figure of an island is at most 2^53\u{2212}1, which JavaScript reads exactly. Only sums of such, and an `offset` that \
+    you sent, up to 2^64\u{2212}1, can be more.\n\
     - CCU is concurrent users: the players who are on an island at the same moment. `peakCCU` is a day's highest.\n\
-    - UEFN is Unreal Editor for Fortnite, the one tool that islands are made with; the other is Creative, inside the game.\n\
+    - UEFN is Unreal Editor for Fortnite, one of the two tools that islands are made with; the other, Creative, is inside the game.\n\
     - Figures of an island are of one day, that of `date`, and are not totals so far: `favorites` too.\n\
     - Retention is a share of players: 0.18 is 18 %.";
 
