@@ -27,6 +27,8 @@ pub enum Outside {
 /// A fixed text outside the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteFile {
+    /// `/objects`
+    Objects,
     /// `/recipes`
     Recipes,
     /// `/gotchas`
@@ -47,7 +49,8 @@ pub enum SiteFile {
 
 impl SiteFile {
     /// All of them, in the order of their numbers.
-    pub const ALL: [SiteFile; 8] = [
+    pub const ALL: [SiteFile; 9] = [
+        SiteFile::Objects,
         SiteFile::Recipes,
         SiteFile::Gotchas,
         SiteFile::Llms,
@@ -61,6 +64,7 @@ impl SiteFile {
     /// The path.
     pub const fn path(self) -> &'static str {
         match self {
+            SiteFile::Objects => "/objects",
             SiteFile::Recipes => "/recipes",
             SiteFile::Gotchas => "/gotchas",
             SiteFile::Llms => "/llms.txt",

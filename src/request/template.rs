@@ -42,6 +42,8 @@ pub enum Template {
     Keys,
     /// `/docs`
     Docs,
+    /// `/objects`
+    Objects,
     /// `/recipes`
     Recipes,
     /// `/gotchas`
@@ -58,7 +60,7 @@ pub enum Template {
 
 impl Template {
     /// The texts of all templates, in the order of their numbers.
-    pub const TEXTS: [&'static str; 24] = [
+    pub const TEXTS: [&'static str; 25] = [
         "/v1",
         "/v1/health",
         "/v1/islands",
@@ -77,6 +79,7 @@ impl Template {
         "/islands/{code}",
         "/keys",
         "/docs",
+        "/objects",
         "/recipes",
         "/gotchas",
         "/llms.txt",
@@ -128,6 +131,7 @@ impl Template {
             [Some("islands"), Some(_), None, ..] => Template::IslandPage,
             [Some("keys"), None, ..] => Template::Keys,
             [Some("docs"), None, ..] => Template::Docs,
+            [Some("objects"), None, ..] => Template::Objects,
             [Some("recipes"), None, ..] => Template::Recipes,
             [Some("gotchas"), None, ..] => Template::Gotchas,
             [Some("llms.txt"), None, ..] => Template::Llms,
@@ -168,6 +172,7 @@ impl Outside {
             Outside::Island(_) => Template::IslandPage,
             Outside::Keys => Template::Keys,
             Outside::Dump(_) => Template::Dump,
+            Outside::Site(SiteFile::Objects) => Template::Objects,
             Outside::Site(SiteFile::Recipes) => Template::Recipes,
             Outside::Site(SiteFile::Gotchas) => Template::Gotchas,
             Outside::Site(SiteFile::Llms) => Template::Llms,

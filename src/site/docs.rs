@@ -1,16 +1,15 @@
 //! `/docs`: the endpoints for people, written from the `OpenAPI` document. Whole without the script,
-//! which adds a Send button and keeps the curl lines in step.
+//! which adds a Send button and keeps the curl lines in step. What is answered stands at `/objects`.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::document::{reference, resolved, scalar, text};
+use super::document::{Operation, Parameter, errors, operations, text};
 use super::facts::Ranking;
 use super::frame::{Extra, Frame};
 use super::html::{Escaped, encoded, inline, prose};
-use super::objects::objects;
 
 /// What stands on the page where a service and its data differ from others. Nothing else has such signs.
 const BASE: &str = "\u{1}base\u{1}";
@@ -36,40 +35,43 @@ fn written(openapi: &str) -> String {
     let base_url = text(&document["servers"][0]["url"]);
     let operations = operations(&document);
     let mut content = format!(
-        "<h1>API reference</h1><p>Base URL <code id=base>{}</code>, described for machines by \
-         <a href=openapi.json>openapi.json</a> (OpenAPI 3.1) and <a href=llms.txt>llms.txt</a>.</p>\
-         <nav aria-label=Endpoints><ul>",
+        "<h1>API reference</h1><p>Base URL <code id=base>{}</code>. Every answer with its members and an \
+         example: <a href=objects>objects</a>. For machines: <a href=openapi.json>openapi.json</a> (OpenAPI 3.1), \
+         <a href=llms.txt>llms.txt</a>.</p><nav aria-label=Endpoints><ul>",
         Escaped(base_url)
     );
     for operation in &operations {
-        let (id, path) = (operation.id(), operation.path);
-        let _ = write!(content, "<li><a href=#{id}>{path}</a>");
+        let (id, path, summary) = (operation.id(), operation.path, operation.summary());
+        let _ = write!(content, "<li><a href=#{id}>{path}</a> {}", Escaped(summary));
     }
     content.push_str("</ul></nav>");
-    content.push_str(&prose(text(&document["info"]["description"])));
-    content.push_str(&errors(&document));
+    // The licence stands at the foot of every page.
+    for section in text(&document["info"]["description"]).split("\n\n") {
+        if !section.starts_with("## Licence") {
+            content.push_str(&prose(section));
+        }
+    }
     content.push_str(
-        "<h2 id=endpoints>Endpoints</h2><p id=keybox hidden class=row><label for=key>Your key</label>\
+        "<h2 id=errors>Errors</h2><p>A failure is <code>{\"error\":{\"code\":…,\"message\":…}}</code>; the \
+         message names what was wrong and what would be right.</p><table>",
+    );
+    for (status, about) in errors(&document) {
+        let _ = write!(content, "<tr><td>{status}<td>{}", inline(about));
+    }
+    content.push_str(
+        "</table><h2 id=endpoints>Endpoints</h2><p id=keybox hidden class=row><label for=key>Your key</label>\
          <input id=key type=password autocomplete=off placeholder=\"none: anonymous\">\
          <small>It stays in this page's memory. Sending to /v1 spends your quota<span id=left></span>.</small></p>",
     );
     for operation in &operations {
-        operation.write(&mut content, base_url);
+        write_operation(&mut content, operation, base_url);
     }
-    content.push_str(&objects(&document));
     let frame = Frame {
         title: "API reference \u{2013} Island metrics",
         root: "",
         extra: Extra::Docs,
     };
     frame.around(&content)
-}
-
-/// An endpoint.
-struct Operation<'a> {
-    document: &'a Value,
-    path: &'a str,
-    about: &'a Value,
 }
 
 /// What is there to ask for: an island and its creator.
@@ -91,182 +93,91 @@ impl Examples {
     }
 }
 
-impl Operation<'_> {
-    fn id(&self) -> &str {
-        text(&self.about["operationId"])
-    }
-
-    fn write(&self, page: &mut String, base_url: &str) {
-        let (id, path) = (self.id(), self.path);
-        let _ = write!(
-            page,
-            "<form id={id}><h3>GET {path}</h3><p>{}",
-            inline(text(&self.about["description"]))
-        );
-        let mut filled = path.to_owned();
-        let parameters = self.about["parameters"].as_array();
-        let parameters = parameters.map(Vec::as_slice).unwrap_or_default();
-        let parameters = parameters
-            .iter()
-            .map(|parameter| resolved(self.document, parameter));
-        let parameters: Vec<&Value> = parameters.collect();
-        if !parameters.is_empty() {
-            page.push_str("<table>");
-            for parameter in parameters {
-                self.parameter(page, parameter);
-                let name = format!("{{{}}}", text(&parameter["name"]));
-                filled = filled.replace(&name, example(parameter)[1]);
-            }
-            page.push_str("</table>");
-        }
-        let _ = write!(
-            page,
-            "<pre>curl '{}{}'</pre><p>",
-            Escaped(base_url),
-            Escaped(&filled)
-        );
-        self.statuses(page);
-        page.push_str("</form>");
-    }
-
-    fn parameter(&self, page: &mut String, parameter: &Value) {
-        let name = text(&parameter["name"]);
-        let (kind, choices) = self.kind(&parameter["schema"]);
-        let place = text(&parameter["in"]);
-        let told = match place {
-            "query" => String::new(),
-            "path" => " <small>required</small>".to_owned(),
-            place => format!(" <small>{place}</small>"),
-        };
-        let default = scalar(&parameter["schema"]["default"]);
-        let mut about = format!("name={name}");
-        match place {
-            "path" => {
-                let [example, _] = example(parameter);
-                let _ = write!(about, " value=\"{example}\" required");
-            }
-            "header" => about.push_str(" data-header"),
-            _ if choices.is_empty() && !default.is_empty() => {
-                let _ = write!(about, " placeholder={default}");
-            }
-            _ => {}
-        }
-        let _ = write!(page, "<tr><td><label>{name}{told}");
-        if choices.is_empty() {
-            let _ = write!(page, "<input {about}>");
-        } else {
-            let _ = write!(page, "<select {about}><option value=\"\">{default}");
-            for choice in choices.iter().filter(|choice| **choice != default) {
-                let _ = write!(page, "<option>{choice}");
-            }
-            page.push_str("</select>");
-        }
-        let about = inline(text(&parameter["description"]));
-        let _ = write!(page, "</label><td>{kind}. {about}");
-    }
-
-    /// The type with bounds and default in words, and the choices of an enumeration.
-    fn kind(&self, schema: &Value) -> (String, Vec<String>) {
-        let named = schema["allOf"].get(0).unwrap_or(schema);
-        let named = resolved(self.document, named);
-        let choices: Vec<String> = named["enum"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(scalar)
-            .collect();
-        let mut kind = text(&named["type"]).to_owned();
-        if !choices.is_empty() {
-            kind = format!("<code>{}</code>", choices.join(", "));
-        }
-        match [&schema["minimum"], &schema["maximum"]].map(scalar) {
-            [min, max] if max.len() > 15 => {
-                let _ = write!(kind, ", at least {min}");
-            }
-            [min, max] if !min.is_empty() => {
-                let _ = write!(kind, ", {min} to {max}");
-            }
-            _ => {}
-        }
-        if let Some(pattern) = schema["pattern"].as_str() {
-            let _ = write!(kind, ", <code>{}</code>", Escaped(pattern));
-        }
-        if !schema["default"].is_null() {
-            let _ = write!(kind, ", default {}", scalar(&schema["default"]));
-        }
-        (kind, choices)
-    }
-
-    /// The answers: the body's type, and the failures, whose meaning stands above.
-    fn statuses(&self, page: &mut String) {
-        let responses = self.about["responses"].as_object();
-        let mut failures = Vec::new();
-        for (status, response) in responses.into_iter().flatten() {
-            let response = resolved(self.document, response);
-            let schema = &response["content"]["application/json"]["schema"];
-            match reference(schema) {
-                _ if status.as_str() >= "400" => failures.push(status.as_str()),
-                Some(name) => {
-                    let _ = write!(page, "{status} <a href=#{name}>{name}</a>, ");
-                }
-                None => {
-                    let _ = write!(page, "{status}, ");
-                }
-            }
-        }
-        page.push_str(&failures.join(", "));
-    }
-}
-
-/// An example of a parameter in a path: as it is typed, and as it stands there.
-fn example(parameter: &Value) -> [&str; 2] {
-    match text(&parameter["name"]) {
-        "code" => [CODE; 2],
-        "slug" => [SLUG, SLUG_IN_PATH],
-        // `latest`, or a name of letters.
-        _ => [text(&parameter["example"]); 2],
-    }
-}
-
-/// The endpoints, in the order of their tags.
-fn operations(document: &Value) -> Vec<Operation<'_>> {
-    let tags = document["tags"].as_array();
-    let tags = tags.map(Vec::as_slice).unwrap_or_default();
-    let place = |about: &Value| tags.iter().position(|tag| tag["name"] == about["tags"][0]);
-    let paths = document["paths"].as_object().into_iter().flatten();
-    let mut operations: Vec<Operation<'_>> = paths
-        .map(|(path, item)| Operation {
-            document,
-            path,
-            about: &item["get"],
-        })
-        .collect();
-    operations.sort_by_key(|operation| place(operation.about));
-    operations
-}
-
-/// The failures, each once.
-fn errors(document: &Value) -> String {
-    let mut rows = std::collections::BTreeMap::new();
-    let items = document["paths"].as_object().into_iter().flatten();
-    for (_, item) in items {
-        for (status, response) in item["get"]["responses"].as_object().into_iter().flatten() {
-            let response = resolved(document, response);
-            if status.as_str() >= "400" {
-                rows.entry(status.clone())
-                    .or_insert(text(&response["description"]));
-            }
-        }
-    }
-    let mut out = String::from(
-        "<h2 id=errors>Errors</h2><p>A failure is <code>{\"error\":{\"code\":…,\"message\":…}}</code>; the \
-         message names what was wrong and what would be right.</p><table>",
+/// An endpoint: what it is, what it takes, how it is asked, and what comes.
+fn write_operation(page: &mut String, operation: &Operation<'_>, base_url: &str) {
+    let (id, path) = (operation.id(), operation.path);
+    let _ = write!(
+        page,
+        "<form id={id}><h3>GET {path}</h3><p>{}",
+        inline(operation.description())
     );
-    for (status, description) in rows {
-        let _ = write!(out, "<tr><td>{status}<td>{}", inline(description));
+    let mut filled = path.to_owned();
+    let parameters = operation.parameters();
+    if !parameters.is_empty() {
+        page.push_str("<table>");
+        for parameter in &parameters {
+            write_parameter(page, parameter);
+            let name = format!("{{{}}}", parameter.name);
+            filled = filled.replace(&name, example(parameter)[1]);
+        }
+        page.push_str("</table>");
     }
-    out.push_str("</table>");
-    out
+    let _ = write!(
+        page,
+        "<pre>curl '{}{}'</pre><p>",
+        Escaped(base_url),
+        Escaped(&filled)
+    );
+    // The failures' meaning stands above.
+    let answer = operation.answer();
+    let link = match answer {
+        Some(name) => format!("200 <a href=objects#{name}>{name}</a>"),
+        None => format!("200 <a href=objects#{id}>the file</a>"),
+    };
+    let others = operation.statuses();
+    let others: Vec<&str> = others.into_iter().filter(|one| *one != "200").collect();
+    let _ = write!(page, "{link}, {}</form>", others.join(", "));
+}
+
+fn write_parameter(page: &mut String, parameter: &Parameter<'_>) {
+    let Parameter {
+        name,
+        place,
+        ref default,
+        ref choices,
+        ..
+    } = *parameter;
+    let told = match place {
+        "query" => String::new(),
+        "path" => " <small>required</small>".to_owned(),
+        place => format!(" <small>{place}</small>"),
+    };
+    let mut about = format!("name={name}");
+    let [example, _] = example(parameter);
+    let _ = match place {
+        "path" => write!(about, " value=\"{}\" required", Escaped(example)),
+        "header" => write!(about, " data-header"),
+        _ if !choices.is_empty() => Ok(()),
+        _ if default.is_empty() => write!(about, " placeholder=\"{}\"", Escaped(example)),
+        _ => write!(about, " placeholder={default}"),
+    };
+    let _ = write!(page, "<tr><td><label>{name}{told}");
+    if choices.is_empty() {
+        let _ = write!(page, "<input {about}>");
+    } else {
+        let _ = write!(page, "<select {about}><option value=\"\">{default}");
+        for choice in choices.iter().filter(|choice| *choice != default) {
+            let _ = write!(page, "<option>{choice}");
+        }
+        page.push_str("</select>");
+    }
+    let [kind, about] = [&parameter.kind, parameter.about].map(inline);
+    page.push_str("</label><td>");
+    // Most are, and text is what a box takes.
+    if kind != "string" {
+        let _ = write!(page, "{kind}. ");
+    }
+    page.push_str(&about);
+}
+
+/// An example of a parameter: as it is typed, and as it stands in a path.
+fn example<'a>(parameter: &'a Parameter<'_>) -> [&'a str; 2] {
+    match parameter.name {
+        "code" => [CODE; 2],
+        "slug" | "creator" => [SLUG, SLUG_IN_PATH],
+        // In a path `latest`, or a name of letters.
+        _ => [&parameter.example; 2],
+    }
 }
 
 #[cfg(test)]
@@ -294,9 +205,11 @@ mod tests {
             "<code>uefn, creative</code>",
             "name=sort><option value=\"\">peakCCU<option>uniquePlayers",
             "<tr><td>429",
-            "200 <a href=#IslandPage>IslandPage</a>, 304, 400, 401, 403, 429, 503",
-            "<b id=IslandSummary>IslandSummary</b> code, title, creator?, createdIn uefn|creative?, tags [string],",
-            "<b id=Island>Island</b> <a href=#IslandSummary>IslandSummary</a>, series [",
+            "200 <a href=objects#IslandPage>IslandPage</a>, 304, 400, 401, 403, 429, 431, 503",
+            "<input name=tag placeholder=\"pvp\">",
+            "<li><a href=#getIsland>/v1/islands/{code}</a> One island with its full daily series",
+            "<tr><td>405",
+            "at <a href=keys>/keys</a>",
         ] {
             assert!(page.contains(part), "{part}");
         }
@@ -316,6 +229,7 @@ mod tests {
         for part in [
             "<input name=code value=\"0000-0000-0002\" required>",
             "<input name=slug value=\"a&quot;/b\" required>",
+            "<input name=creator placeholder=\"a&quot;/b\">",
             "curl 'https://x.test/v1/islands/0000-0000-0002/ccu'",
             "curl 'https://x.test/v1/creators/a%22%2Fb'",
             "curl 'https://x.test/v1/rankings/latest'",
@@ -327,28 +241,41 @@ mod tests {
     }
 
     #[test]
-    fn what_the_page_links_to_on_itself_is_there() {
+    fn what_the_page_links_to_is_there() {
         let page = shown();
-        let ids: Vec<&str> = page
-            .split(" id=")
-            .skip(1)
-            .map(|rest| rest.split([' ', '>']).next().unwrap())
-            .collect();
-        for (at, id) in ids.iter().enumerate() {
-            assert!(!ids[at + 1..].contains(id), "{id} twice");
-        }
-        for link in page.split("href=#").skip(1) {
-            let name = link.split(['>', ' ']).next().unwrap();
-            assert!(ids.contains(&name), "{name}");
+        let objects = crate::site::objects("https://metrics.example.org");
+        for (page, links) in [
+            (&page, page.split("href=#")),
+            (&objects, page.split("href=objects#")),
+            (&objects, objects.split("href=\"#")),
+            (&page, objects.split("href=docs#")),
+        ] {
+            let ids: Vec<&str> = page
+                .split(" id=")
+                .skip(1)
+                .map(|rest| rest.split([' ', '>']).next().unwrap())
+                .collect();
+            for (at, id) in ids.iter().enumerate() {
+                assert!(!ids[at + 1..].contains(id), "{id} twice");
+            }
+            let links: Vec<&str> = links.skip(1).collect();
+            assert!(links.len() > 12, "{links:?}");
+            for link in links {
+                let name = link.split(['"', '>', ' ']).next().unwrap();
+                assert!(ids.contains(&name), "{name}");
+            }
         }
     }
 
     #[test]
-    fn the_page_with_its_style_and_script_is_small() {
+    fn the_page_with_its_style_script_and_icon_is_small() {
+        // An address as long as they come stands on it for each endpoint.
+        let base_url = format!("https://{}", "m".repeat(52));
         let parts = [
-            shown().len(),
+            page(&base_url, None).len(),
             crate::site::style().len(),
             crate::site::docs_script().len(),
+            crate::site::ICON.len(),
         ];
         assert!(parts.iter().sum::<usize>() <= 25_000, "{parts:?}");
         assert!(parts[1] <= 4_000 && parts[2] <= 15_000, "{parts:?}");

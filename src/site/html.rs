@@ -106,20 +106,27 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Text with code words between backquotes, bold ones between two stars, and links as
-/// `[text](address)`; none of them inside another.
+/// `[text](address)`; none of them inside another. For pages at the root: paths of others beside them lead
+/// there.
 pub(super) fn inline(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('`').enumerate() {
+        let _ = match (at % 2, part) {
+            (0, _) => write!(out, "{}", bold(part)),
+            (_, "/keys" | "/dumps/") => write!(out, "<a href={}>{part}</a>", &part[1..]),
+            _ => write!(out, "<code>{}</code>", Escaped(part)),
+        };
+    }
+    out
+}
+
+fn bold(text: &str) -> String {
+    let mut out = String::new();
+    for (at, part) in text.split("**").enumerate() {
         if at % 2 == 1 {
-            let _ = write!(out, "<code>{}</code>", Escaped(part));
-            continue;
-        }
-        for (at, part) in part.split("**").enumerate() {
-            if at % 2 == 1 {
-                let _ = write!(out, "<b>{}</b>", Escaped(part));
-            } else {
-                out.push_str(&links(part));
-            }
+            let _ = write!(out, "<b>{}</b>", Escaped(part));
+        } else {
+            out.push_str(&links(part));
         }
     }
     out
@@ -153,6 +160,7 @@ mod tests {
             inline("a `<i>` [x&y](h?\"a)"),
             "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
         );
+        assert_eq!(inline("at `/keys`"), "at <a href=keys>/keys</a>");
     }
 
     #[test]

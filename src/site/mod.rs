@@ -42,6 +42,11 @@ pub fn docs(base_url: &str, ranking: Option<&[u8]>) -> String {
     docs::page(base_url, ranking)
 }
 
+/// The page at `/objects`, in HTML.
+pub fn objects(base_url: &str) -> String {
+    objects::page(&openapi(base_url), base_url)
+}
+
 /// The page at `/gotchas`, in HTML.
 pub fn gotchas() -> String {
     texts::gotchas()

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::document::{errors, operations, text};
 use super::frame::{Extra, Frame};
 use super::html::{Escaped, prose};
+use super::objects;
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
@@ -86,31 +88,24 @@ pub(super) fn recipes(base_url: &str) -> String {
 pub(super) fn llms(openapi: &str, base_url: &str) -> String {
     let document: Value =
         serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut out = format!(
         "# Island metrics\n\n> {}\n\nBase URL: {base_url}\n\n## Endpoints\n",
         text(&document["info"]["summary"])
     );
-    for (path, item) in document["paths"].as_object().into_iter().flatten() {
-        let get = &item["get"];
-        let _ = writeln!(
+    for operation in operations(&document) {
+        let (path, summary) = (operation.path, operation.summary());
+        let _ = write!(
             out,
-            "- `GET {path}`: {}. {}",
-            text(&get["summary"]),
-            text(&get["description"])
+            "- `GET {path}`: {summary}. {}",
+            operation.description()
         );
-        for parameter in get["parameters"].as_array().into_iter().flatten() {
-            let pointer = text(&parameter["$ref"]);
-            let parameter = document
-                .pointer(pointer.trim_start_matches('#'))
-                .unwrap_or(parameter);
-            let _ = writeln!(
-                out,
-                "  - `{}` ({}): {}",
-                text(&parameter["name"]),
-                text(&parameter["in"]),
-                text(&parameter["description"])
-            );
+        let _ = match operation.answer() {
+            Some(name) => writeln!(out, " Answers {name}."),
+            None => writeln!(out),
+        };
+        for parameter in operation.parameters() {
+            let (name, place, kind) = (parameter.name, parameter.place, parameter.kind);
+            let _ = writeln!(out, "  - `{name}` ({place}; {kind}): {}", parameter.about);
         }
     }
     out.push_str("\n## Recipes\n");
@@ -119,11 +114,15 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
     }
     let _ = write!(
         out,
-        "\n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Recipes]({base_url}/recipes)\n\
-         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{}\n\n\
-         # Gotchas\n\n{GOTCHAS}",
+        "\n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Answers with an example each]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
+         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{}\n\n## Errors\n",
         text(&document["info"]["description"])
     );
+    for (status, about) in errors(&document) {
+        let _ = writeln!(out, "- {status} {about}");
+    }
+    let objects = objects::text(&document);
+    let _ = write!(out, "\n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}");
     out
 }
 
@@ -189,7 +188,15 @@ mod tests {
         for part in [
             "Base URL: https://x.test\n",
             "- `GET /v1/islands/{code}/ccu`: Long-run",
-            "  - `limit` (query): Page size",
+            "  - `limit` (query; integer, 1 to 200, default 50): Page size",
+            "  - `sort` (query; `peakCCU, uniquePlayers, ",
+            "  - `createdIn` (query; `uefn, creative`): ",
+            "full daily series. Metadata",
+            "Answers IslandDetail.",
+            "- 429 `rate_limited`",
+            "## IslandSummary\n",
+            "- `creator` (string or null): Slug",
+            "- `islands` (array of IslandSummary): ",
             "## Quota",
             "Null is not zero",
             "\n## Recipes\n- [All pages with curl, by the Link header](https://x.test/recipes#page_by_link.sh)\n",

@@ -73,6 +73,39 @@ fn the_document_is_the_one_that_the_command_prints() {
     assert_eq!(document["servers"][0]["url"], "https://api.example");
 }
 
+#[test]
+fn what_is_no_request_is_described_too() {
+    let server = Server::start(&[]);
+    let document = server.connect().get("/openapi.json").json();
+    let long = "a".repeat(9_000);
+    for path in [
+        "/v1",
+        "/v1/health",
+        "/v1/islands",
+        "/v1/live",
+        "/v1/new",
+        "/dumps/",
+    ] {
+        for (header, value, status) in [
+            ("X-Long", long.as_str(), 431),
+            ("Transfer-Encoding", "chunked", 400),
+        ] {
+            let reply = server.connect().request("GET", path, &[(header, value)]);
+            assert_eq!(reply.status, status, "{path} {header}");
+            is_described(&document, path, &reply);
+            let left = reply.expect("x-ratelimit-remaining");
+            assert_eq!(left, reply.expect("x-ratelimit-limit"), "{path} {header}");
+        }
+    }
+    // The query of this one is not read but for a key.
+    let mut client = server.connect();
+    assert_eq!(client.get("/v1/health?x=%zz").status, 200);
+    // What is not allowed is free.
+    let error = client.request("POST", "/v1", &[]);
+    assert_eq!(error.status, 405);
+    assert_eq!(error.expect("x-ratelimit-remaining"), "100");
+}
+
 /// What a `$ref` of the document points at, or the value itself.
 fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
@@ -152,6 +185,10 @@ fn the_dumps_are_served_as_they_are_described() {
             }
         }
     }
+    let long = "a".repeat(9_000);
+    let too_long = client.request("GET", "/dumps/islands.csv", &[("X-Long", &long)]);
+    is_described(&document, "/dumps/{file}", &too_long);
+    statuses.insert(too_long.status);
     let none = Server::start(&[]).connect().get("/dumps/");
     is_described(&document, "/dumps/", &none);
     statuses.insert(none.status);

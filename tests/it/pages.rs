@@ -7,11 +7,12 @@ use crate::support::{Server, TempDir};
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const PAGES: [(&str, &str); 12] = [
+const PAGES: [(&str, &str); 13] = [
     ("/", HTML),
     ("/?q=a", HTML),
     ("/islands/2708-3623-7025", HTML),
     ("/docs", HTML),
+    ("/objects", HTML),
     ("/recipes", HTML),
     ("/gotchas", HTML),
     ("/llms.txt", "text/markdown; charset=utf-8"),
@@ -104,6 +105,7 @@ fn every_link_of_a_page_leads_somewhere() {
         "/islands/2708-3623-7025",
         "/islands/0000-0000-0000",
         "/docs",
+        "/objects",
         "/gotchas",
     ] {
         let reply = client.get(page);

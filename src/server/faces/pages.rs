@@ -72,6 +72,7 @@ impl Pages {
     pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
         let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
         let file = |file| match file {
+            SiteFile::Objects => site::objects(base_url),
             SiteFile::Recipes => site::recipes(base_url),
             SiteFile::Gotchas => site::gotchas(),
             SiteFile::Llms => site::llms(base_url),
@@ -105,7 +106,7 @@ impl Pages {
     /// A fixed text.
     pub(crate) fn file(&self, file: SiteFile, headers: &HeaderMap) -> Answer {
         let kind = match file {
-            SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
+            SiteFile::Objects | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
             SiteFile::Llms => Kind::Markdown,
             SiteFile::Style | SiteFile::ChartsStyle => Kind::Style,
             SiteFile::DocsScript | SiteFile::ChartsScript => Kind::Script,

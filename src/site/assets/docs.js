@@ -3,20 +3,38 @@
 // key is read from its box when it is sent, and kept nowhere.
 const base = document.getElementById('base').textContent;
 const box = document.getElementById('key');
+const forms = [...document.querySelectorAll('form[id]')];
 const encode = text => encodeURIComponent(text).replace(/[!'()*]/g, c => '%' + c.charCodeAt(0).toString(16).toUpperCase());
-
+// What no header may hold, fetch refuses in words for programmers.
+const unfit = text => /[^ -~]/.test(text) ? 'No header may hold all of these characters' : '';
 const pathOf = form => form.querySelector('h3').textContent.slice(4);
+
+const keyFor = path => {
+  const key = box.value.trim();
+  box.setCustomValidity(unfit(key));
+  return path.startsWith('/v1') ? key : '';
+};
 
 const asked = form => {
   let path = pathOf(form);
   const query = [];
   const headers = {};
-  for (const { name, value, dataset } of form.querySelectorAll('input,select')) {
+  for (const input of form.querySelectorAll('input,select')) {
+    const { name, dataset } = input;
+    // In these blanks may be meant; around a code or a number they are slips.
+    const value = /^(tag|creator|q|slug)$/.test(name) ? input.value : input.value.trim();
+    let fault = '';
     if (path.includes(`{${name}}`)) {
       // The name of a dump has folders, whose slashes are sent as they are.
-      path = path.replace(`{${name}}`, value.split('/').map(encode).join(name === 'file' ? '/' : '%2F'));
-    } else if (value && 'header' in dataset) headers[name] = value;
-    else if (value) query.push(`${name}=${encode(value)}`);
+      const isFile = name === 'file';
+      const parts = isFile ? value.split('/') : [value];
+      if (parts.some(part => /^\.{0,2}$/.test(part))) fault = 'With an empty part, “.” or “..” this would ask for another path';
+      path = path.replace(`{${name}}`, () => parts.map(encode).join('/'));
+    } else if (value && 'header' in dataset) {
+      headers[name] = value;
+      fault = unfit(value);
+    } else if (value) query.push(`${name}=${encode(value)}`);
+    input.setCustomValidity(fault);
   }
   return { target: path + (query.length ? '?' + query.join('&') : ''), headers };
 };
@@ -27,35 +45,40 @@ const tellCurl = form => {
   const { target, headers } = asked(form);
   const lines = [`curl ${quoted(base + target)}`];
   for (const [name, value] of Object.entries(headers)) lines.push(`  -H ${quoted(`${name}: ${value}`)}`);
-  if (box.value && pathOf(form).startsWith('/v1')) lines.push('  -H "Authorization: Bearer $ISLAND_METRICS_KEY"');
+  if (keyFor(target)) lines.push('  -H "Authorization: Bearer $ISLAND_METRICS_KEY"');
   form.querySelector('pre').textContent = lines.join(' \\\n');
 };
+const tellAll = () => forms.forEach(tellCurl);
 
 const LONGEST = 20000;
-const pretty = (text, type) => {
-  let shown = text;
+const shown = (bytes, type, told) => {
+  if (!/json|^text/.test(type)) return bytes.byteLength ? 'binary, not shown' : '';
+  let text = new TextDecoder().decode(bytes);
   if (type.includes('json') && text.length < 500000) {
     try {
-      shown = JSON.stringify(JSON.parse(text), null, 2);
+      text = JSON.stringify(JSON.parse(text), null, 2);
     } catch {}
   }
-  return shown.length > LONGEST ? `${shown.slice(0, LONGEST)}\n… ${text.length} characters in all` : shown;
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}\n… cut here; ${told} in all` : text;
 };
 
 const part = (parent, name, text) => {
   const element = parent.appendChild(document.createElement(name));
   element.textContent = text;
-  if (name === 'pre') {
-    element.tabIndex = 0;
-    element.setAttribute('role', 'region');
-    element.setAttribute('aria-label', 'Answer');
-  }
   return element;
+};
+const block = (parent, label, text) => {
+  const element = part(parent, 'pre', text);
+  element.tabIndex = 0;
+  element.setAttribute('role', 'region');
+  element.setAttribute('aria-label', label);
 };
 
 const send = async form => {
   const { target, headers } = asked(form);
-  if (box.value && target.startsWith('/v1')) headers.Authorization = `Bearer ${box.value.trim()}`;
+  const key = keyFor(target);
+  if (key && !box.reportValidity()) return;
+  if (key) headers.Authorization = `Bearer ${key}`;
   const place = form.querySelector('.answer') || form.appendChild(document.createElement('div'));
   place.className = 'answer';
   place.textContent = '';
@@ -65,21 +88,23 @@ const send = async form => {
   try {
     // Beside this page, wherever the service is mounted.
     const answer = await fetch('.' + target, { headers, cache: 'no-store' });
-    const text = await answer.text();
+    const bytes = await answer.arrayBuffer();
     const took = (performance.now() - begun).toFixed(1);
-    const bytes = new TextEncoder().encode(text).length;
-    line.textContent = `${answer.status} ${answer.statusText} in ${took} ms, ${bytes.toLocaleString('en')} bytes`;
-    part(place, 'pre', [...answer.headers].map(([name, value]) => `${name}: ${value}`).join('\n'));
-    part(place, 'pre', pretty(text, answer.headers.get('content-type') || ''));
+    const told = `${bytes.byteLength.toLocaleString('en')} bytes`;
+    line.textContent = `${answer.status} ${answer.statusText} in ${took} ms, ${told}`;
+    block(place, 'Answer', shown(bytes, answer.headers.get('content-type') || '', told));
+    const details = part(place, 'details', '');
+    part(details, 'summary', 'Headers');
+    block(details, 'Headers', [...answer.headers].map(([name, value]) => `${name}: ${value}`).join('\n'));
     const left = answer.headers.get('x-ratelimit-remaining');
     if (left) document.getElementById('left').textContent = `; ${left} left today`;
   } catch (error) {
     line.textContent = `Nothing came back: ${error.message}`;
   }
+  place.scrollIntoView({ block: 'nearest' });
 };
 
 document.getElementById('keybox').hidden = false;
-const forms = [...document.querySelectorAll('form[id]')];
 for (const form of forms) {
   const button = document.createElement('button');
   button.textContent = 'Send';
@@ -90,4 +115,6 @@ for (const form of forms) {
     send(form);
   });
 }
-box.addEventListener('input', () => forms.forEach(tellCurl));
+box.addEventListener('input', tellAll);
+// After Back the boxes have what was typed.
+addEventListener('pageshow', tellAll);

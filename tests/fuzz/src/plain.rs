@@ -58,9 +58,10 @@ pub enum Mistake {
 #[derive(Clone, Copy)]
 pub struct Plain(pub Mistake);
 
-const FIXED: [&str; 17] = [
+const FIXED: [&str; 18] = [
     "/openapi.json",
     "/docs",
+    "/objects",
     "/recipes",
     "/gotchas",
     "/llms.txt",
