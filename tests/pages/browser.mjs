@@ -1,0 +1,67 @@
+// A browser, and what every page must be in it.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+export const { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS } = process.env;
+const { CHROMIUM, MODULES } = process.env;
+const modules = createRequire(`${MODULES}/package.json`);
+const { chromium } = modules("playwright-core");
+const AXE = readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
+
+// Builds run as root, where Chromium has no sandbox; the pages are ours.
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+let claims = 0;
+
+/// Says a claim that holds, and ends at one that does not.
+export const claim = async (what, check) => {
+  try {
+    await check();
+  } catch (error) {
+    console.error(`not so: ${what}`);
+    throw error;
+  }
+  claims += 1;
+  console.log(`ok ${what}`);
+};
+
+export const json = async (url, headers = {}) => (await fetch(url, { headers })).json();
+export const left = async () => Number((await fetch(`${BY_IP}/v1/health`)).headers.get("x-ratelimit-remaining"));
+
+/// A page of its own, and what its console and its policy complain about.
+export const open = async (options = {}) => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  await context.addInitScript(() => {
+    globalThis.violations = [];
+    addEventListener("securitypolicyviolation", event => violations.push(event.violatedDirective));
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const complaints = [];
+  page.on("console", message => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+  page.on("pageerror", error => complaints.push(String(error)));
+  page.on("request", request => {
+    if (![BY_IP, BY_MAIL, CLOSED].some(base => request.url().startsWith(base))) complaints.push(`asks ${request.url()}`);
+  });
+  return { context, page, complaints };
+};
+
+export const sound = async ({ page, complaints }, name, { colorScheme = "light" } = {}) => {
+  assert.deepEqual(complaints, [], `${name}: complaints`);
+  assert.deepEqual(await page.evaluate(() => globalThis.violations), [], `${name}: policy`);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(wide <= 0, `${name}: ${wide} pixels too wide`);
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => axe.run({ resultTypes: ["violations"] }));
+  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map(node => node.html.slice(0, 120)).join(" | ")}`);
+  assert.deepEqual(told, [], `${name}: accessibility`);
+  const width = page.viewportSize().width;
+  await page.screenshot({ path: `${SHOTS}/${name}-${width}-${colorScheme}.png`, fullPage: !["docs", "objects"].includes(name) || width > 400 });
+};
+
+/// Ends the browser, and says how much was claimed.
+export const close = async () => {
+  await browser.close();
+  console.log(`${claims} claims hold; the screenshots are in ${SHOTS}`);
+};

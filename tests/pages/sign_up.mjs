@@ -1,0 +1,122 @@
+// Sign-up, by address and by mail, and what other sites can do about it.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+
+import { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS, claim, json, open, sound } from "./browser.mjs";
+
+const KEY = /^im_live_[0-9a-zA-Z]+_\S+$/;
+const limit_of = async (base, key) => {
+  const answer = await fetch(`${base}/v1/islands?limit=1`, { headers: { Authorization: `Bearer ${key}` } });
+  return [answer.status, Number(answer.headers.get("x-ratelimit-limit"))];
+};
+
+let issued;
+await claim("sign-up by address shows a key that the API accepts, three at most", async () => {
+  const opened = await open();
+  const { page, context } = opened;
+  await page.goto(`${BY_IP}/keys`);
+  const keys = [];
+  for (let count = 0; count < 3; count += 1) {
+    await page.click("button[value=issue]");
+    const key = await page.textContent("#newkey");
+    assert.match(key, KEY);
+    assert.deepEqual(await limit_of(BY_IP, key), [200, 1000]);
+    keys.push(key);
+    if (count === 0) {
+      await sound(opened, "keys-issued");
+      await page.reload();
+      assert.match(await page.textContent("main"), /issues no other/);
+      opened.complaints.length = 0;
+      await page.goto(`${BY_IP}/keys`);
+      assert.equal(await page.locator("button[value=revoke]").count(), 1, "sent again, it issues nothing");
+    }
+  }
+  assert.equal(new Set(keys).size, 3);
+  assert.equal(await page.locator("button[value=issue]").count(), 0);
+  issued = keys[0];
+  await page.click(`button[aria-label="Revoke ${issued.split("_")[2]}"]`);
+  assert.equal((await limit_of(BY_IP, issued))[0], 403);
+  assert.equal(await page.locator("button[value=revoke]").count(), 2);
+  assert.equal(await page.locator("button[value=issue]").count(), 1);
+  await sound(opened, "keys-revoked");
+  issued = keys[1];
+  await context.close();
+});
+
+await claim("a key in the reference stays in the page's memory", async () => {
+  const { page, context } = await open();
+  const sent = [];
+  page.on("request", request => sent.push([request.url(), request.headers().authorization]));
+  await page.goto(`${BY_IP}/docs`);
+  await page.fill("#key", issued);
+  const form = page.locator("#getIndex");
+  await form.locator("button").click();
+  await page.waitForFunction(() => /bytes/.test(document.querySelector("#getIndex .answer")?.textContent));
+  assert.deepEqual(sent.at(-1), [`${BY_IP}/v1`, `Bearer ${issued}`]);
+  assert.ok(sent.every(([url]) => !url.includes(issued)));
+  assert.ok((await form.locator(".answer details pre").textContent()).includes("x-ratelimit-limit: 1000"));
+  const curl = await form.locator("pre").first().textContent();
+  assert.ok(curl.includes("$ISLAND_METRICS_KEY") && !curl.includes(issued), curl);
+  const kept = await page.evaluate(async () => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]));
+  assert.equal(kept, '[{},{},""]');
+  await page.reload();
+  assert.equal(await page.inputValue("#key"), "");
+  await context.close();
+});
+
+await claim("another site can neither read the page of keys nor act for its visitor", async () => {
+  const evil = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<form method=post
+    action="${BY_IP}/keys"><input name=do value=issue><input name=pass value=x><button>x</button></form>`));
+  await new Promise(ready => evil.listen(0, "127.0.0.1", ready));
+  const { page, context } = await open();
+  await page.goto(`http://127.0.0.1:${evil.address().port}/`);
+  const read = await page.evaluate(url => fetch(url).then(answer => answer.text(), () => "refused"), `${BY_IP}/keys`);
+  assert.equal(read, "refused");
+  await page.click("button");
+  assert.match(await page.textContent("main"), /came from another site/);
+  await page.goto(`${BY_IP}/keys`);
+  assert.equal(await page.locator("button[value=revoke]").count(), 2);
+  await context.close();
+  evil.close();
+});
+
+await claim("sign-up by mail: a link, a key, and nothing told of other addresses", async () => {
+  const opened = await open();
+  const { page, context } = opened;
+  const ask = async address => {
+    await page.goto(`${BY_MAIL}/keys`);
+    await page.fill("#email", address);
+    await page.click("button[value=mail]");
+    return page.textContent("main");
+  };
+  const first = await ask("ann@example.com");
+  await sound(opened, "keys-mailed");
+  const mails = () => readdirSync(MAIL).map(name => readFileSync(`${MAIL}/${name}`, "utf8"));
+  for (let wait = 0; mails().length === 0 && wait < 100; wait += 1) await page.waitForTimeout(50);
+  const [mail] = mails();
+  assert.match(mail, /^To: ann@example\.com$/m);
+  const link = mail.split(/\r?\n/).find(line => line.startsWith(`${BY_MAIL}/keys?pass=`));
+  await page.goto(link);
+  await page.click("button[value=issue]");
+  const key = await page.textContent("#newkey");
+  assert.deepEqual(await limit_of(BY_MAIL, key), [200, 1000]);
+  await page.goBack();
+  await page.goto(link);
+  assert.ok((await page.textContent("main")).includes(key.split("_")[2]), "the link still shows the keys");
+  assert.equal(await ask("bob@example.com"), first);
+  assert.equal(await ask("ann@example.com"), first);
+  await page.goto(`${link.slice(0, -3)}xyz`);
+  assert.match(await page.textContent("main"), /not valid/);
+  await context.close();
+});
+
+await claim("where sign-up is closed a person is told so, and a program gets 404", async () => {
+  const { page, context } = await open();
+  const answer = await page.goto(`${CLOSED}/keys`);
+  assert.equal(answer.status(), 404);
+  assert.match(await page.textContent("main"), /does not issue keys online/);
+  const told = await fetch(`${CLOSED}/keys`, { headers: { Accept: "application/json" } });
+  assert.deepEqual([told.status, (await told.json()).error.code], [404, "not_found"]);
+  await context.close();
+});
