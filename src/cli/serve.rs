@@ -1,5 +1,6 @@
 //! `serve`: its flags made settings.
 
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -127,7 +128,7 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure>
 pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
     const BYTES_MAX: usize = 256;
     let want = "http:// or https:// and a host, perhaps a port and a path, of letters, digits and \
-        -._~:/[]%+,=@, in at most 256 characters";
+        -._~/+,=@%, in at most 256 characters";
     let Some(url) = arguments.one::<String>("base-url", want)? else {
         return Ok(None);
     };
@@ -135,10 +136,8 @@ pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure>
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"));
     let sound = rest.is_some_and(|rest| is_authority(rest.split('/').next().unwrap_or_default()))
-        && url.len() <= BYTES_MAX
-        && url
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/[]%+,=@".contains(&byte));
+        && rest.is_some_and(|rest| is_path(rest.find('/').map_or("", |at| &rest[at..])))
+        && url.len() <= BYTES_MAX;
     if !sound {
         let place = arguments.place("base-url");
         return Err(arguments.bad_value(format!("{place} is {url:?}; want {want}")));
@@ -153,12 +152,37 @@ fn is_authority(text: &str) -> bool {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };
-    let bracketed = host.starts_with('[') && host.ends_with(']');
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-    !host.is_empty()
-        && !host.contains('@')
-        && (bracketed || !host.contains([':', '[', ']']))
-        && port.is_none_or(is_port)
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = |port: &str| is_digits(port) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_label = |label: &str| {
+        let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        !label.is_empty() && label.bytes().all(sound)
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_host = match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().is_ok(),
+        // A name may end with the point of the root.
+        None => host
+            .strip_suffix('.')
+            .unwrap_or(host)
+            .split('.')
+            .all(is_label),
+    };
+    is_host && port.is_none_or(is_port)
+}
+
+/// Whether it is a path, or nothing, of what needs no escape anywhere, and escapes of two digits.
+fn is_path(text: &str) -> bool {
+    let mut parts = text.split('%');
+    let sound = |part: &str| {
+        let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/+,=@".contains(&byte);
+        part.bytes().all(sound)
+    };
+    let is_escape =
+        |part: &str| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    parts.next().is_some_and(sound) && parts.all(|part| is_escape(part) && sound(part))
 }
 
 /// A number of bytes; `KiB`, `MiB` and `GiB` multiply.
@@ -252,6 +276,15 @@ mod tests {
             "http://a b",
             "http://a?b",
             "http://é",
+            "http://x%",
+            "http://[zz]",
+            "http://..",
+            "http://.",
+            "http://x:+8",
+            "http://x/a%zz",
+            "http://x/a%4",
+            "http://x/[a]",
+            "http://a=b.test",
             // It is written between quotes into lines for a shell.
             "https://a/b'c",
             "https://a/b;c",

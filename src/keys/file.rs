@@ -76,6 +76,13 @@ pub enum KeyFileError {
     },
 }
 
+impl KeyFileError {
+    /// Whether another process held the directory for longer than was waited.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, KeyFileError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
 impl fmt::Display for KeyFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

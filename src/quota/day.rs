@@ -6,12 +6,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::file::{StateError, lock};
 use crate::calendar::UtcDay;
 use crate::durable;
 
 const FILE: &str = "quota-day";
+/// For another process in the same directory: whoever keeps a day has other things to do, too.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The file that holds the day.
 #[derive(Debug)]
@@ -42,11 +45,11 @@ impl DayFile {
         self.day
     }
 
-    /// Keeps a day, if it is newer.
+    /// Keeps a day, if it is newer. Fails if another process holds the directory: it is to be tried again.
     pub fn keep(&mut self, day: UtcDay) -> Result<(), StateError> {
         if self.day < Some(day) {
             // Another server may have been here meanwhile.
-            let _lock = lock(&self.directory)?;
+            let _lock = lock(&self.directory, PATIENCE)?;
             let (path, text) = read(&self.directory)?;
             let kept = text.and_then(|text| UtcDay::parse(text.trim_end()));
             if kept < Some(day) {

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::mapped::MappedWords;
 use super::memory::Words;
@@ -79,6 +80,9 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
     hasher.finish()
 }
 
+/// For another process that is starting in the same directory.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Opens the counters called `name` in a directory, or makes them. Words that `keep` denies, by
 /// their place and bits, are emptied.
 pub(crate) fn open(
@@ -93,7 +97,7 @@ pub(crate) fn open(
         source,
     };
     // Two servers that start at once make one file.
-    let _lock = lock(directory)?;
+    let _lock = lock(directory, START_PATIENCE)?;
     let mut notice = None;
     let (file, seeds) = match existing(&path, shape).map_err(failed)? {
         Existing::Sound(file, seeds) => (file, seeds),
@@ -125,14 +129,14 @@ pub(crate) fn open(
     })
 }
 
-/// Makes a state directory, if need be, and takes its lock.
-pub(crate) fn lock(directory: &Path) -> Result<File, StateError> {
+/// Makes a state directory, if need be, and takes its lock, within that time.
+pub(crate) fn lock(directory: &Path, patience: Duration) -> Result<File, StateError> {
     let failed = |source| StateError {
         path: directory.to_owned(),
         source,
     };
     durable::create_private_directory(directory).map_err(failed)?;
-    durable::lock(directory).map_err(failed)
+    durable::lock_within(directory, patience).map_err(failed)
 }
 
 enum Existing {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use super::{AnonymousQuota, Client, DayFile, Decision, KeyedQuota, Sizes};
 use crate::calendar::UtcDay;
+use crate::durable;
 
 const TODAY: UtcDay = UtcDay(20_777);
 
@@ -236,6 +237,14 @@ fn the_newest_day_is_kept_and_no_other() {
         day.keep(UtcDay(TODAY.0 + kept)).unwrap();
         assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
     }
+    // While another process holds the directory, it is not; and then it is.
+    let held = durable::lock(&state.0).unwrap();
+    let next = UtcDay(TODAY.0 + 2);
+    let busy = day.keep(next).unwrap_err().to_string();
+    assert!(busy.contains("another process holds its lock"), "{busy}");
+    drop(held);
+    day.keep(next).unwrap();
+    assert_eq!(open().0.day(), Some(next));
     fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
     let (day, said) = open();
     assert_eq!(day.day(), None);

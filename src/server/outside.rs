@@ -10,7 +10,7 @@ use super::http::conditions::{self, Validators};
 use super::http::negotiate::{is_known, names_html, prefers_json};
 use super::judged::{Head, State};
 use crate::request::{self, Outside, Route};
-use crate::snapshot::{DumpIndex, Encoded};
+use crate::snapshot::Encoded;
 
 /// A failure outside the API as a page, for who looks at pages.
 pub(super) fn for_people(answer: Answer, head: Head<'_>) -> Answer {
@@ -74,9 +74,10 @@ fn dump<'a>(
     let Some(dump) = dumps.find(name) else {
         return Answer::Failed(request::no_dump(name).into());
     };
+    // Asked for by its name it is JSON for all.
+    let is_page = matches!(head.path, "/dumps" | "/dumps/");
     if let Some(index) = dump.held()
-        && name == DumpIndex::FILE
-        && !head.path.ends_with(name)
+        && is_page
         && names_html(head.headers)
     {
         return state.pages.dumps(index, head.path, visitor());
@@ -90,6 +91,7 @@ fn dump<'a>(
         Ok(selection) => Answer::Dump {
             dump: Arc::clone(dump),
             selection,
+            is_page,
         },
         Err(error) => Answer::Failed(error),
     }

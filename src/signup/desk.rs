@@ -144,6 +144,12 @@ impl Desk {
             return Err(Refused::Invalid);
         }
         let address = email::parse(typed).ok_or(Refused::NoEmail)?;
+        // Before anything that depends on the address: whether mails wait is the same for all. And before the
+        // paces: who is sent nothing has used up nothing.
+        if matches!(&self.mode, Mode::Email(mailer) if !mailer.has_room()) {
+            self.failed(&"too many mails wait for the mailer's command", now);
+            return Err(Refused::MailsWait);
+        }
         let paced = self.mails_of_client.take(client.own.as_str(), now);
         let paced = paced.and_then(|()| self.network.take(&client.network, now));
         paced.map_err(|retry_after_seconds| Refused::TooManyMails {
@@ -154,11 +160,6 @@ impl Desk {
         }
         if self.mailed.1 >= self.terms.daily_max.saturating_mul(MAILS_A_KEY) {
             return Err(day_full(now));
-        }
-        // Before anything that depends on the address: whether mails wait is the same for all.
-        if matches!(&self.mode, Mode::Email(mailer) if !mailer.has_room()) {
-            self.failed(&"too many mails wait for the mailer's command", now);
-            return Err(Refused::Busy);
         }
         let mailbox = email::mailbox(&address);
         if self.mails_to_mailbox.take(&mailbox, now).is_err() {
@@ -296,6 +297,11 @@ impl Desk {
             StoreError::Refused(Refusal::TooManyFree(_)) => Refused::TooManyActive,
             StoreError::Refused(Refusal::Unknown(_)) => Refused::UnknownKey,
             StoreError::Refused(Refusal::Full) => Refused::Closed,
+            // It is given back soon, and what was asked can be asked again.
+            StoreError::File(error) if error.is_busy() => {
+                self.failed(&error, now);
+                Refused::Busy
+            }
             StoreError::File(error) => self.failed(&error, now),
         }
     }

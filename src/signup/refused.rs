@@ -45,6 +45,8 @@ pub enum Refused {
     },
     /// There are as many free keys as there may be.
     Closed,
+    /// Too many mails wait to be sent.
+    MailsWait,
     /// Too many want something at once.
     Busy,
     /// It could not be done; the operator was told why.
@@ -68,6 +70,8 @@ impl Refused {
                 retry_after_seconds,
             } => Some(retry_after_seconds),
             Refused::Busy => Some(5),
+            // A slow command takes half as long for each.
+            Refused::MailsWait => Some(60),
             // The operator may have mended it by then.
             Refused::Failed | Refused::Closed => Some(3600),
             _ => None,
@@ -146,6 +150,7 @@ impl fmt::Display for Refused {
                 Wait(*retry_after_seconds)
             ),
             Refused::Closed => f.write_str("Sign-up is closed for now."),
+            Refused::MailsWait => f.write_str("Mail is delayed just now. Try again in a minute."),
             Refused::Busy => {
                 f.write_str("Too many people are here at once. Try again in a few seconds.")
             }

@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use super::error::SignupError;
 use super::pass::SECRET_BYTES;
 use crate::durable;
 
 const FILE: &str = "signup.secret";
+/// For another process that is starting in the same directory.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The secret of a state directory, made if there is none.
 pub(super) fn read_or_make(directory: &Path) -> Result<[u8; SECRET_BYTES], SignupError> {
@@ -21,7 +24,7 @@ pub(super) fn read_or_make(directory: &Path) -> Result<[u8; SECRET_BYTES], Signu
     };
     durable::create_private_directory(directory).map_err(failed(directory))?;
     // Two processes that start at once agree on one secret.
-    let _lock = durable::lock(directory).map_err(failed(directory))?;
+    let _lock = durable::lock_within(directory, PATIENCE).map_err(failed(directory))?;
     let Some(found) = durable::regular(&path).map_err(failed(&path))? else {
         let mut secret = [0; SECRET_BYTES];
         // The kernel's generator does not fail once a machine has started.

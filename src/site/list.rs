@@ -15,6 +15,8 @@ pub struct Sought<'a> {
     pub q: &'a str,
     /// The other parameters that are not as they are by default, by their names.
     pub others: &'a [(&'static str, &'a str)],
+    /// The island that has it as its code.
+    pub island: Option<IslandCode>,
     /// The query of the page that begins at an offset, percent-encoded.
     pub page_at: &'a dyn Fn(u64) -> String,
 }
@@ -54,13 +56,13 @@ pub fn search(body: &[u8], sought: Sought<'_>) -> String {
         Count(Some(meta.total)),
         about(sought)
     );
-    if let Ok(code) = sought.q.trim().parse::<IslandCode>() {
+    if let Some(code) = sought.island {
         let _ = write!(
             content,
             "<p>To the island <a href=\"islands/{code}\">{code}</a></p>"
         );
     }
-    if meta.total == 0 {
+    if meta.total == 0 && meta.offset == 0 {
         content.push_str(&elsewhere(sought.q));
     }
     if !islands.is_empty() {
@@ -97,7 +99,7 @@ fn about(sought: Sought<'_>) -> String {
             "creator" => "by",
             "createdIn" => "made in",
             "sort" => "sorted by",
-            _ => continue,
+            _ => "in order",
         };
         let _ = write!(about, " {words} <b><bdi>{}</bdi></b>", Escaped(value));
     }
@@ -182,7 +184,13 @@ mod tests {
 
     fn found(total: u64, offset: u64, q: &str, others: &[(&'static str, &str)]) -> String {
         let page_at = &|offset| format!("q=a&offset={offset}");
-        let sought = Sought { q, others, page_at };
+        let island = q.trim().parse().ok();
+        let sought = Sought {
+            q,
+            others,
+            island,
+            page_at,
+        };
         search(&page(total, offset), sought)
     }
 
@@ -191,7 +199,7 @@ mod tests {
         let page = found(1, 0, "\"><script>", &[("creator", "<b>"), ("order", "asc")]);
         assert!(page.contains("<a href=\"islands/0000-0000-0001\"><bdi>&lt;i&gt;</bdi></a>"));
         assert!(page.contains("<td class=wide><bdi>a&amp;b, c</bdi><td class=n>\u{2013}"));
-        let about = "1 island for \u{201c}<bdi>&quot;&gt;&lt;script&gt;</bdi>\u{201d} by <b><bdi>&lt;b&gt;</bdi></b>.";
+        let about = "1 island for \u{201c}<bdi>&quot;&gt;&lt;script&gt;</bdi>\u{201d} by <b><bdi>&lt;b&gt;</bdi></b> in order <b><bdi>asc</bdi></b>.";
         assert!(page.contains(about), "{page}");
         assert!(page.contains("<input type=hidden name=creator value=\"&lt;b&gt;\">"));
         assert!(page.contains("<input type=hidden name=order value=\"asc\">"));

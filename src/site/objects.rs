@@ -85,6 +85,7 @@ fn write_answer(
     let Some((kind, example)) = operation.example() else {
         return;
     };
+    let cut = object.map_or("", |_| "; lists of more than 13 are cut to three");
     let example = match (object, example.as_str()) {
         (Some(object), _) => object.pretty(example),
         (None, text) => text.unwrap_or_default().to_owned(),
@@ -92,7 +93,7 @@ fn write_answer(
     let example = example.replace(SAMPLE_URL, base_url);
     let _ = write!(
         page,
-        "<details><summary>Example of {name}</summary><p class=soft>{kind}; lists of more than 13 are cut to three</p>\
+        "<details><summary>Example of {name}</summary><p class=soft>{kind}{cut}</p>\
          <pre class=code tabindex=0 role=region aria-label=\"Example of {name}\">{}</pre></details>",
         Escaped(&example)
     );

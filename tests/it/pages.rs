@@ -230,9 +230,18 @@ fn the_dumps_are_a_page_for_people_and_an_index_for_all_others() {
         }
         let index = client.get(target);
         assert_eq!(index.expect("content-type"), "application/json");
+        assert_eq!(
+            index.expect("vary"),
+            "Accept",
+            "caches hold it for nobody else"
+        );
     }
-    let index = client.request("GET", "/dumps/index.json", &browser);
-    assert_eq!(index.expect("content-type"), "application/json");
+    // By its name it is the index for all, however that is written.
+    for target in ["/dumps/index.json", "/dumps/index%2Ejson"] {
+        let index = client.request("GET", target, &browser);
+        assert_eq!(index.expect("content-type"), "application/json");
+        assert!(index.header("vary").is_none());
+    }
     let fast = (0..80).find_map(|_| {
         let page = client.request("GET", "/dumps/", &browser);
         (page.status != 200).then_some(page.status)

@@ -142,6 +142,7 @@ fn who_waited_for_too_long_is_issued_nothing() {
     let lock = lock.unwrap();
     lock.lock().unwrap();
     // Two seconds are waited for each, one after the other: the last have waited for longer than it is worth.
+    let begun = Instant::now();
     let replies: Vec<Reply> = std::thread::scope(|scope| {
         let asks: Vec<_> = pages
             .iter()
@@ -154,9 +155,9 @@ fn who_waited_for_too_long_is_issued_nothing() {
             .collect();
         asks.into_iter().map(|ask| ask.join().unwrap()).collect()
     });
-    let too_late = |reply: &&Reply| reply.text().contains("Too many people are here at once");
+    let took = begun.elapsed();
     assert!(replies.iter().all(|reply| reply.status == 503));
-    assert!((2..=4).contains(&replies.iter().filter(too_late).count()));
+    assert!(took < Duration::from_secs(11), "{took:?}");
     drop(lock);
     let key = issue(&state, "192.0.2.9", "free");
     change_key("revoke", &state, &key);

@@ -144,11 +144,14 @@ impl Pages {
         };
         let given = query.given().filter(|(name, _)| *name != Parameter::Q);
         let others: Vec<_> = given.map(|(name, value)| (name.as_str(), value)).collect();
+        let q = query.q.as_deref().unwrap_or_default();
+        let sought_code = q.trim().parse().ok();
         let html = site::search(
             &body.bytes,
             Sought {
-                q: query.q.as_deref().unwrap_or_default(),
+                q,
                 others: &others,
+                island: sought_code.filter(|code| snapshot.tracks(*code)),
                 page_at: &|offset| format!("{}{offset}", query.to_query()),
             },
         );
@@ -226,8 +229,13 @@ pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
     if depth > SEGMENTS_MAX {
         return Answer::Failed(error);
     }
+    // Those of questions begin with the name of a parameter.
+    let message = match &error {
+        ApiError::BadRequest(message) => message.clone(),
+        _ => sentence(&error.message()),
+    };
     let root = "../".repeat(depth.saturating_sub(1));
-    let html = site::plain(title, &sentence(&error.message()), &root);
+    let html = site::plain(title, &message, &root);
     notice(error.status(), html, retry_after)
 }
 

@@ -215,7 +215,9 @@ fn status(refused: Refused) -> StatusCode {
         | Refused::TooFast { .. }
         | Refused::TooManyMails { .. }
         | Refused::DayFull { .. } => StatusCode::TOO_MANY_REQUESTS,
-        Refused::Closed | Refused::Busy | Refused::Failed => StatusCode::SERVICE_UNAVAILABLE,
+        Refused::Closed | Refused::MailsWait | Refused::Busy | Refused::Failed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     }
 }
 
@@ -229,7 +231,8 @@ fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
         tell,
     }) = asked.recv()
     {
-        if tell.is_closed() || since.elapsed() > WAIT_MAX {
+        if since.elapsed() > WAIT_MAX {
+            // Who asked may have gone.
             let _ = tell.send(Reply::Refused(Refused::Busy));
             continue;
         }

@@ -31,6 +31,7 @@ const ASKED_ANEW: &str = "cache-control: private, max-age=0\r\n\
 /// Of dumps, which are the same for everybody. Names keep, bytes change: caches ask again once a minute,
 /// as long as the index may be older than a file.
 const KEPT_BY_ALL: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
+const VARY_BY_ACCEPT: &str = "vary: Accept\r\n";
 const RANGES: &str = "accept-ranges: bytes\r\n";
 const JSON: &str = "content-type: application/json\r\n";
 const CSV: &str = "content-type: text/csv; charset=utf-8\r\n";
@@ -79,6 +80,8 @@ pub(crate) enum Answer {
     Dump {
         dump: Arc<Dump>,
         selection: Selection,
+        /// Whether who looks at pages is answered with a page in its place.
+        is_page: bool,
     },
     /// 204 to OPTIONS.
     Preflight {
@@ -141,7 +144,16 @@ impl Answer {
             Answer::Page(page) => page.write_lines(lines),
             Answer::Notice(notice) => notice.write_lines(lines),
             Answer::SignUp => failed(lines, &ApiError::Busy, limits),
-            Answer::Dump { dump, selection } => file(lines, dump, *selection),
+            Answer::Dump {
+                dump,
+                selection,
+                is_page,
+            } => {
+                if *is_page {
+                    lines.extend_from_slice(VARY_BY_ACCEPT.as_bytes());
+                }
+                file(lines, dump, *selection);
+            }
             Answer::Preflight { takes_forms } => {
                 allow(lines, *takes_forms);
                 lines.extend_from_slice(PREFLIGHT.as_bytes());
@@ -166,7 +178,10 @@ impl Answer {
 
     /// What has to be read from a file before this can be sent.
     pub(crate) fn download(&self) -> Option<Download> {
-        let Answer::Dump { dump, selection } = self else {
+        let Answer::Dump {
+            dump, selection, ..
+        } = self
+        else {
             return None;
         };
         let part = selected(*selection, dump.bytes)?;
@@ -186,7 +201,9 @@ impl Answer {
                     body.bytes
                 }
             }
-            Answer::Dump { dump, selection } => {
+            Answer::Dump {
+                dump, selection, ..
+            } => {
                 let held = dump.held().zip(selected(selection, dump.bytes));
                 held.map_or_else(Bytes::new, |(bytes, part)| part.of(bytes))
             }

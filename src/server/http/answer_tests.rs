@@ -17,7 +17,11 @@ fn answers() -> Vec<Answer> {
     let part = Part { first: 1, last: 2 };
     for selection in [Selection::Whole, Selection::Part(part), Selection::Known] {
         let dump = Arc::new(Dump::in_memory("index.json", b"text"));
-        answers.push(Answer::Dump { dump, selection });
+        answers.push(Answer::Dump {
+            dump,
+            selection,
+            is_page: true,
+        });
     }
     for (gzip, known) in [(false, false), (false, true), (true, false), (true, true)] {
         let body = Encoded {

@@ -29,6 +29,18 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// Whether JSON is wanted rather than a page: it is named, and HTML is not, or weighs less.
 pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
+    let (json, html) = json_and_html(headers);
+    json > html
+}
+
+/// Whether pages are wanted, by name: a browser does that.
+pub(crate) fn names_html(headers: &HeaderMap) -> bool {
+    let (json, html) = json_and_html(headers);
+    html > 0 && html >= json
+}
+
+/// What JSON and HTML weigh, where they are named.
+fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
     let (mut json, mut html) = (0, 0);
     for value in headers.get_all(ACCEPT) {
         let Ok(value) = value.to_str() else { continue };
@@ -41,14 +53,7 @@ pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
             }
         }
     }
-    json > html
-}
-
-/// Whether pages are wanted, by name: a browser does that.
-pub(crate) fn names_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(ACCEPT).iter();
-    let mut texts = accepted.filter_map(|value| value.to_str().ok());
-    texts.any(|text| text.to_ascii_lowercase().contains("text/html")) && !prefers_json(headers)
+    (json, html)
 }
 
 /// A coding and its weight in thousandths; a weight that cannot be read counts as 0.
@@ -114,6 +119,16 @@ mod tests {
             assert_eq!(prefers_json(&headers), want, "{accept}");
             let names = accept.contains("html") && !want;
             assert_eq!(names_html(&headers), names, "{accept}");
+        }
+        for accept in [
+            "text/html;q=0",
+            "text/html-x",
+            "x/y;a=\"text/html\"",
+            "text/html;q=0, */*",
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert!(!names_html(&headers), "{accept}");
         }
         assert!(!prefers_json(&HeaderMap::new()));
     }

@@ -445,7 +445,7 @@ fn is_sound(name: &str, value: &str) -> bool {
         "www-authenticate" => value == "Bearer",
         "accept-ranges" => value == "bytes",
         "content-encoding" => value == "gzip",
-        "vary" => value.strip_prefix("Accept, ").unwrap_or(value) == VARY,
+        "vary" => value == "Accept" || value.strip_prefix("Accept, ").unwrap_or(value) == VARY,
         "referrer-policy" => value == "strict-origin",
         "cache-control" => one_of(&[
             "private, max-age=60",
