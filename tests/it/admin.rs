@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::{Client, Server, TempDir, issue, publish, write_file};
 
-/// An address that is free now, and its text.
+/// An address that is free, and its text. Of ports that the system gives to nobody by itself: in thousands of
+/// connections of other tests, one that was given and let go is soon another's.
 pub(crate) fn address() -> (SocketAddr, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    (address, address.to_string())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) * 101;
+        let port = 20_000 + u16::try_from(next % 12_000).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        if TcpListener::bind(address).is_ok() {
+            return (address, address.to_string());
+        }
+    }
 }
 
 /// Samples by name and labels. Panics at what is no line of the format.
