@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use super::faces::pages::Pages;
 use super::faces::window::Window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
-use super::http::body::{Download, Outgoing};
+use super::http::body::{self, Download, Outgoing};
 use super::http::request_id::{RequestId, RequestIds};
 use super::judged::{Head, State};
 use super::near::Near;
@@ -87,6 +86,7 @@ struct Envelope {
     template: Template,
     tier: usize,
     headers: HeaderMap,
+    version: Option<Version>,
     is_head: bool,
     /// Where requests are logged.
     asked: Option<Box<Asked>>,
@@ -177,6 +177,8 @@ impl Worker {
             caller,
         } = outcome;
         let is_head = request.method() == Method::HEAD;
+        // To one of HTTP/1.0 hyper adds `keep-alive` otherwise, whatever is said beside it.
+        let version = closes.then(|| request.version());
         // The request's map has room already, and hyper takes it for the next request again.
         let mut headers = std::mem::take(request.headers_mut());
         headers.clear();
@@ -189,14 +191,19 @@ impl Worker {
             template,
             tier: caller.map_or(0, Caller::tier),
             headers,
+            version,
             is_head,
             asked,
         };
         if let (Some(form), Some(window)) = (form, &self.window) {
             let asked = (form, request.into_body());
-            let (window, clock) = (window.clone(), Arc::clone(&self.clock));
-            let responding = sign_up(asked, window, clock, envelope, Arc::clone(shared));
-            return Responding::Later(Box::pin(responding));
+            let window = (window.clone(), Arc::clone(&self.clock));
+            return Responding::Later(Box::pin(sign_up(
+                asked,
+                window,
+                envelope,
+                Arc::clone(shared),
+            )));
         }
         if let Some(download) = answer.download() {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
@@ -264,7 +271,7 @@ impl Worker {
         shared.waiting.store(false, Ordering::Relaxed);
         let error = match opened {
             Ok(body) => return envelope.respond(answer, Some(body), shared),
-            Err(error) if is_for_want_of_descriptors(&error) => ApiError::Busy,
+            Err(error) if body::is_for_want_of_descriptors(&error) => ApiError::Busy,
             Err(_) => ApiError::Damaged,
         };
         envelope.respond(Answer::Failed(error), None, shared)
@@ -336,6 +343,7 @@ impl Envelope {
         }
         let mut response = Response::new(body);
         *response.status_mut() = status;
+        *response.version_mut() = self.version.unwrap_or_default();
         *response.headers_mut() = self.headers;
         response
     }
@@ -368,8 +376,7 @@ impl Envelope {
 /// Responds when all of a form has come, and sign-up has answered it.
 async fn sign_up(
     (form, body): (Form, Incoming),
-    window: Window,
-    clock: Arc<Clock>,
+    (window, clock): (Window, Arc<Clock>),
     envelope: Envelope,
     shared: Arc<Shared>,
 ) -> Response<Outgoing> {
@@ -380,13 +387,6 @@ async fn sign_up(
     let answer = window.answer(form.client, wish, moment).await;
     shared.waiting.store(false, Ordering::Relaxed);
     envelope.respond(answer, None, &shared)
-}
-
-/// Whether a file could not be opened since too many are open, here or in the whole system.
-fn is_for_want_of_descriptors(error: &io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Whether nothing that follows this request is answered.

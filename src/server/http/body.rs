@@ -192,6 +192,13 @@ impl Download {
     }
 }
 
+/// Whether a file could not be opened since too many are open, here or in the whole system.
+pub(crate) fn is_for_want_of_descriptors(error: &io::Error) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
 #[cfg(test)]
 #[path = "body_tests.rs"]
 mod tests;
