@@ -86,6 +86,7 @@ struct Envelope {
     template: Template,
     tier: usize,
     headers: HeaderMap,
+    /// The request's, of the last: to HTTP/1.0 hyper adds `keep-alive` otherwise.
     version: Option<Version>,
     is_head: bool,
     /// Where requests are logged.
@@ -177,8 +178,6 @@ impl Worker {
             caller,
         } = outcome;
         let is_head = request.method() == Method::HEAD;
-        // To one of HTTP/1.0 hyper adds `keep-alive` otherwise, whatever is said beside it.
-        let version = closes.then(|| request.version());
         // The request's map has room already, and hyper takes it for the next request again.
         let mut headers = std::mem::take(request.headers_mut());
         headers.clear();
@@ -191,7 +190,7 @@ impl Worker {
             template,
             tier: caller.map_or(0, Caller::tier),
             headers,
-            version,
+            version: closes.then(|| request.version()),
             is_head,
             asked,
         };
