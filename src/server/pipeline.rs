@@ -117,12 +117,13 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     if let Some(fault) = head.host_fault() {
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
+    let takes_forms = || state.sign_up && outside::is_sign_up(head);
     if head.method == Method::OPTIONS {
-        let takes_forms = state.sign_up && outside::is_sign_up(head);
+        let takes_forms = takes_forms();
         return outside(Answer::Preflight { takes_forms });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
-        let takes_forms = state.sign_up && outside::is_sign_up(head);
+        let takes_forms = takes_forms();
         if !(takes_forms && head.method == Method::POST) {
             return refused(ApiError::MethodNotAllowed { takes_forms });
         }

@@ -22,11 +22,10 @@ use crate::keys::{
     KeyAddress, KeyFileState, KeyId, KeyPrefix, KeyStore, NewKey, Refusal, StoreError,
 };
 use crate::model::Tier;
+use crate::request::is_base_url;
 
 /// Mails for each key of a day: one that was lost, one that expired.
 const MAILS_A_KEY: u32 = 3;
-/// What a link begins with is written twice into a mail of bounded length.
-const BASE_URL_BYTES_MAX: usize = 256;
 /// For another process that is changing the keys: others wait for the desk meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Told to the operator where the key file is not what it was.
@@ -347,17 +346,6 @@ fn too_fast(retry_after_seconds: u32) -> Refused {
 
 fn expiry(now: UnixSeconds) -> UnixSeconds {
     UnixSeconds(now.0 + LIFETIME_SECONDS)
-}
-
-/// Whether a text may begin a link that stands alone on a line.
-fn is_base_url(text: &str) -> bool {
-    let host = ["https://", "http://"]
-        .iter()
-        .find_map(|scheme| text.strip_prefix(scheme));
-    let sound = |byte: u8| byte.is_ascii_graphic() && !b"\"'<>\\`?#".contains(&byte);
-    host.is_some_and(|host| host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '['))
-        && text.len() <= BASE_URL_BYTES_MAX
-        && text.bytes().all(sound)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::pass::SECRET_BYTES;
+use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM};
 
 /// Why sign-up cannot begin. Displays with the file, or what else is wrong.
 #[derive(Debug)]
@@ -56,8 +57,8 @@ impl fmt::Display for SignupError {
             ),
             SignupError::BaseUrl(text) => write!(
                 f,
-                "links cannot begin with {text:?}; want http:// or https:// and a host, in at most \
-                 256 characters without spaces, quotes and angle brackets"
+                "links cannot begin with {text:?}; want {BASE_URL_FORM}, in at most \
+                 {BASE_URL_BYTES_MAX} characters"
             ),
             SignupError::NoCommand => {
                 f.write_str("the command that sends mail is empty; want one as /usr/sbin/sendmail")

@@ -14,7 +14,7 @@ use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::Client;
 use crate::request::{IslandQuery, Parameter, SiteFile};
-use crate::server::http::answer::{Answer, NOT_READY_SECONDS};
+use crate::server::http::answer::Answer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::accepts_gzip;
 use crate::server::http::page::{Kind, Notice, Page};
@@ -218,11 +218,11 @@ impl Pages {
 
 /// A failure in a page of its own, where it is one that a visitor of pages may meet.
 pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
-    let (title, retry_after) = match &error {
-        ApiError::NotFound(_) => ("Not found", None),
-        ApiError::BadRequest(_) => ("This cannot be answered", None),
-        ApiError::NotReady | ApiError::NoDumps => ("Not there yet", Some(NOT_READY_SECONDS)),
-        ApiError::Damaged => ("Something is damaged", Some(NOT_READY_SECONDS)),
+    let title = match &error {
+        ApiError::NotFound(_) => "Not found",
+        ApiError::BadRequest(_) => "This cannot be answered",
+        ApiError::NotReady | ApiError::NoDumps => "Not there yet",
+        ApiError::Damaged => "Something is damaged",
         _ => return Answer::Failed(error),
     };
     let depth = path.bytes().filter(|byte| *byte == b'/').count();
@@ -236,7 +236,7 @@ pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
     };
     let root = "../".repeat(depth.saturating_sub(1));
     let html = site::plain(title, &message, &root);
-    notice(error.status(), html, retry_after)
+    notice(error.status(), html, error.retry_after_seconds())
 }
 
 /// A message of the API as a sentence.

@@ -48,8 +48,6 @@ const FAILED: &str = "content-type: application/json\r\n\
 const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
 const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
-/// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
-pub(crate) const NOT_READY_SECONDS: u32 = 60;
 
 /// A client's figures of the day (SPEC section 8).
 #[derive(Clone, Copy, Debug)]
@@ -263,11 +261,11 @@ fn allow(lines: &mut Vec<u8>, takes_forms: bool) {
 
 fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
     lines.extend_from_slice(FAILED.as_bytes());
+    if let Some(seconds) = error.retry_after_seconds() {
+        figure(lines, "retry-after: ", seconds);
+    }
     match error {
         ApiError::RateLimited { .. } => figure(lines, "retry-after: ", limits.reset_seconds),
-        ApiError::NotReady | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
-            figure(lines, "retry-after: ", NOT_READY_SECONDS);
-        }
         ApiError::MethodNotAllowed { takes_forms } => allow(lines, *takes_forms),
         ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
         ApiError::RangeNotSatisfiable { bytes } => {

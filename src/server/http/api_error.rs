@@ -4,6 +4,9 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Serialize;
 
+/// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
+const NOT_READY_SECONDS: u32 = 60;
+
 /// Why a request is not answered with 200. The texts are for people and may change.
 #[derive(Debug)]
 pub(crate) enum ApiError {
@@ -66,6 +69,16 @@ impl ApiError {
             ApiError::Damaged => "internal",
             ApiError::PreconditionFailed => "precondition_failed",
             ApiError::RangeNotSatisfiable { .. } => "range_not_satisfiable",
+        }
+    }
+
+    /// When to try again, where time alone helps and no quota is in the way.
+    pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
+        match self {
+            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
+                Some(NOT_READY_SECONDS)
+            }
+            _ => None,
         }
     }
 
