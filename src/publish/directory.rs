@@ -20,9 +20,10 @@ use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
 use crate::durable::{self, UNFINISHED};
+use crate::request::{DayRef, Route};
 use crate::site::{self, HomeBodies};
 use crate::snapshot::{
-    Asker, DumpDirectory, DumpIndex, FixedLive, History, Live, Manifest, Packed, Payload, Snapshot,
+    DumpDirectory, DumpIndex, History, Live, Manifest, Packed, Payload, ReadContext, Snapshot,
     SnapshotError, Storage, both,
 };
 
@@ -172,7 +173,7 @@ fn open_payload<T>(
 ) -> Result<T, PublishError> {
     let path = directory.join(&payload.file);
     let file = File::open(&path).map_err(at(&path))?;
-    open(Storage::File(file)).map_err(|source| PublishError::Snapshot { path, source })
+    open(Storage::File(Arc::new(file))).map_err(|source| PublishError::Snapshot { path, source })
 }
 
 /// Puts payloads together with the bodies that speak of both.
@@ -194,17 +195,19 @@ pub(crate) fn together(
 
 /// The dashboard and the reference, drawn from what the API answers.
 fn pages(snapshot: &Snapshot, base_url: &str) -> [Packed; 2] {
-    let asker = Asker {
-        client: 0,
-        accepts_gzip: false,
+    let body = |route: Route| {
+        let found = snapshot
+            .get(&route, ReadContext::with_content(0, false))
+            .ok()?;
+        found.body.content.into_bytes().ok()
     };
-    let index = snapshot.index(asker);
-    let ranking = snapshot.ranking(None, asker).and_then(Result::ok);
-    let intraday = snapshot.live(FixedLive::Intraday, asker);
+    let index = body(Route::Index);
+    let ranking = body(Route::Ranking(DayRef::Latest));
+    let intraday = body(Route::Intraday);
     let bodies = HomeBodies {
-        index: index.as_ref().map(|body| &body.bytes[..]),
-        ranking: ranking.as_ref().map(|body| &body.bytes[..]),
-        intraday: intraday.as_ref().map(|body| &body.bytes[..]),
+        index: index.as_deref(),
+        ranking: ranking.as_deref(),
+        intraday: intraday.as_deref(),
     };
     let pages = [
         site::home(bodies, base_url),

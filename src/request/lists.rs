@@ -90,6 +90,12 @@ impl IslandQuery {
         query
     }
 
+    /// What its texts take in memory.
+    pub fn text_bytes(&self) -> usize {
+        let texts = [&self.tag, &self.creator, &self.q, &self.folded];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+
     /// What is not as by default, but for the page.
     pub fn given(&self) -> impl Iterator<Item = (Parameter, &str)> {
         let sort = (self.sort != SORT_DEFAULT).then_some(self.sort.as_str());
@@ -129,6 +135,15 @@ impl CreatorQuery {
             folded,
             page: page(limit, offset)?,
         })
+    }
+
+    /// What its texts take in memory.
+    pub fn text_bytes(&self) -> usize {
+        [&self.q, &self.folded]
+            .into_iter()
+            .flatten()
+            .map(String::len)
+            .sum()
     }
 
     /// The canonical query string of the same list, up to the digits of its offset.

@@ -52,6 +52,18 @@ pub enum Route {
     Outside(Outside),
 }
 
+impl Route {
+    /// What the texts of the route take in memory.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Route::Islands(query) => query.text_bytes(),
+            Route::Creators(query) => query.text_bytes(),
+            Route::Creator(slug) => slug.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// The day that a path asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DayRef {

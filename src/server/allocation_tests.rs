@@ -12,12 +12,12 @@ use super::super::caller::Gate;
 use super::super::faces::pages::Pages;
 use super::super::faces::visits::Visits;
 use super::super::http::request_id::RequestIds;
-use super::super::near::Near;
 use super::super::operator::metrics::SHAPE;
 use super::super::room::Room;
 use super::super::settings::ConnectionLimits;
 use super::super::upkeep::log::Log;
 use super::super::upkeep::seldom::Seldom;
+use super::super::worker_cache::WorkerCache;
 use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
@@ -37,7 +37,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let ring = KeyRing::new(KeyPrefix::default(), records);
     Arc::new(Worker {
         snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
-        near: Near::new(),
+        cache: WorkerCache::new(1 << 20),
         gate: Gate {
             keys: LatestReader::new(Arc::new(Latest::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
@@ -58,7 +58,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         limits: ConnectionLimits::default(),
         tally: Arc::new(Tally::new(SHAPE)),
         ids: RequestIds::new(),
-        files: Arc::new(Room::new(u32::MAX, u16::MAX)),
+        downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
         access: None,
     })
 }

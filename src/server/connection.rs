@@ -20,11 +20,12 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::caller::Caller;
-use super::socket::buffers::Prepared;
+use super::socket::buffers::{LastBody, Prepared};
 use super::socket::guard::{Guard, Shared};
 use super::socket::journal::Journal;
 use super::socket::linger::linger;
 use super::socket::roster::Membership;
+use super::socket::turn::Turn;
 use super::worker::Worker;
 use crate::observe::{Count, Cut};
 use crate::sync::{AtomicBool, AtomicU64};
@@ -77,7 +78,7 @@ pub(super) async fn attend<S: Read + Write + Unpin>(
     let socket = Guard::new(socket, refusal, send_buffer_bytes, Arc::clone(shared));
     let service =
         service_fn(move |request: Request<Incoming>| worker.answer(request, &visit, shared));
-    let ended = converse(socket, service, &shared.membership).await;
+    let ended = converse(socket, service, shared).await;
     ended
         .map(|socket| {
             let rest_time = socket.rest_time();
@@ -93,8 +94,10 @@ impl Shared {
             prepared: Prepared::default(),
             buffers: Arc::clone(&worker.buffers),
             ending: AtomicBool::new(false),
+            last_body: LastBody::default(),
             in_pieces: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
+            turn: Turn::default(),
             asked: Count::default(),
             membership,
             tally: Arc::clone(&worker.tally),
@@ -115,7 +118,7 @@ fn send_buffer_bytes(socket: &TokioIo<TcpStream>) -> usize {
 pub(super) async fn converse<S, F, A, R, B>(
     socket: Guard<S, F>,
     service: A,
-    membership: &Membership,
+    shared: &Shared,
 ) -> Result<Guard<S, F>, (Cut, Guard<S, F>)>
 where
     S: Read + Write + Unpin,
@@ -133,9 +136,13 @@ where
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    let ended = poll_fn(|cx| match membership.ends(cx) {
-        Some(cut) => Poll::Ready(Err(cut)),
-        None => Pin::new(&mut connection).poll(cx).map(Ok),
+    let (membership, turn) = (&shared.membership, &shared.turn);
+    let ended = poll_fn(|cx| {
+        turn.begin();
+        match membership.ends(cx) {
+            Some(cut) => Poll::Ready(Err(cut)),
+            None => Pin::new(&mut connection).poll(cx).map(Ok),
+        }
     })
     .await;
     let mut socket = connection.into_parts().io;
@@ -148,9 +155,12 @@ where
         Err(reason) => cut = Some(reason),
     }
     if cut.is_none() {
-        cut = poll_fn(|cx| match membership.ends(cx) {
-            Some(cut) => Poll::Ready(Some(cut)),
-            None => socket.drain(cx).map(|_| None),
+        cut = poll_fn(|cx| {
+            turn.begin();
+            match membership.ends(cx) {
+                Some(cut) => Poll::Ready(Some(cut)),
+                None => socket.drain(cx).map(|_| None),
+            }
         })
         .await;
     }

@@ -1,11 +1,15 @@
 //! What is judged, and from what: a request's head, and the state it finds.
 
+use std::sync::Arc;
+
 use hyper::header::HOST;
 use hyper::{HeaderMap, Method, Version};
 
 use super::caller::Gate;
 use super::faces::pages::Pages;
-use super::near::Near;
+use super::room::Room;
+use super::socket::turn::Turn;
+use super::worker_cache::WorkerCache;
 use crate::snapshot::Snapshot;
 
 /// The part of a request that is judged. Of bodies, only forms of sign-up are read, elsewhere.
@@ -24,8 +28,12 @@ pub(crate) struct State<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Which of the snapshots that is.
     pub(crate) generation: u64,
-    /// What the worker answered lately.
-    pub(crate) near: &'a Near,
+    /// The responses that the worker sends most.
+    pub(crate) cache: &'a WorkerCache,
+    /// Places for dumps and long bodies that are being sent.
+    pub(crate) downloads: &'a Arc<Room>,
+    /// The connection's turn, which work that may take long is a part of.
+    pub(crate) turn: &'a Turn,
     pub(crate) gate: &'a Gate,
     pub(crate) pages: &'a Pages,
     /// Whether there is sign-up.

@@ -10,7 +10,6 @@ mod faces;
 mod http;
 mod judged;
 mod listener;
-mod near;
 mod operator;
 mod outside;
 mod pipeline;
@@ -21,6 +20,7 @@ mod socket;
 mod unbound;
 mod upkeep;
 mod worker;
+mod worker_cache;
 
 pub use caller::{Caller, Gate, KeyFault, Visit};
 pub use run::run;

@@ -3,7 +3,6 @@
 //! Order of judgement (CONTRACT section 6): method, key, quota, route and parameters, readiness.
 //! Metering is decided here and nowhere else.
 
-use bytes::Bytes;
 use hyper::Method;
 use hyper::header::TRANSFER_ENCODING;
 
@@ -13,13 +12,13 @@ use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
 use super::http::negotiate::{accepts_gzip, is_known};
 use super::judged::{Head, State};
-use super::near::Found;
 use super::outside;
-use crate::calendar::{Now, UtcDay};
-use crate::model::IslandCode;
+use super::room::Place;
+use super::worker_cache::Vacancy;
+use crate::calendar::Now;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError, Template};
-use crate::snapshot::{Asker, Encoded, FixedHistory, FixedLive, Snapshot, SnapshotError};
+use crate::snapshot::{EntityTag, Found, Missing, ReadContext, Snapshot};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -30,6 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) template: Template,
     /// Whom it counts for; nobody where no key was looked at.
     pub(crate) caller: Option<Caller>,
+    /// The place of a long body among the downloads.
+    pub(crate) place: Option<Place>,
 }
 
 /// Answers a request.
@@ -47,11 +48,13 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
         limits,
         template,
         caller,
+        place: None,
     };
     let visitor = || Visitor {
         client: gate.client(visit, head.headers),
         address: gate.address(visit, head.headers),
         headers: head.headers,
+        is_head: head.method == Method::HEAD,
         moment: now.moment(),
     };
     let route = match outside_api(head, state, visitor) {
@@ -71,20 +74,42 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
     };
     let outcome = |answer, limits| outcome(answer, limits, Some(caller));
     if matches!(route, Ok(Route::Health)) {
-        let body = state.snapshot.health(asker(head, caller));
+        let body = state.snapshot.health(accepts_gzip(head.headers));
         let known = is_known(head.headers, body.etag.as_bytes());
         return outcome(Answer::Momentary { body, known }, unspent(caller));
     }
     let limit = gate.limit(caller);
-    if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
-        // Spends nothing, but is judged after the quota.
+    // A 503 spends nothing, but the quota is judged before it.
+    let unavailable = |error| {
         let limits = unspent(caller);
-        let error = if limits.remaining == 0 {
-            ApiError::RateLimited { limit }
-        } else {
-            ApiError::NotReady
-        };
-        return outcome(Answer::Failed(error), limits);
+        if limits.remaining == 0 {
+            return outcome(Answer::Failed(ApiError::RateLimited { limit }), limits);
+        }
+        outcome(Answer::Failed(error), limits)
+    };
+    if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
+        return unavailable(ApiError::NotReady);
+    }
+    let needs_content =
+        |etag: &EntityTag| head.method != Method::HEAD && !is_known(head.headers, etag.as_bytes());
+    let context = ReadContext {
+        client: caller.number(),
+        accepts_gzip: accepts_gzip(head.headers),
+        needs_content: &needs_content,
+    };
+    let route = route.as_ref();
+    let cached = route.map(|route| {
+        let form = (route, context.accepts_gzip);
+        (route, state.cache.get(form, state.generation))
+    });
+    let mut place = None;
+    if let Ok((route, Err(_))) = &cached
+        && state.snapshot.is_long(route, context)
+    {
+        place = state.downloads.take_for(gate.address(visit, head.headers));
+        if place.is_none() {
+            return unavailable(ApiError::Busy);
+        }
     }
     match gate.admit(caller, now.day) {
         Decision::Refuse => outcome(
@@ -92,12 +117,24 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
             limits(caller, 0),
         ),
         Decision::Admit { remaining } => {
-            let answer = route.map_err(ApiError::from);
-            let answer = answer.and_then(|route| find(head, caller, &route, state));
-            outcome(
-                answer.unwrap_or_else(Answer::Failed),
-                limits(caller, remaining),
-            )
+            let found = match cached {
+                Ok((_, Ok(found))) => Ok(found),
+                Ok((route, Err(vacancy))) => {
+                    let look_up = || look_up(route, vacancy, state.snapshot, context);
+                    state.turn.spend(look_up)
+                }
+                Err(error) => Err(error.clone().into()),
+            };
+            let answer = found.map(|Found { body, links }| Answer::Found {
+                known: is_known(head.headers, body.etag.as_bytes()),
+                body,
+                links,
+            });
+            let answer = answer.unwrap_or_else(Answer::Failed);
+            Outcome {
+                place,
+                ..outcome(answer, limits(caller, remaining))
+            }
         }
     }
 }
@@ -134,10 +171,12 @@ fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visit
     }
     let parsed = request::parse(head.path, head.query);
     match parsed.route {
-        Ok(Route::Outside(ref asked)) => outside(outside::for_people(
-            outside::find(head, asked, state, visitor),
-            head,
-        )),
+        Ok(Route::Outside(ref asked)) => {
+            let found = state
+                .turn
+                .spend(|| outside::find(head, asked, state, visitor));
+            outside(outside::for_people(found, head))
+        }
         Err(error) if !parsed.under_v1 => {
             outside(outside::for_people(Answer::Failed(error.into()), head))
         }
@@ -161,99 +200,35 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
     }
 }
 
-fn asker(head: Head<'_>, caller: Caller) -> Asker {
-    Asker {
-        client: caller.number(),
-        accepts_gzip: accepts_gzip(head.headers),
-    }
-}
-
-/// Finds what a route names.
-fn find(
-    head: Head<'_>,
-    caller: Caller,
+/// Looks up a route that the worker's cache does not have, and puts the response there.
+fn look_up(
     route: &Route,
-    state: State<'_>,
-) -> Result<Answer, ApiError> {
-    let asker = asker(head, caller);
-    let form = (route, asker.accepts_gzip);
-    let found = state.near.get_or_find(form, state.generation, || {
-        look_up(route, state.snapshot, asker)
-    })?;
-    let known = is_known(head.headers, found.body.etag.as_bytes());
-    Ok(Answer::Found {
-        body: found.body,
-        links: found.links,
-        known,
+    vacancy: Vacancy<'_>,
+    snapshot: &Snapshot,
+    context: ReadContext<'_>,
+) -> Result<Found, ApiError> {
+    let found = snapshot
+        .get(route, context)
+        .map_err(|missing| match missing {
+            Missing::Payload => ApiError::NotReady,
+            Missing::Damaged(_) => ApiError::Damaged,
+            Missing::Island | Missing::Creator | Missing::Day => not_found(route),
+        })?;
+    vacancy.fill(&found);
+    Ok(found)
+}
+
+/// The failure of a route that names something which is not published.
+fn not_found(route: &Route) -> ApiError {
+    let day = |day: &DayRef, index: &str| {
+        format!("no day {day} is held; the held days are listed at {index}")
+    };
+    ApiError::NotFound(match route {
+        Route::Island(code) | Route::IslandCcu(code) => format!("island {code} is not tracked"),
+        Route::Ranking(date) => day(date, "/v1/rankings"),
+        Route::New(date) => day(date, "/v1/new"),
+        _ => "no creator of this slug is tracked".to_owned(),
     })
-}
-
-fn look_up(route: &Route, snapshot: &Snapshot, asker: Asker) -> Result<Found, ApiError> {
-    let island = |code: &IslandCode| ApiError::NotFound(format!("island {code} is not tracked"));
-    let unheld = |day: &DayRef, index: &str| {
-        ApiError::NotFound(format!(
-            "no day {day} is held; the held days are listed at {index}"
-        ))
-    };
-    let page = |(body, links): (Encoded, Bytes)| Found {
-        body,
-        links: Some(links),
-    };
-    let body = match route {
-        Route::Islands(query) => {
-            let found = snapshot.islands(query, asker).ok_or(ApiError::NotReady)?;
-            return Ok(page(found));
-        }
-        Route::Creators(query) => {
-            let found = snapshot.creators(query, asker).ok_or(ApiError::NotReady)?;
-            return Ok(page(found));
-        }
-        Route::Index => Ok(snapshot.index(asker).ok_or(ApiError::NotReady)?),
-        Route::Live => Ok(snapshot
-            .live(FixedLive::Live, asker)
-            .ok_or(ApiError::NotReady)?),
-        Route::Intraday => Ok(snapshot
-            .live(FixedLive::Intraday, asker)
-            .ok_or(ApiError::NotReady)?),
-        Route::RankingDays => snapshot
-            .fixed(FixedHistory::RankingDays, asker)
-            .ok_or(ApiError::NotReady)?,
-        Route::NewDays => snapshot
-            .fixed(FixedHistory::NewDays, asker)
-            .ok_or(ApiError::NotReady)?,
-        Route::Island(code) => snapshot.island(*code, asker).ok_or_else(|| island(code))?,
-        Route::IslandCcu(code) => snapshot
-            .island_ccu(*code, asker)
-            .ok_or_else(|| island(code))?,
-        Route::Creator(slug) => {
-            let unknown = || ApiError::NotFound("no creator of this slug is tracked".to_owned());
-            snapshot.creator(slug, asker).ok_or_else(unknown)?
-        }
-        Route::Ranking(day) => {
-            let found = held(day).and_then(|day| snapshot.ranking(day, asker));
-            found.ok_or_else(|| unheld(day, "/v1/rankings"))?
-        }
-        Route::New(day) => {
-            let found = held(day).and_then(|day| snapshot.new_islands(day, asker));
-            found.ok_or_else(|| unheld(day, "/v1/new"))?
-        }
-        Route::Health | Route::Outside(_) => return Err(ApiError::NotReady),
-    };
-    let body = body.map_err(|_: SnapshotError| ApiError::Damaged)?;
-    Ok(Found { body, links: None })
-}
-
-/// The day to look up, `Some(None)` for the latest; `None` where there is no such day.
-#[expect(
-    clippy::option_option,
-    reason = "no such day, the latest, or a day: three answers of one lookup"
-)]
-fn held(day: &DayRef) -> Option<Option<UtcDay>> {
-    match day {
-        DayRef::Latest => Some(None),
-        DayRef::Day(day) => Some(Some(*day)),
-        DayRef::NoSuchDay(_) => None,
-    }
 }
 
 impl From<RouteError> for ApiError {

@@ -56,6 +56,14 @@ impl Room {
     }
 }
 
+impl Room {
+    /// A place for an address, if there is one in all and one for the address.
+    pub(crate) fn take_for(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+        let mut place = self.take()?;
+        place.is_for(peer).then_some(place)
+    }
+}
+
 impl Place {
     /// Counts the place for the address of the connection that came. `false` if it has too many.
     pub(crate) fn is_for(&mut self, peer: IpAddr) -> bool {

@@ -12,7 +12,6 @@ use super::faces::visits::Visits;
 use super::faces::window::Window;
 use super::http::request_id::RequestIds;
 use super::listener::{Sockets, accept, accept_rest};
-use super::near::Near;
 use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
@@ -26,6 +25,7 @@ use super::upkeep::once::Reloads;
 use super::upkeep::reload::Reloader;
 use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
+use super::worker_cache::WorkerCache;
 use crate::observe::{AccessLog, Notifier, Tally, descriptors_max};
 use crate::publish::open_sample;
 use crate::snapshot::{Snapshot, both};
@@ -36,6 +36,15 @@ use crate::sync::{Latest, LatestReader};
 const READERS_MAX: usize = 4;
 /// Of the places for connections, one in so many may send a file, for which a descriptor more is kept.
 const FILES_OF: u32 = 8;
+/// What a download holds in memory, at the most: a piece that is sent, the next one, and a decompressor.
+/// All downloads together take no more than `--memory` again.
+const DOWNLOAD_BYTES: usize = 320 * 1024;
+/// Downloads that there may be however little memory and however few connections there are.
+const DOWNLOADS_MIN: u32 = 16;
+/// Downloads of one address at a time. Programs that download in parallel use fewer.
+const DOWNLOADS_OF_ADDRESS: u16 = 32;
+/// The workers' own caches have one part in so many of `--memory`.
+const WORKER_CACHES_SHARE: usize = 8;
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound, and has something to say to it; `say` gets a line for each event.
@@ -119,6 +128,16 @@ fn end(steward: Steward, ended: Ended, log: &Log) {
 }
 
 impl Settings {
+    /// The part of `--memory` that the cache of one worker has.
+    fn worker_cache_bytes(&self) -> usize {
+        self.memory_bytes / WORKER_CACHES_SHARE / self.workers
+    }
+
+    /// The part of `--memory` that the caches of the snapshot have.
+    fn snapshot_cache_bytes(&self) -> usize {
+        self.memory_bytes - self.memory_bytes / WORKER_CACHES_SHARE
+    }
+
     fn rosters(&self) -> Vec<Arc<Roster>> {
         let workers = 0..self.workers;
         workers
@@ -237,7 +256,12 @@ fn watch_published(
         return Ok(None);
     };
     let reloads = Arc::clone(reloads);
-    let mut reloader = Reloader::new(directory, settings.memory_bytes, base_url, reloads);
+    let mut reloader = Reloader::new(
+        directory,
+        settings.snapshot_cache_bytes(),
+        base_url,
+        reloads,
+    );
     if let Some(published) = reloader.poll(&|line| log.say(line)) {
         snapshot.replace(published);
     }
@@ -251,7 +275,9 @@ fn watch_published(
 
 fn open(settings: &Settings, base_url: &str, log: &Log) -> Result<Snapshot, StartError> {
     match &settings.served {
-        Served::Sample => open_sample(settings.memory_bytes, base_url).map_err(StartError::Sample),
+        Served::Sample => {
+            open_sample(settings.snapshot_cache_bytes(), base_url).map_err(StartError::Sample)
+        }
         Served::Directory(directory) => {
             log.say(&format!("watching {}", directory.display()));
             Ok(crate::publish::nothing_published(base_url))
@@ -289,15 +315,16 @@ fn start_workers(
         connections_max.saturating_add(waiting),
         of_address,
     ));
-    let files = Arc::new(Room::new((connections_max / FILES_OF).max(4), u16::MAX));
+    let downloads = Arc::new(downloads(connections_max, settings.memory_bytes));
+    let cache_bytes = settings.worker_cache_bytes();
     let are_inherited = sockets.are_inherited;
     let mut threads = Vec::new();
     for (at, own) in sockets.of_workers.into_iter().enumerate() {
         let worker = Arc::new(Worker {
             snapshot: LatestReader::new(Arc::clone(&opened.snapshot)),
-            near: Near::new(),
+            cache: WorkerCache::new(cache_bytes),
             gate: opened.gates.make(),
-            pages: pages.counted_apart(),
+            pages: pages.with_own_refcount(),
             window: window.clone(),
             clock: opened.gates.clock(),
             roster: Arc::clone(&figures.rosters[at]),
@@ -306,7 +333,7 @@ fn start_workers(
             limits,
             tally: Arc::clone(&figures.tallies[at]),
             ids: RequestIds::new(),
-            files: Arc::clone(&files),
+            downloads: Arc::clone(&downloads),
             access: figures.pens.get(at).cloned(),
         });
         let doors = Doors {
@@ -317,6 +344,18 @@ fn start_workers(
         threads.push(start(at, worker, doors)?);
     }
     Ok(threads)
+}
+
+/// Places for the dumps and long bodies that are sent at a time.
+fn downloads(connections_max: u32, memory_bytes: usize) -> Room {
+    let in_memory = u32::try_from(memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
+    let in_all = (connections_max / FILES_OF)
+        .min(in_memory)
+        .max(DOWNLOADS_MIN);
+    // One address does not get all of them, however few there are.
+    let of_address = u32::from(DOWNLOADS_OF_ADDRESS).min(in_all / 2);
+    let of_address = u16::try_from(of_address).expect("at most what it was");
+    Room::new(in_all, of_address)
 }
 
 /// Where a worker's connections come from.

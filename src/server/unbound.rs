@@ -15,7 +15,6 @@ use super::connection::attend;
 use super::faces::pages::Pages;
 use super::faces::visits::Visits;
 use super::http::request_id::RequestIds;
-use super::near::Near;
 use super::operator::metrics::SHAPE;
 use super::room::Room;
 use super::settings::ConnectionLimits;
@@ -24,6 +23,7 @@ use super::socket::roster::Roster;
 use super::upkeep::log::Log;
 use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
+use super::worker_cache::WorkerCache;
 use crate::calendar::Clock;
 use crate::observe::Tally;
 use crate::snapshot::Snapshot;
@@ -45,7 +45,7 @@ impl Unbound {
     ) -> io::Result<Unbound> {
         let worker = Worker {
             snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
-            near: Near::new(),
+            cache: WorkerCache::new(1 << 20),
             gate,
             pages: Pages::new(base_url, Arc::new(Visits::new())),
             window: None,
@@ -56,7 +56,7 @@ impl Unbound {
             limits: ConnectionLimits::default(),
             tally: Arc::new(Tally::new(SHAPE)),
             ids: RequestIds::new(),
-            files: Arc::new(Room::new(u32::MAX, u16::MAX)),
+            downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
             access: None,
         };
         Ok(Unbound {

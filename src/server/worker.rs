@@ -18,18 +18,19 @@ use super::faces::pages::Pages;
 use super::faces::window::Window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
-use super::http::body::{self, Download, Outgoing};
+use super::http::body::{Download, ResponseBody};
 use super::http::request_id::{RequestId, RequestIds};
 use super::judged::{Head, State};
-use super::near::Near;
 use super::pipeline::{self, Outcome};
-use super::room::Room;
+use super::room::{Place, Room};
 use super::settings::ConnectionLimits;
 use super::socket::buffers::Buffers;
 use super::socket::guard::Shared;
 use super::socket::journal::{Journal, Record};
 use super::socket::roster::Roster;
+use super::socket::turn::Turn;
 use super::upkeep::seldom::Seldom;
+use super::worker_cache::WorkerCache;
 use crate::calendar::{Clock, UnixSeconds};
 use crate::keys::KeyId;
 use crate::observe::{AccessPen, Tally};
@@ -41,7 +42,7 @@ use crate::sync::{LatestReader, Ordering};
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) snapshot: LatestReader<Snapshot>,
-    pub(crate) near: Near,
+    pub(crate) cache: WorkerCache,
     pub(crate) gate: Gate,
     pub(crate) pages: Pages,
     /// Where keys are signed up for, if they can be.
@@ -53,20 +54,20 @@ pub(crate) struct Worker {
     pub(crate) limits: ConnectionLimits,
     pub(crate) tally: Arc<Tally>,
     pub(crate) ids: RequestIds,
-    /// Places for files that are being sent.
-    pub(crate) files: Arc<Room>,
+    /// Places for dumps and long bodies that are being sent.
+    pub(crate) downloads: Arc<Room>,
     /// Nothing is logged where it is `None`.
     pub(crate) access: Option<Arc<AccessPen>>,
 }
 
-/// A response that is there, or one that waits for a disk, or for sign-up.
+/// A response that is there, or one that waits: for a disk, for sign-up, or for its connection's next turn.
 pub(crate) enum Responding {
-    Now(Option<Response<Outgoing>>),
-    Later(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
+    Now(Option<Response<ResponseBody>>),
+    Later(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }
 
 impl Future for Responding {
-    type Output = Result<Response<Outgoing>, Infallible>;
+    type Output = Result<Response<ResponseBody>, Infallible>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -110,6 +111,7 @@ impl Worker {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         let visit = self.gate.arrive(IpAddr::from([127, 0, 0, 1]));
+        let turn = Turn::default();
         let head = Head {
             method: &Method::GET,
             path: "/v1/health",
@@ -118,7 +120,7 @@ impl Worker {
             headers: &headers,
         };
         loop {
-            if self.judge(head, &visit).answer.status() == StatusCode::OK {
+            if self.judge(head, &visit, &turn).answer.status() == StatusCode::OK {
                 self.roster.beat();
             }
             if let Some(pen) = &self.access {
@@ -128,13 +130,15 @@ impl Worker {
         }
     }
 
-    fn judge(&self, head: Head<'_>, visit: &Visit) -> Outcome {
+    fn judge(&self, head: Head<'_>, visit: &Visit, turn: &Turn) -> Outcome {
         let now = self.clock.now();
         self.snapshot.with(|generation, snapshot| {
             let state = State {
                 snapshot,
                 generation,
-                near: &self.near,
+                cache: &self.cache,
+                downloads: &self.downloads,
+                turn,
                 gate: &self.gate,
                 pages: &self.pages,
                 sign_up: self.window.is_some(),
@@ -157,25 +161,28 @@ impl Worker {
             version: request.version(),
             headers: request.headers(),
         };
-        let outcome = self.judge(head, visit);
+        let outcome = self.judge(head, visit, &shared.turn);
         let asked = shared.journal.is_kept().then(|| {
             let begun = Instant::now();
             Box::new(self.asked(head, visit, outcome.caller, begun))
         });
-        let form = matches!(outcome.answer, Answer::SignUp).then(|| {
-            Form::new(
-                head.method,
-                head.query,
-                head.headers,
-                self.gate.address(visit, head.headers),
-            )
-        });
+        let address = || self.gate.address(visit, head.headers);
+        let form = matches!(outcome.answer, Answer::SignUp)
+            .then(|| Form::new(head.method, head.query, head.headers, address()));
+        let download = outcome.answer.download();
+        // A long body of the API has its place already: without one it would have spent nothing.
+        let place = match &download {
+            Some(Download::Dump { .. }) => self.downloads.take_for(address()),
+            Some(Download::Body(_)) => outcome.place,
+            None => None,
+        };
         let closes = self.closes(&request, shared);
         let Outcome {
             answer,
             limits,
             template,
             caller,
+            place: _,
         } = outcome;
         let is_head = request.method() == Method::HEAD;
         // The request's map has room already, and hyper takes it for the next request again.
@@ -204,15 +211,20 @@ impl Worker {
                 Arc::clone(shared),
             )));
         }
-        if let Some(download) = answer.download() {
+        if let Some(download) = download {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
+            let download = place.map(|place| (download, place));
             return Responding::Later(Box::pin(async move {
                 worker
                     .respond_later(answer, download, envelope, &shared)
                     .await
             }));
         }
-        Responding::Now(Some(envelope.respond(answer, None, shared)))
+        let response = envelope.respond(answer, None, shared);
+        if shared.turn.is_over() {
+            return Responding::Later(Box::pin(next_turn(response, Arc::clone(shared))));
+        }
+        Responding::Now(Some(response))
     }
 
     /// Whether the connection ends behind the answer to this request.
@@ -252,15 +264,16 @@ impl Worker {
         }
     }
 
-    /// Responds when the file of an answer is open, or is found not to be what was published.
+    /// Responds when a body is open, or is found not to be what was published. Without a place for it the
+    /// response is 503.
     async fn respond_later(
         &self,
         answer: Answer,
-        download: Download,
+        download: Option<(Download, Place)>,
         envelope: Envelope,
         shared: &Shared,
-    ) -> Response<Outgoing> {
-        let Some(place) = self.files.take() else {
+    ) -> Response<ResponseBody> {
+        let Some((download, place)) = download else {
             let full = ApiError::Busy;
             return envelope.respond(Answer::Failed(full), None, shared);
         };
@@ -268,12 +281,10 @@ impl Worker {
         let with_bytes = !envelope.is_head;
         let opened = download.open(with_bytes, place, &self.complaints).await;
         shared.waiting.store(false, Ordering::Relaxed);
-        let error = match opened {
-            Ok(body) => return envelope.respond(answer, Some(body), shared),
-            Err(error) if body::is_for_want_of_descriptors(&error) => ApiError::Busy,
-            Err(_) => ApiError::Damaged,
-        };
-        envelope.respond(Answer::Failed(error), None, shared)
+        match opened {
+            Ok(body) => envelope.respond(answer, Some(body), shared),
+            Err(error) => envelope.respond(Answer::Failed(error), None, shared),
+        }
     }
 
     /// The bytes that replace hyper's own answer to a head it cannot read.
@@ -298,7 +309,7 @@ impl Worker {
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
         let id = self.ids.next();
         answer.write_lines(limits, id, &mut out);
-        let body = answer.into_body();
+        let body = ApiError::UnreadableHead(status).body();
         if journal.is_kept() {
             let record = Record {
                 time: now.moment(),
@@ -326,19 +337,24 @@ impl Envelope {
     fn respond(
         self,
         answer: Answer,
-        body: Option<Outgoing>,
+        body: Option<ResponseBody>,
         shared: &Shared,
-    ) -> Response<Outgoing> {
+    ) -> Response<ResponseBody> {
         shared
             .prepared
             .put(|lines| answer.write_lines(self.limits, self.id, lines));
         let (status, gzip) = (answer.status(), answer.is_gzip());
-        let body = body.unwrap_or_else(|| Outgoing::Whole(answer.into_body()));
+        let body = body.unwrap_or_else(|| answer.into_body());
         let body_bytes = if self.is_head { 0 } else { body.bytes() };
         self.count(status, body_bytes, gzip, shared);
         if !self.is_head {
             let bytes = body.bytes_in_pieces();
             shared.in_pieces.store(bytes, Ordering::Relaxed);
+            if let ResponseBody::Whole(bytes) = &body
+                && shared.ending.load(Ordering::Relaxed)
+            {
+                shared.last_body.put(bytes.clone());
+            }
         }
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -372,13 +388,25 @@ impl Envelope {
     }
 }
 
+/// Hands over a response after the other connections have had their turn.
+async fn next_turn(
+    response: Response<ResponseBody>,
+    shared: Arc<Shared>,
+) -> Response<ResponseBody> {
+    // The responses before this one are written meanwhile.
+    shared.waiting.store(true, Ordering::Relaxed);
+    tokio::task::yield_now().await;
+    shared.waiting.store(false, Ordering::Relaxed);
+    response
+}
+
 /// Responds when all of a form has come, and sign-up has answered it.
 async fn sign_up(
     (form, body): (Form, Incoming),
     (window, clock): (Window, Arc<Clock>),
     envelope: Envelope,
     shared: Arc<Shared>,
-) -> Response<Outgoing> {
+) -> Response<ResponseBody> {
     let wish = form.wish(body, &window.base_url).await;
     shared.waiting.store(true, Ordering::Relaxed);
     // Of when it is all there: paces would go back with a form that was held back.

@@ -2,16 +2,18 @@
 //! asked for, kept in a cache.
 
 use std::fmt::{self, Display};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::asker::Asker;
-use super::body::{Encoded, EntityTag};
-use super::cache::{ByteCache, Keep};
+use super::body::{Content, Encoded, EntityTag};
+use super::cache::{ALLOCATION_BYTES, ByteCache, Keep};
 use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, expect_checksum};
 use super::inflate::inflate;
+use super::long_body::{LONG_BYTES_MIN, LongBody};
+use super::read_context::ReadContext;
 use super::storage::Storage;
 use super::views::{BodyRef, BodyRefs};
 use crate::calendar::UnixSeconds;
@@ -25,6 +27,15 @@ pub(crate) enum Family {
     Ranking,
     New,
     Fixed,
+}
+
+/// One of the two forms of a body.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    body: BodyRef,
+    gzip: bool,
+    /// Its length.
+    bytes: u32,
 }
 
 /// Where the records of each family stand.
@@ -43,7 +54,7 @@ pub(crate) struct Bodies {
     published: UnixSeconds,
     families: [BodyRefs; SECTIONS.len()],
     cache: ByteCache<(u8, u32, bool), Encoded>,
-    damage: Damage,
+    damage: Arc<Damage>,
 }
 
 impl Bodies {
@@ -63,23 +74,44 @@ impl Bodies {
             published,
             families,
             cache: ByteCache::new(memory_bytes),
-            damage: Damage::none(),
+            damage: Arc::new(Damage::none()),
         })
     }
 
-    /// A body in the form that the client takes. One that is damaged is counted, never kept, and read
-    /// again when it is asked for again.
+    /// A body in the form that the client accepts. One that is damaged is counted, never kept, and read
+    /// again when it is requested again.
     pub(crate) fn get(
         &self,
         family: Family,
         at: usize,
-        asker: Asker,
+        context: ReadContext<'_>,
     ) -> Result<Encoded, SnapshotError> {
-        let found = self.find(family, at, asker);
+        let found = self.find(family, at, context);
         if let Err(error) = &found {
             self.damage.note(error);
         }
         found
+    }
+
+    /// Whether a response carries a body so long that it is sent in pieces.
+    pub(crate) fn is_long(&self, family: Family, at: usize, context: ReadContext<'_>) -> bool {
+        let form = self.form(family, at, context.accepts_gzip);
+        form.bytes >= LONG_BYTES_MIN && (context.needs_content)(&self.etag(form))
+    }
+
+    fn form(&self, family: Family, at: usize, accepts_gzip: bool) -> Form {
+        let body = self.families[family as usize].get(at);
+        let gzip = accepts_gzip && body.has_gzip();
+        let bytes = if gzip {
+            body.gzip_bytes
+        } else {
+            body.plain_bytes
+        };
+        Form { body, gzip, bytes }
+    }
+
+    fn etag(&self, form: Form) -> EntityTag {
+        EntityTag::new(self.published, form.body.plain_crc, form.gzip)
     }
 
     /// What was wrong with bodies that were asked for.
@@ -92,30 +124,59 @@ impl Bodies {
         &self.storage
     }
 
-    fn find(&self, family: Family, at: usize, asker: Asker) -> Result<Encoded, SnapshotError> {
-        let body = self.families[family as usize].get(at);
-        let gzip = asker.accepts_gzip && body.has_gzip();
-        let load = || -> Result<Encoded, SnapshotError> {
-            let stored = read_stored(&self.storage, body)?;
-            let bytes = if gzip { stored } else { plain(body, stored)? };
-            Ok(Encoded {
-                bytes,
-                etag: EntityTag::new(self.published, body.plain_crc, gzip),
+    fn find(
+        &self,
+        family: Family,
+        at: usize,
+        context: ReadContext<'_>,
+    ) -> Result<Encoded, SnapshotError> {
+        let form @ Form { body, gzip, bytes } = self.form(family, at, context.accepts_gzip);
+        let encoded = |content| {
+            let etag = self.etag(form);
+            Encoded {
+                content,
+                etag,
                 gzip,
-            })
+            }
         };
-        let is_stored = gzip || !body.has_gzip();
-        if is_stored && self.storage.in_memory() {
-            return load();
-        }
         let key = (
             family as u8,
             u32::try_from(at).expect("rows are numbered in u32"),
             gzip,
         );
-        let bytes = |body: &Encoded| body.bytes.len();
-        self.cache
-            .get_or_make(&key, asker.client, Keep::AtOnce, bytes, load)
+        let is_long = bytes >= LONG_BYTES_MIN;
+        // A long body is never in the cache, and one that is in memory already would only be copied to it.
+        let is_cached = !(is_long || self.is_in_memory(form));
+        let vacancy = match is_cached.then(|| self.cache.get(&key, context.client)) {
+            Some(Ok(found)) => return Ok(found),
+            Some(Err(vacancy)) => Some(vacancy),
+            None => None,
+        };
+        let omitted = encoded(Content::Omitted(Some(bytes.into())));
+        if !(context.needs_content)(&omitted.etag) {
+            return Ok(omitted);
+        }
+        if is_long {
+            return Ok(encoded(Content::Long(LongBody {
+                storage: self.storage.clone(),
+                body,
+                gzip,
+                damage: Arc::clone(&self.damage),
+            })));
+        }
+        let stored = read_stored(&self.storage, body)?;
+        let content = if gzip { stored } else { plain(body, stored)? };
+        let found = encoded(Content::Whole(content));
+        if let Some(vacancy) = vacancy {
+            vacancy.fill(&found, bytes as usize + 2 * ALLOCATION_BYTES, Keep::AtOnce);
+        }
+        Ok(found)
+    }
+
+    /// Whether the form is in memory with the whole payload.
+    fn is_in_memory(&self, form: Form) -> bool {
+        let is_stored = form.gzip || !form.body.has_gzip();
+        is_stored && self.storage.in_memory()
     }
 
     /// Reads every body and checks both its forms.
@@ -152,6 +213,6 @@ pub(crate) fn plain(body: BodyRef, stored: Bytes) -> Result<Bytes, SnapshotError
 }
 
 /// How a body is named to a person.
-fn place(body: BodyRef) -> impl Display {
+pub(crate) fn place(body: BodyRef) -> impl Display {
     fmt::from_fn(move |f| write!(f, "a body at byte {}", body.offset))
 }

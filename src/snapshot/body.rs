@@ -6,6 +6,8 @@ use bytes::Bytes;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress};
 
+use super::error::SnapshotError;
+use super::long_body::LongBody;
 use crate::calendar::UnixSeconds;
 
 /// A body made ready to be stored: both forms. `gzip` is empty where it would not be smaller.
@@ -20,7 +22,10 @@ pub struct Packed {
 impl Packed {
     /// Compresses a body.
     pub fn new(plain: Vec<u8>) -> Packed {
-        let gzip = gzip(&plain);
+        let mut gzip = gzip(&plain);
+        if gzip.len() >= plain.len() {
+            gzip = Vec::new();
+        }
         Packed { plain, gzip }
     }
 }
@@ -30,6 +35,8 @@ impl Packed {
 const LEVEL: u32 = 2;
 /// The base-2 logarithm of the bytes that a compressor looks back on, the most there is.
 const WINDOW_BITS: u8 = 15;
+/// What gzip adds to a body that cannot be compressed, besides the ninth bit of each literal.
+const EXPANSION_BYTES_MAX: usize = 256;
 /// Shorter bodies are left as they are: gzip's own 18 bytes would eat what it saves.
 const WORTHWHILE_BYTES: usize = 128;
 
@@ -43,16 +50,13 @@ impl Packer {
         Packer(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))
     }
 
-    /// Compresses a body.
+    /// Compresses a body, unless its gzip form would not be smaller.
     pub fn pack(&mut self, plain: &[u8]) -> Packed {
         let mut gzip = Vec::new();
         if plain.len() >= WORTHWHILE_BYTES {
-            self.0.reset();
             // Where the room does not suffice, the gzip form would not be smaller.
             gzip.reserve_exact(plain.len());
-            let ended = self.0.compress_vec(plain, &mut gzip, FlushCompress::Finish);
-            let ended = ended.expect("a state that was reset takes any bytes");
-            if ended == flate2::Status::StreamEnd && gzip.len() < plain.len() {
+            if self.compress(plain, &mut gzip) && gzip.len() < plain.len() {
                 gzip.shrink_to_fit();
             } else {
                 gzip = Vec::new();
@@ -63,6 +67,23 @@ impl Packer {
             gzip,
         }
     }
+
+    /// The gzip form of a body, whether it is smaller or not.
+    pub fn gzip(&mut self, plain: &[u8]) -> Vec<u8> {
+        // A literal takes nine bits at the most.
+        let mut gzip = Vec::with_capacity(plain.len() / 8 * 9 + EXPANSION_BYTES_MAX);
+        let is_whole = self.compress(plain, &mut gzip);
+        assert!(is_whole, "any body fits into the room");
+        gzip.shrink_to_fit();
+        gzip
+    }
+
+    /// Compresses into the room that `gzip` has. Returns false if that does not suffice.
+    fn compress(&mut self, plain: &[u8], gzip: &mut Vec<u8>) -> bool {
+        self.0.reset();
+        let ended = self.0.compress_vec(plain, gzip, FlushCompress::Finish);
+        ended.expect("a state that was reset takes any bytes") == flate2::Status::StreamEnd
+    }
 }
 
 impl Default for Packer {
@@ -71,40 +92,66 @@ impl Default for Packer {
     }
 }
 
-/// The gzip form of a body; empty where it would not be smaller.
+/// Compresses a body.
 pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(
         Vec::with_capacity(plain.len() / 4 + 64),
         Compression::default(),
     );
     let written = encoder.write_all(plain).and_then(|()| encoder.finish());
-    let gzip = written.expect("writing to memory does not fail");
-    if gzip.len() < plain.len() {
-        gzip
-    } else {
-        Vec::new()
-    }
+    let mut gzip = written.expect("writing to memory does not fail");
+    // Caches charge its length.
+    gzip.shrink_to_fit();
+    gzip
 }
 
-/// One form of an answer, ready to send.
+/// One form of a response body, with its entity tag.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// The bytes.
-    pub bytes: Bytes,
+    /// The content.
+    pub content: Content,
     /// The entity tag.
     pub etag: EntityTag,
-    /// Whether the bytes are gzip.
+    /// Whether the content is gzip.
     pub gzip: bool,
 }
 
-impl Encoded {
-    /// The same bytes with a count of owners of their own, for one core to write to.
-    #[must_use]
-    pub fn counted_apart(&self) -> Encoded {
-        Encoded {
-            bytes: Bytes::from_owner(self.bytes.clone()),
-            ..*self
+/// The content of a response body.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// All of it, in memory.
+    Whole(Bytes),
+    /// A body of the payload file that is too long to be held in memory for each client.
+    Long(LongBody),
+    /// Nothing, since the response carries none; its length where that is known without making it.
+    Omitted(Option<u64>),
+}
+
+impl Content {
+    /// The content in memory. A long body is read whole, which waits for the disk.
+    pub fn into_bytes(self) -> Result<Bytes, SnapshotError> {
+        match self {
+            Content::Whole(bytes) => Ok(bytes),
+            Content::Long(body) => {
+                let mut reader = body.open()?;
+                let bytes =
+                    usize::try_from(reader.left()).expect("lengths in a payload have 32 bits");
+                reader.fill(vec![0; bytes])
+            }
+            Content::Omitted(_) => Ok(Bytes::new()),
         }
+    }
+}
+
+impl Encoded {
+    /// The same content with a reference count of its own, for one core to write to.
+    #[must_use]
+    pub fn with_own_refcount(&self) -> Encoded {
+        let content = match &self.content {
+            Content::Whole(bytes) => Content::Whole(Bytes::from_owner(bytes.clone())),
+            other => other.clone(),
+        };
+        Encoded { content, ..*self }
     }
 }
 
@@ -154,24 +201,24 @@ impl Body {
     pub fn new(packed: Packed, published: UnixSeconds) -> Body {
         let crc = crc32fast::hash(&packed.plain);
         let gzip = (!packed.gzip.is_empty()).then(|| Encoded {
-            bytes: packed.gzip.into(),
+            content: Content::Whole(packed.gzip.into()),
             etag: EntityTag::new(published, crc, true),
             gzip: true,
         });
         let plain = Encoded {
-            bytes: packed.plain.into(),
+            content: Content::Whole(packed.plain.into()),
             etag: EntityTag::new(published, crc, false),
             gzip: false,
         };
         Body { plain, gzip }
     }
 
-    /// The same with counts of owners of their own, for one core to write to.
+    /// The same with reference counts of its own, for one core to write to.
     #[must_use]
-    pub fn counted_apart(&self) -> Body {
+    pub fn with_own_refcount(&self) -> Body {
         Body {
-            plain: self.plain.counted_apart(),
-            gzip: self.gzip.as_ref().map(Encoded::counted_apart),
+            plain: self.plain.with_own_refcount(),
+            gzip: self.gzip.as_ref().map(Encoded::with_own_refcount),
         }
     }
 

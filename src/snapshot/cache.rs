@@ -14,8 +14,8 @@ use ahash::RandomState;
 use crate::sync::{AtomicU64, Ordering};
 
 const SHARDS: usize = 16;
-/// What an entry costs beside its value: the key, the map's slot and the queue's.
-const ENTRY_BYTES: usize = 256;
+/// What the allocator adds to each block of memory, at the most: a header and rounding.
+pub(crate) const ALLOCATION_BYTES: usize = 32;
 /// The part of a shard that is for new entries only.
 const NEW_SHARE: usize = 8;
 /// For each so many bytes, one more key is remembered that was asked for lately: about as many as the
@@ -43,6 +43,15 @@ struct Shard<K, V> {
     entries: HashMap<KeyHash, Entry<K, V>, BuildHasherDefault<Hashed>>,
     new: Queue,
     kept: Queue,
+}
+
+/// The place of a value that is not in the cache.
+#[derive(Debug)]
+pub(crate) struct Vacancy<'a, K, V> {
+    cache: &'a ByteCache<K, V>,
+    hash: KeyHash,
+    key: &'a K,
+    client: u64,
 }
 
 #[derive(Debug, Default)]
@@ -108,29 +117,19 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
         }
     }
 
-    /// The value of a key for a client, a number that is the same for all its requests. Where there
-    /// is none it is made, and perhaps kept; `bytes` says how many it takes.
-    pub(crate) fn get_or_make<E>(
-        &self,
-        key: &K,
-        client: u64,
-        keep: Keep,
-        bytes: impl FnOnce(&V) -> usize,
-        make: impl FnOnce() -> Result<V, E>,
-    ) -> Result<V, E> {
+    /// The value of a key for a client, a number that is the same for all its requests; or the place to put
+    /// it.
+    pub(crate) fn get<'a>(&'a self, key: &'a K, client: u64) -> Result<V, Vacancy<'a, K, V>> {
         let hash = KeyHash(self.hasher.hash_one(key));
-        if let Some(value) = self.get(hash, key, client) {
-            return Ok(value);
-        }
-        let value = make()?;
-        if keep == Keep::AtOnce || self.asked_again(hash) {
-            let bytes = bytes(&value);
-            self.insert(hash, key, value.clone(), bytes, client);
-        }
-        Ok(value)
+        self.find(hash, key, client).ok_or(Vacancy {
+            cache: self,
+            hash,
+            key,
+            client,
+        })
     }
 
-    fn get(&self, hash: KeyHash, key: &K, client: u64) -> Option<V> {
+    fn find(&self, hash: KeyHash, key: &K, client: u64) -> Option<V> {
         let mut shard = self.shard(hash);
         let entry = shard.entries.get_mut(&hash)?;
         if entry.key != *key {
@@ -146,9 +145,15 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
         place.swap(hash.0, Ordering::Relaxed) == hash.0
     }
 
+    /// What an entry takes in the map and in its queue. Both double when they are full, so they are half
+    /// empty at the worst.
+    const fn entry_bytes() -> usize {
+        2 * (size_of::<(KeyHash, Entry<K, V>)>() + 1 + size_of::<KeyHash>())
+    }
+
     /// Keeps a value that takes `bytes`; one larger than a shard is not kept.
     fn insert(&self, hash: KeyHash, key: &K, value: V, bytes: usize, client: u64) {
-        let bytes = bytes + ENTRY_BYTES;
+        let bytes = bytes + Self::entry_bytes();
         if bytes > self.shard_bytes_max {
             return;
         }
@@ -175,6 +180,18 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
         // The middle bits, since the map inside uses both ends of the same hash.
         let shard = &self.shards[KeyHash(hash.0 >> 32).low_bits(SHARDS)];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Vacancy<'_, K, V> {
+    /// Keeps a value, at once or if its key is requested again. `bytes` is all that key and value take on
+    /// the heap, [`ALLOCATION_BYTES`] for each block included.
+    pub(crate) fn fill(self, value: &V, bytes: usize, keep: Keep) {
+        if keep == Keep::AtOnce || self.cache.asked_again(self.hash) {
+            let (key, client) = (self.key, self.client);
+            self.cache
+                .insert(self.hash, key, value.clone(), bytes, client);
+        }
     }
 }
 
@@ -246,8 +263,10 @@ mod tests {
                 let client = u.int_in_range(0..=2)?;
                 let keep = *u.choose(&[Keep::AtOnce, Keep::WhenAskedAgain])?;
                 let bytes = u.int_in_range(0..=11_000)?;
-                let value = cache.get_or_make(&key, client, keep, |_| bytes, || Ok::<_, ()>(key));
-                assert_eq!(value, Ok(key));
+                match cache.get(&key, client) {
+                    Ok(value) => assert_eq!(value, key),
+                    Err(vacancy) => vacancy.fill(&key, bytes, keep),
+                }
                 let (queued, held) = cache.held();
                 assert_eq!(queued, held);
                 assert!(held <= SHARDS * 10_000);
@@ -263,19 +282,16 @@ mod tests {
 
     /// Asks for a key as a request does. Whether it was there.
     fn ask(cache: &ByteCache<u32, u32>, key: u32, client: u64) -> bool {
-        let mut there = true;
-        let made = cache.get_or_make(
-            &key,
-            client,
-            Keep::AtOnce,
-            |_| 1_000,
-            || {
-                there = false;
-                Ok::<_, ()>(key)
-            },
-        );
-        assert_eq!(made, Ok(key));
-        there
+        match cache.get(&key, client) {
+            Ok(value) => {
+                assert_eq!(value, key);
+                true
+            }
+            Err(vacancy) => {
+                vacancy.fill(&key, 1_000, Keep::AtOnce);
+                false
+            }
+        }
     }
 
     /// How many times one of a thousand keys that two clients use is not there, while a third asks
@@ -283,7 +299,7 @@ mod tests {
     fn lost(times: u32, sweep: u32) -> usize {
         const IN_USE: u32 = 1_000;
         // Room for twice as much as is in use: shards are not filled evenly.
-        let cache = ByteCache::new(2_000 * (1_000 + ENTRY_BYTES));
+        let cache = ByteCache::new(2_000 * (1_000 + ByteCache::<u32, u32>::entry_bytes()));
         for client in [1, 2] {
             for key in 0..IN_USE {
                 ask(&cache, key, client);
@@ -328,18 +344,10 @@ mod tests {
         let cache = ByteCache::new(SHARDS * 20_000);
         let mut count = 0;
         let mut ask = |key: u32| {
-            let keep = Keep::WhenAskedAgain;
-            let counted = cache.get_or_make(
-                &key,
-                1,
-                keep,
-                |()| 100,
-                || {
-                    count += 1;
-                    Ok::<_, ()>(())
-                },
-            );
-            assert_eq!(counted, Ok(()));
+            if let Err(vacancy) = cache.get(&key, 1) {
+                count += 1;
+                vacancy.fill(&(), 100, Keep::WhenAskedAgain);
+            }
             count
         };
         assert_eq!([ask(7), ask(7), ask(7), ask(8)], [1, 2, 2, 3]);
@@ -347,7 +355,7 @@ mod tests {
 
     #[test]
     fn one_client_pushes_nothing_out_of_a_cache_that_others_fill() {
-        let cache = ByteCache::new(1_000 * (1_000 + ENTRY_BYTES));
+        let cache = ByteCache::new(1_000 * (1_000 + ByteCache::<u32, u32>::entry_bytes()));
         for client in [1, 2, 1, 2] {
             for key in 0..10_000 {
                 ask(&cache, key, client);

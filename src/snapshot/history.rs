@@ -65,7 +65,7 @@ impl Stamp {
 
 /// The bodies of the history payload that exist once.
 #[derive(Clone, Copy, Debug)]
-pub enum FixedHistory {
+pub(super) enum FixedHistory {
     /// `/v1/rankings`
     RankingDays,
     /// `/v1/new`

@@ -1,5 +1,7 @@
 //! From the gzip form of a body, which is all that a payload file holds of it, to its identity form.
 
+use std::ops::Range;
+
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::pace::give_way;
@@ -14,11 +16,42 @@ const STEP_BYTES: usize = 64 * 1024;
 /// Checksum and length of the identity form, which the payload's own records hold too.
 const TRAILER_BYTES: usize = 8;
 
-/// What is deflated in a gzip form; `None` where it has another header than payload files have.
+/// The deflated part of a gzip form; `None` if the header is not the one that payload files have.
 pub(crate) fn deflated(gzip: &[u8]) -> Option<&[u8]> {
     let end = gzip.len().checked_sub(TRAILER_BYTES)?;
     gzip.starts_with(&HEADER_START)
         .then(|| gzip.get(HEADER_BYTES..end))?
+}
+
+/// Where the deflated part of a gzip form of that many bytes begins and ends.
+pub(crate) fn deflated_range(gzip_bytes: u64) -> Range<u64> {
+    HEADER_BYTES as u64..gzip_bytes.saturating_sub(TRAILER_BYTES as u64)
+}
+
+/// A deflated stream, inflated step by step into buffers of any length.
+#[derive(Debug)]
+pub(crate) struct Inflater(Decompress);
+
+impl Inflater {
+    pub(crate) fn new() -> Inflater {
+        Inflater(Decompress::new(false))
+    }
+
+    /// Inflates some of `input` into `output`. Returns the bytes consumed and written, both 0 if the stream
+    /// is damaged or at its end.
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> (usize, usize) {
+        let before = (self.0.total_in(), self.0.total_out());
+        let step = self.0.decompress(input, output, FlushDecompress::None);
+        if step.is_err() {
+            return (0, 0);
+        }
+        let since =
+            |total: u64, before: u64| usize::try_from(total - before).expect("within a buffer");
+        (
+            since(self.0.total_in(), before.0),
+            since(self.0.total_out(), before.1),
+        )
+    }
 }
 
 /// The identity form, `plain_bytes` long; `None` where that is not what is there.

@@ -4,8 +4,10 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::body::{Encoded, EntityTag, gzip};
+use super::body::{Content, Encoded, EntityTag, gzip};
+use super::cache::ALLOCATION_BYTES;
 use super::error::SnapshotError;
+use super::read_context::ReadContext;
 use crate::calendar::UnixSeconds;
 use crate::request::{LIMIT_MAX, Page};
 
@@ -13,8 +15,8 @@ use crate::request::{LIMIT_MAX, Page};
 const FRAME_PIECES: usize = 7;
 /// Stands at the end of a row for the end that it shares with others. No JSON holds this byte.
 const SHARED_END: u8 = 0;
-/// The longest `total`, `hasMore`, `limit` and `offset`.
-const FIGURES_BYTES_MAX: usize = 20 + 5 + 3 + 20;
+/// Shorter pages are sent as they are: gzip's own bytes would eat what it saves.
+const GZIP_BYTES_MIN: usize = 256;
 
 /// The text of a page that is not in its rows: six pieces between which rows and numbers go, and the
 /// end that many rows share.
@@ -36,6 +38,36 @@ impl Frame {
             })
         };
         Ok((frame(islands)?, frame(creators)?))
+    }
+
+    /// The length of a page's JSON in bytes, without making it.
+    pub(crate) fn length<'a>(
+        &self,
+        rows: impl Iterator<Item = &'a [u8]>,
+        page: Page,
+        total: u64,
+    ) -> usize {
+        let end = self.end().len();
+        let row_bytes = |row: &[u8]| {
+            if is_cut(row) {
+                row.len() - 1 + end
+            } else {
+                row.len()
+            }
+        };
+        let (count, bytes) = rows.fold((0, 0), |(count, bytes), row| {
+            (count + 1, bytes + row_bytes(row))
+        });
+        let commas = usize::saturating_sub(count, 1);
+        let digits = |number: u64| itoa::Buffer::new().format(number).len();
+        let figures = digits(total) + digits(page.limit.into()) + digits(page.offset);
+        let pieces: usize = self.0.iter().map(Bytes::len).sum();
+        pieces - end + bytes + commas + figures + more(page, total).len()
+    }
+
+    /// The end that many rows share.
+    fn end(&self) -> &[u8] {
+        &self.0[FRAME_PIECES - 1]
     }
 
     /// A page's JSON: the rows between the pieces.
@@ -62,11 +94,9 @@ impl Frame {
         }
         let rows = &held[..count];
         touch(rows);
-        let pieces: usize = self.0.iter().map(Bytes::len).sum();
-        let is_cut = |row: &[u8]| row.last() == Some(&SHARED_END);
-        let row_bytes = |row: &&[u8]| 1 + row.len() + if is_cut(row) { end.len() } else { 0 };
-        let row_bytes: usize = rows.iter().map(row_bytes).sum();
-        let mut text = Vec::with_capacity(pieces + row_bytes + FIGURES_BYTES_MAX);
+        let bytes = self.length(rows.iter().copied(), page, total);
+        // A row is cut of the mark at its end after it was copied.
+        let mut text = Vec::with_capacity(bytes + 1);
         text.extend_from_slice(open);
         for (at, row) in rows.iter().enumerate() {
             if at > 0 {
@@ -78,19 +108,30 @@ impl Frame {
                 text.extend_from_slice(end);
             }
         }
-        let has_more = page.offset.saturating_add(u64::from(page.limit)) < total;
         let mut figures = itoa::Buffer::new();
         text.extend_from_slice(after_rows);
         text.extend_from_slice(figures.format(total).as_bytes());
         text.extend_from_slice(after_total);
-        text.extend_from_slice(if has_more { b"true" } else { b"false" });
+        text.extend_from_slice(more(page, total).as_bytes());
         text.extend_from_slice(after_more);
         text.extend_from_slice(figures.format(page.limit).as_bytes());
         text.extend_from_slice(after_limit);
         text.extend_from_slice(figures.format(page.offset).as_bytes());
         text.extend_from_slice(close);
+        debug_assert_eq!(text.len(), bytes);
         text
     }
+}
+
+/// Whether the end of a row is the one that it shares with others.
+fn is_cut(row: &[u8]) -> bool {
+    row.last() == Some(&SHARED_END)
+}
+
+/// Whether rows follow a page, as JSON.
+fn more(page: Page, total: u64) -> &'static str {
+    let end = page.offset.saturating_add(page.limit.into());
+    if end < total { "true" } else { "false" }
 }
 
 /// Reads a byte of every cache line of the rows. They lie anywhere in memory: copied one after the
@@ -101,11 +142,12 @@ fn touch(rows: &[&[u8]]) {
     std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
 }
 
-/// An assembled page. Its gzip form is made when first asked for.
+/// An assembled page. Its gzip form is made when it is first requested.
 #[derive(Debug)]
 pub(crate) struct ListPage {
     plain: Encoded,
-    gzip: OnceLock<Option<Encoded>>,
+    gzip: OnceLock<Encoded>,
+    plain_bytes: usize,
     pub(crate) links: Bytes,
 }
 
@@ -126,11 +168,25 @@ impl PageTags {
     }
 }
 
+impl PageTags {
+    /// The form that is sent of a page of that many bytes, without its content: whether it is gzip, and its
+    /// entity tag. The length is known of the identity form only.
+    pub(crate) fn omitted(self, plain_bytes: usize, accepts_gzip: bool) -> Encoded {
+        let gzip = accepts_gzip && plain_bytes >= GZIP_BYTES_MIN;
+        Encoded {
+            content: Content::Omitted((!gzip).then_some(plain_bytes as u64)),
+            etag: if gzip { self.gzip } else { self.plain },
+            gzip,
+        }
+    }
+}
+
 impl ListPage {
     pub(crate) fn new(text: Vec<u8>, links: Bytes, tags: PageTags) -> ListPage {
         ListPage {
+            plain_bytes: text.len(),
             plain: Encoded {
-                bytes: text.into(),
+                content: Content::Whole(text.into()),
                 etag: tags.plain,
                 gzip: false,
             },
@@ -140,23 +196,65 @@ impl ListPage {
     }
 
     /// What the page takes in a cache. The gzip form, at most half as long again, comes later: its
-    /// room is counted now.
+    /// room is charged now.
     pub(crate) fn bytes(&self) -> usize {
-        self.plain.bytes.len() * 3 / 2 + self.links.len()
+        let blocks = 2 * size_of::<usize>() + size_of::<ListPage>() + 6 * ALLOCATION_BYTES;
+        self.plain_bytes * 3 / 2 + self.links.len() + blocks
     }
 
-    pub(crate) fn choose(&self, tags: PageTags, accepts_gzip: bool) -> Encoded {
-        if !accepts_gzip {
+    /// The form to send. The gzip form is made only if its content is needed.
+    pub(crate) fn choose(&self, tags: PageTags, context: ReadContext<'_>) -> Encoded {
+        let form = tags.omitted(self.plain_bytes, context.accepts_gzip);
+        if !form.gzip {
             return self.plain.clone();
         }
+        if self.gzip.get().is_none() && !(context.needs_content)(&form.etag) {
+            return form;
+        }
         let packed = self.gzip.get_or_init(|| {
-            let bytes = gzip(&self.plain.bytes);
-            (!bytes.is_empty()).then(|| Encoded {
-                bytes: bytes.into(),
-                etag: tags.gzip,
-                gzip: true,
-            })
+            let Content::Whole(plain) = &self.plain.content else {
+                unreachable!("a page is made whole");
+            };
+            Encoded {
+                content: Content::Whole(gzip(plain).into()),
+                ..form
+            }
         });
-        packed.as_ref().unwrap_or(&self.plain).clone()
+        packed.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_as_long_as_its_length_says() {
+        let section = Bytes::from_static(
+            b"{\"islands\":[\0],\"total\":\0,\"more\":\0,\"limit\":\0,\"offset\":\0}\0,\"end\":null}\0\
+            {\0]\0a\0b\0c\0d\0e",
+        );
+        let (islands, creators) = Frame::pair(&section).unwrap();
+        arbtest::arbtest(|u| {
+            let mut rows: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..u.int_in_range(0..=LIMIT_MAX)? {
+                let mut row = vec![b'x'; u.int_in_range(1..=40)?];
+                if u.arbitrary()? {
+                    row.push(SHARED_END);
+                }
+                rows.push(row);
+            }
+            let page = Page {
+                limit: u.int_in_range(1..=LIMIT_MAX)?,
+                offset: u.arbitrary()?,
+            };
+            let total = u.arbitrary()?;
+            for frame in [&islands, &creators] {
+                let rows = || rows.iter().map(Vec::as_slice);
+                let text = frame.fill(rows(), page, total);
+                assert_eq!(text.len(), frame.length(rows(), page, total));
+            }
+            Ok(())
+        });
     }
 }

@@ -5,7 +5,6 @@
 //! member of an answer: the pieces of text around the rows come out of the file. Knows no sockets,
 //! clients or quotas.
 
-mod asker;
 mod bodies;
 mod body;
 mod cache;
@@ -19,10 +18,13 @@ mod identity;
 mod inflate;
 mod links;
 mod list_page;
+mod long_body;
+mod lookup;
 mod manifest;
 mod pace;
 mod page;
 mod read;
+mod read_context;
 mod resident;
 mod row_set;
 mod search;
@@ -32,17 +34,19 @@ mod verify;
 mod views;
 mod write;
 
-pub use asker::Asker;
-pub use body::{Body, Encoded, EntityTag, Packed, Packer};
+pub use body::{Body, Content, Encoded, EntityTag, Packed, Packer};
 pub use damage::Damage;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
 pub use file::Section;
-pub use history::{FixedHistory, History, Stamp};
+pub use history::{History, Stamp};
 pub use identity::Identity;
+pub use long_body::{LongBody, LongBodyReader};
+pub use lookup::{Found, Missing};
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
-pub use read::{Drawn, FixedLive, Live, Readiness, Sizes, Snapshot};
+pub use read::{Drawn, Live, Readiness, Sizes, Snapshot};
+pub use read_context::ReadContext;
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
 pub use storage::Storage;

@@ -1,25 +1,22 @@
-//! `Snapshot`: both payloads and the bodies made of the two together; one lookup for each endpoint.
+//! `Snapshot`: both payloads and the bodies made of the two together.
 
 use std::sync::Arc;
 
-use super::asker::Asker;
-use super::bodies::{Family, plain, read_stored};
+use super::bodies::{plain, read_stored};
 use super::body::{Body, Encoded, Packed};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
-use super::history::{FixedHistory, History, Stamp};
+use super::history::{History, Stamp};
 use super::identity::Identity;
 use super::storage::Storage;
 use super::views::BodyRef;
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
-use crate::request::{CreatorQuery, IslandQuery};
-use bytes::Bytes;
 
 /// The bodies of the live payload.
 #[derive(Clone, Copy, Debug)]
-pub enum FixedLive {
+pub(super) enum FixedLive {
     /// `/v1/live`
     Live,
     /// `/v1/live/intraday`
@@ -39,7 +36,7 @@ pub enum Drawn {
 #[derive(Debug)]
 pub struct Live {
     identity: Identity,
-    bodies: [Option<Body>; 2],
+    pub(super) bodies: [Option<Body>; 2],
 }
 
 impl Live {
@@ -111,10 +108,10 @@ pub struct Readiness {
 /// Everything the API can answer, from one publish of each payload.
 #[derive(Debug)]
 pub struct Snapshot {
-    history: Option<Arc<History>>,
-    live: Option<Live>,
-    base_url: String,
-    index: Option<Body>,
+    pub(super) history: Option<Arc<History>>,
+    pub(super) live: Option<Live>,
+    pub(super) base_url: String,
+    pub(super) index: Option<Body>,
     health: Body,
     drawn: Option<[Body; 2]>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
@@ -246,39 +243,14 @@ impl Snapshot {
             .map_or(Ok(()), |history| history.bodies.verify())
     }
 
-    /// `/v1`; `None` until a history is published.
-    pub fn index(&self, asker: Asker) -> Option<Encoded> {
-        Some(self.index.as_ref()?.choose(asker.accepts_gzip))
-    }
-
     /// A page; `None` where nobody drew it.
     pub fn drawn(&self, page: Drawn, accepts_gzip: bool) -> Option<Encoded> {
         Some(self.drawn.as_ref()?[page as usize].choose(accepts_gzip))
     }
 
     /// `/v1/health`
-    pub fn health(&self, asker: Asker) -> Encoded {
-        self.health.choose(asker.accepts_gzip)
-    }
-
-    /// `/v1/islands`, and its `Link` header.
-    pub fn islands(&self, query: &IslandQuery, asker: Asker) -> Option<(Encoded, Bytes)> {
-        let history = self.history.as_ref()?;
-        let page = history.island_page(query, &self.base_url, asker);
-        Some((
-            page.choose(history.page_tags, asker.accepts_gzip),
-            page.links.clone(),
-        ))
-    }
-
-    /// `/v1/creators`, and its `Link` header.
-    pub fn creators(&self, query: &CreatorQuery, asker: Asker) -> Option<(Encoded, Bytes)> {
-        let history = self.history.as_ref()?;
-        let page = history.creator_page(query, &self.base_url, asker);
-        Some((
-            page.choose(history.page_tags, asker.accepts_gzip),
-            page.links.clone(),
-        ))
+    pub fn health(&self, accepts_gzip: bool) -> Encoded {
+        self.health.choose(accepts_gzip)
     }
 
     /// Whether an island of this code is published.
@@ -286,94 +258,5 @@ impl Snapshot {
         self.history
             .as_ref()
             .is_some_and(|history| history.find_island(code).is_some())
-    }
-
-    /// `/v1/islands/{code}`
-    pub fn island(&self, code: IslandCode, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
-        let history = self.history.as_ref()?;
-        Some(
-            history
-                .bodies
-                .get(Family::Island, history.find_island(code)?, asker),
-        )
-    }
-
-    /// `/v1/islands/{code}/ccu`
-    pub fn island_ccu(
-        &self,
-        code: IslandCode,
-        asker: Asker,
-    ) -> Option<Result<Encoded, SnapshotError>> {
-        let history = self.history.as_ref()?;
-        Some(
-            history
-                .bodies
-                .get(Family::Ccu, history.find_island(code)?, asker),
-        )
-    }
-
-    /// `/v1/creators/{slug}`
-    pub fn creator(&self, slug: &str, asker: Asker) -> Option<Result<Encoded, SnapshotError>> {
-        let history = self.history.as_ref()?;
-        Some(
-            history
-                .bodies
-                .get(Family::Creator, history.find_creator(slug)?, asker),
-        )
-    }
-
-    /// `/v1/rankings/{date}`; the newest day where `day` is `None`.
-    pub fn ranking(
-        &self,
-        day: Option<UtcDay>,
-        asker: Asker,
-    ) -> Option<Result<Encoded, SnapshotError>> {
-        self.by_day(Family::Ranking, day, asker)
-    }
-
-    /// `/v1/new/{date}`; the newest day where `day` is `None`.
-    pub fn new_islands(
-        &self,
-        day: Option<UtcDay>,
-        asker: Asker,
-    ) -> Option<Result<Encoded, SnapshotError>> {
-        self.by_day(Family::New, day, asker)
-    }
-
-    fn by_day(
-        &self,
-        family: Family,
-        day: Option<UtcDay>,
-        asker: Asker,
-    ) -> Option<Result<Encoded, SnapshotError>> {
-        let history = self.history.as_ref()?;
-        let at = match day {
-            Some(day) => history.find_day(day)?,
-            None => history.days().len().checked_sub(1)?,
-        };
-        Some(history.bodies.get(family, at, asker))
-    }
-
-    /// `/v1/rankings` and `/v1/new`
-    pub fn fixed(
-        &self,
-        which: FixedHistory,
-        asker: Asker,
-    ) -> Option<Result<Encoded, SnapshotError>> {
-        Some(
-            self.history
-                .as_ref()?
-                .bodies
-                .get(Family::Fixed, which as usize, asker),
-        )
-    }
-
-    /// `/v1/live` and `/v1/live/intraday`
-    pub fn live(&self, which: FixedLive, asker: Asker) -> Option<Encoded> {
-        Some(
-            self.live.as_ref()?.bodies[which as usize]
-                .as_ref()?
-                .choose(asker.accepts_gzip),
-        )
     }
 }

@@ -168,7 +168,7 @@ mod tests {
             let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
                 .flat_map(u64::to_le_bytes)
                 .collect();
-            let storage = Storage::File(file(&bytes));
+            let storage = Storage::File(std::sync::Arc::new(file(&bytes)));
             let all = bytes.len() - 13;
             let lengths = [0, 1, all / 3, 0, 4095, all - all / 3 - 4096, 0];
             let wanted: Vec<u32> = lengths

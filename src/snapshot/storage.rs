@@ -3,18 +3,20 @@
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::error::SnapshotError;
 
 /// Where a payload's bytes are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Storage {
     /// In memory, as the compiled-in sample is.
     Memory(Bytes),
-    /// In a file, whose bodies are read when they are asked for.
-    File(File),
+    /// In a file, whose bodies are read when they are requested. A body that is being sent shares it, so
+    /// that it does not keep the rest of the snapshot in memory.
+    File(Arc<File>),
 }
 
 impl Storage {
@@ -55,11 +57,20 @@ impl Storage {
                 }
                 Ok(bytes.slice(start..end))
             }
-            Storage::File(file) => {
+            Storage::File(_) => {
                 let mut buffer = vec![0; length];
-                file.read_exact_at(&mut buffer, offset)?;
+                self.read_into(offset, &mut buffer)?;
                 Ok(buffer.into())
             }
         }
+    }
+
+    /// Fills a buffer with what is stored from `offset` on.
+    pub(crate) fn read_into(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SnapshotError> {
+        match self {
+            Storage::Memory(_) => buffer.copy_from_slice(&self.read(offset, buffer.len())?),
+            Storage::File(file) => file.read_exact_at(buffer, offset)?,
+        }
+        Ok(())
     }
 }

@@ -7,19 +7,22 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
 
 use super::visits::Visits;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::Client;
-use crate::request::{IslandQuery, Parameter, SiteFile};
+use crate::request::{IslandQuery, Parameter, Route, SiteFile};
 use crate::server::http::answer::Answer;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::negotiate::accepts_gzip;
+use crate::server::http::negotiate::{accepts_gzip, is_known};
 use crate::server::http::page::{Kind, Notice, Page};
 use crate::site::{self, Sought};
-use crate::snapshot::{Asker, Body, Drawn, Encoded, Packed, Packer, Snapshot, SnapshotError};
+use crate::snapshot::{
+    Body, Content, Drawn, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
+};
 
 /// The longest page of a search. Who wants more at once wants the API.
 const ROWS_MAX: u32 = 50;
@@ -41,28 +44,33 @@ pub(crate) struct Visitor<'a> {
     pub(crate) client: Client,
     pub(crate) address: IpAddr,
     pub(crate) headers: &'a HeaderMap,
+    pub(crate) is_head: bool,
     pub(crate) moment: UnixSeconds,
 }
 
 impl Visitor<'_> {
-    fn asker(&self) -> Asker {
-        Asker {
-            client: self.client.number(),
-            // They are read here.
-            accepts_gzip: false,
-        }
+    /// The context in which the bodies are read that a page is drawn from.
+    fn context(&self) -> ReadContext<'static> {
+        ReadContext::with_content(self.client.number(), false)
     }
 
+    /// A page, compressed only if it is sent.
     fn page(&self, html: String, published: UnixSeconds, kind: Kind) -> Answer {
-        let accepts_gzip = accepts_gzip(self.headers);
-        // Compressed while others wait: fast rather than small, and only for who wants it.
-        let packed = if accepts_gzip {
-            Packer::new().pack(html.as_bytes())
+        let gzip = accepts_gzip(self.headers);
+        let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
+        let content = if self.is_head || is_known(self.headers, etag.as_bytes()) {
+            Content::Omitted((!gzip).then_some(html.len() as u64))
+        } else if gzip {
+            // Compressed while others wait: fast rather than small.
+            Content::Whole(Packer::new().gzip(html.as_bytes()).into())
         } else {
-            let (plain, gzip) = (html.into_bytes(), Vec::new());
-            Packed { plain, gzip }
+            Content::Whole(html.into())
         };
-        let body = Body::new(packed, published).choose(accepts_gzip);
+        let body = Encoded {
+            content,
+            etag,
+            gzip,
+        };
         Answer::Page(Page::new(self.headers, body, kind))
     }
 }
@@ -90,10 +98,10 @@ impl Pages {
     }
 
     /// The same for another worker.
-    pub(crate) fn counted_apart(&self) -> Pages {
+    pub(crate) fn with_own_refcount(&self) -> Pages {
         Pages {
-            openapi: self.openapi.counted_apart(),
-            files: self.files.each_ref().map(Body::counted_apart),
+            openapi: self.openapi.with_own_refcount(),
+            files: self.files.each_ref().map(Body::with_own_refcount),
             visits: Arc::clone(&self.visits),
         }
     }
@@ -138,16 +146,20 @@ impl Pages {
         }
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
-        let query = &query;
-        let Some((body, _)) = snapshot.islands(query, visitor.asker()) else {
-            return not_ready();
+        let route = Route::Islands(query.clone());
+        let found = match snapshot.get(&route, visitor.context()) {
+            Ok(found) => found.body.content.into_bytes(),
+            Err(_) => return not_ready(),
+        };
+        let Ok(body) = found else {
+            return Answer::Failed(ApiError::Damaged);
         };
         let given = query.given().filter(|(name, _)| *name != Parameter::Q);
         let others: Vec<_> = given.map(|(name, value)| (name.as_str(), value)).collect();
         let q = query.q.as_deref().unwrap_or_default();
         let sought_code = q.trim().parse().ok();
         let html = site::search(
-            &body.bytes,
+            &body,
             Sought {
                 q,
                 others: &others,
@@ -171,19 +183,22 @@ impl Pages {
         if !snapshot.readiness().islands {
             return not_ready();
         }
-        let asker = visitor.asker();
-        let drawn = || -> Option<Result<String, SnapshotError>> {
-            let detail = snapshot.island(code, asker)?;
-            let history = snapshot.island_ccu(code, asker).transpose();
-            Some(detail.and_then(|detail| {
-                let history = history?.map(|history| history.bytes);
-                Ok(site::island(&detail.bytes, history.as_deref()))
-            }))
+        let body = |route| -> Result<Bytes, Missing> {
+            let found = snapshot.get(&route, visitor.context())?;
+            found.body.content.into_bytes().map_err(Missing::Damaged)
         };
-        match drawn() {
-            Some(Ok(html)) => visitor.page(html, published(snapshot), Kind::Html),
-            Some(Err(_)) => Answer::Failed(ApiError::Damaged),
-            None => {
+        let drawn = body(Route::Island(code)).and_then(|detail| {
+            let history = match body(Route::IslandCcu(code)) {
+                Ok(history) => Some(history),
+                Err(error @ Missing::Damaged(_)) => return Err(error),
+                Err(_) => None,
+            };
+            Ok(site::island(&detail, history.as_deref()))
+        });
+        match drawn {
+            Ok(html) => visitor.page(html, published(snapshot), Kind::Html),
+            Err(Missing::Damaged(_)) => Answer::Failed(ApiError::Damaged),
+            Err(_) => {
                 let message = format!("The island {code} is not tracked.");
                 let html = site::plain("No such island", &message, "../");
                 notice(StatusCode::NOT_FOUND, html, None)

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use super::api_error::ApiError;
-use super::body::Download;
+use super::body::{Download, ResponseBody};
 use super::conditions::{Part, Selection};
 use super::lines::{figure, found, line};
 use super::page::{Notice, Page};
 use super::request_id::RequestId;
-use crate::snapshot::{Dump, DumpFormat, Encoded};
+use crate::snapshot::{Content, Dump, DumpFormat, Encoded};
 
 /// On every answer.
 const COMMON: &str = "access-control-allow-origin: *\r\n\
@@ -174,31 +174,38 @@ impl Answer {
         }
     }
 
-    /// What has to be read from a file before this can be sent.
+    /// What has to be opened before this can be sent.
     pub(crate) fn download(&self) -> Option<Download> {
-        let Answer::Dump {
-            dump, selection, ..
-        } = self
-        else {
-            return None;
-        };
-        let part = selected(*selection, dump.bytes)?;
-        let dump = Arc::clone(dump);
-        dump.held().is_none().then_some(Download { dump, part })
+        match self {
+            Answer::Dump {
+                dump, selection, ..
+            } => {
+                let part = selected(*selection, dump.bytes)?;
+                let dump = Arc::clone(dump);
+                dump.held()
+                    .is_none()
+                    .then_some(Download::Dump { dump, part })
+            }
+            Answer::Found {
+                body, known: false, ..
+            } => match &body.content {
+                Content::Long(long) => Some(Download::Body(long.clone())),
+                Content::Whole(_) | Content::Omitted(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// The body; empty with 204 and 304, and where a download brings it.
-    pub(crate) fn into_body(self) -> Bytes {
-        match self {
+    pub(crate) fn into_body(self) -> ResponseBody {
+        let bytes = match self {
             Answer::Found { body, known, .. }
             | Answer::Momentary { body, known }
-            | Answer::Page(Page { body, known, .. }) => {
-                if known {
-                    Bytes::new()
-                } else {
-                    body.bytes
-                }
-            }
+            | Answer::Page(Page { body, known, .. }) => match body.content {
+                Content::Whole(bytes) if !known => bytes,
+                Content::Omitted(Some(bytes)) if !known => return ResponseBody::Omitted(bytes),
+                _ => Bytes::new(),
+            },
             Answer::Dump {
                 dump, selection, ..
             } => {
@@ -209,7 +216,8 @@ impl Answer {
             Answer::SignUp => ApiError::Busy.body(),
             Answer::Preflight { .. } => Bytes::new(),
             Answer::Failed(error) => error.body(),
-        }
+        };
+        ResponseBody::Whole(bytes)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum ApiError {
     UnreadableHead(StatusCode),
     /// A published body is damaged.
     Damaged,
-    /// As many files are being sent as may be at a time.
+    /// As many dumps and long bodies are being sent as may be at a time, in all or to one address.
     Busy,
     /// `If-Match` or `If-Unmodified-Since` does not hold.
     PreconditionFailed,
@@ -107,7 +107,7 @@ impl ApiError {
                     .to_owned()
             }
             ApiError::Busy => {
-                "as many files are being sent as may be at a time; try again in a minute".to_owned()
+                "too many downloads are in progress; try again in a minute".to_owned()
             }
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => {
                 "the request target is too long".to_owned()

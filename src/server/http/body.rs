@@ -1,8 +1,8 @@
-//! What hyper sends behind a head: bytes that are there, or a file piece by piece.
+//! The body that hyper sends behind a head: bytes in memory, or a stream of pieces.
 //!
-//! Files are opened and read by threads of the runtime that may wait for a disk: whoever waits for one
-//! keeps no other connection of the worker waiting. A download holds one piece of its file in memory,
-//! from when the client has taken nearly all of the piece before it.
+//! A dump or a long body of the API is read, and inflated, by threads of the runtime that may wait for a
+//! disk, so that no other connection of the worker waits for it. A stream holds one piece in memory, and
+//! has the next one read when the client has taken nearly all of it.
 
 use std::fs::File;
 use std::future::Future;
@@ -10,47 +10,51 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::api_error::ApiError;
 use super::conditions::Part;
 use crate::server::room::Place;
 use crate::server::upkeep::seldom::Seldom;
-use crate::snapshot::Dump;
+use crate::snapshot::{Dump, LongBody, LongBodyReader};
 
-/// Bytes of a file that are read and sent at once. Waking a reading thread and being woken by it costs
+/// Bytes that are read and sent at once. Waking a reading thread and being woken by it costs
 /// tens of microseconds, as long as it takes to copy so much.
 const PIECE_BYTES: u64 = 128 * 1024;
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
-pub(crate) enum Outgoing {
+pub(crate) enum ResponseBody {
     Whole(Bytes),
-    Pieces(Box<Pieces>),
+    /// None, with the length that it would have: for HEAD.
+    Omitted(u64),
+    Stream(Box<PieceStream>),
 }
 
-impl Outgoing {
-    /// How many bytes there are.
+impl ResponseBody {
+    /// Its length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Outgoing::Whole(bytes) => bytes.len() as u64,
-            Outgoing::Pieces(pieces) => pieces.left,
+            ResponseBody::Whole(bytes) => bytes.len() as u64,
+            ResponseBody::Omitted(bytes) => *bytes,
+            ResponseBody::Stream(stream) => stream.left,
         }
     }
 
     /// How many bytes come in pieces, of which hyper writes the first without knowing the others.
     pub(crate) fn bytes_in_pieces(&self) -> u64 {
         match self {
-            Outgoing::Whole(_) => 0,
-            Outgoing::Pieces(pieces) => pieces.left,
+            ResponseBody::Whole(_) | ResponseBody::Omitted(_) => 0,
+            ResponseBody::Stream(stream) => stream.left,
         }
     }
 }
 
-impl Body for Outgoing {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -60,18 +64,16 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Outgoing::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Outgoing::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Outgoing::Pieces(pieces) => pieces.poll_next(cx),
+            ResponseBody::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            ResponseBody::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            ResponseBody::Omitted(_) => Poll::Ready(None),
+            ResponseBody::Stream(stream) => stream.poll_next(cx),
         }
     }
 
     #[inline]
     fn is_end_stream(&self) -> bool {
-        match self {
-            Outgoing::Whole(bytes) => bytes.is_empty(),
-            Outgoing::Pieces(pieces) => pieces.left == 0,
-        }
+        self.bytes() == 0
     }
 
     #[inline]
@@ -80,61 +82,97 @@ impl Body for Outgoing {
     }
 }
 
-/// A file that is being sent. Its descriptor is closed with this, whether all was sent or not.
+/// The source of a stream.
 #[derive(Debug)]
-pub(crate) struct Pieces {
-    file: Arc<File>,
-    /// The place in the file of what was not sent yet.
-    at: u64,
+enum PieceReader {
+    /// A file of the dumps. Its descriptor is closed with this, whether all was sent or not.
+    Dump {
+        file: File,
+        /// The place in the file of the next byte.
+        at: u64,
+        dump: Arc<Dump>,
+        complaints: Arc<Seldom>,
+    },
+    Body(LongBodyReader),
+}
+
+impl PieceReader {
+    /// Fills the next piece. Waits for the disk.
+    fn fill(&mut self, piece: Vec<u8>) -> io::Result<Bytes> {
+        match self {
+            PieceReader::Dump {
+                file,
+                at,
+                dump,
+                complaints,
+            } => {
+                let read = read(file, *at, piece).inspect_err(|error| {
+                    let path = dump.path().display();
+                    complaints.say(&format!(
+                        "{path}: {error} at byte {at}; a download was cut there"
+                    ));
+                })?;
+                *at += read.len() as u64;
+                Ok(read)
+            }
+            PieceReader::Body(reader) => reader.fill(piece).map_err(io::Error::other),
+        }
+    }
+}
+
+/// A body that is being sent in pieces.
+#[derive(Debug)]
+pub(crate) struct PieceStream {
+    /// Bytes that hyper does not have yet.
     left: u64,
-    read: Option<Bytes>,
-    reading: Option<JoinHandle<io::Result<Bytes>>>,
-    dump: Arc<Dump>,
-    complaints: Arc<Seldom>,
-    /// Its place among the files that may be open.
+    state: State,
+    /// Its place among the streams that there may be at a time.
     _place: Place,
 }
 
-impl Pieces {
+#[derive(Debug)]
+enum State {
+    /// Nothing is being read; a piece may be there already.
+    Resting(Option<Bytes>, PieceReader),
+    Reading(JoinHandle<(io::Result<Bytes>, PieceReader)>),
+    Ended,
+}
+
+impl PieceStream {
     /// The next piece. After an error hyper cuts the connection, so that the client sees that bytes
     /// are missing.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        let piece = ready!(self.poll_read(cx));
-        match &piece {
-            Ok(bytes) => {
-                self.at += bytes.len() as u64;
-                self.left -= bytes.len() as u64;
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Resting(Some(piece), reader) => {
+                    self.left -= piece.len() as u64;
+                    self.state = State::Resting(None, reader);
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                State::Resting(None, mut reader) if self.left > 0 => {
+                    let piece = room(self.left);
+                    let reading = spawn_blocking(move || (reader.fill(piece), reader));
+                    self.state = State::Reading(reading);
+                }
+                State::Reading(mut reading) => {
+                    let Poll::Ready(outcome) = Pin::new(&mut reading).poll(cx) else {
+                        self.state = State::Reading(reading);
+                        return Poll::Pending;
+                    };
+                    match outcome {
+                        Ok((Ok(piece), reader)) => self.state = State::Resting(Some(piece), reader),
+                        Ok((Err(error), _)) => return Poll::Ready(Some(Err(error))),
+                        Err(stopped) => return Poll::Ready(Some(Err(io::Error::other(stopped)))),
+                    }
+                }
+                State::Resting(None, _) | State::Ended => return Poll::Ready(None),
             }
-            Err(error) => {
-                let (path, at) = (self.dump.path().display(), self.at);
-                self.complaints.say(&format!(
-                    "{path}: {error} at byte {at}; a download was cut there"
-                ));
-            }
         }
-        Poll::Ready(Some(piece.map(Frame::data)))
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        if let Some(piece) = self.read.take() {
-            return Poll::Ready(Ok(piece));
-        }
-        let reading = self.reading.get_or_insert_with(|| {
-            let (file, at) = (Arc::clone(&self.file), self.at);
-            let room = room(self.left);
-            spawn_blocking(move || read(&file, at, room))
-        });
-        let outcome = ready!(Pin::new(reading).poll(cx));
-        self.reading = None;
-        Poll::Ready(outcome.unwrap_or_else(|stopped| Err(io::Error::other(stopped))))
     }
 }
 
-/// Room for the next piece of what is left. Taken where it will be given back: the allocator keeps memory
-/// apart for each thread.
+/// Memory for the next piece of what is left. It is taken where it will be given back: the allocator keeps
+/// memory apart for each thread.
 fn room(left: u64) -> Vec<u8> {
     vec![0; usize::try_from(left.min(PIECE_BYTES)).expect("a piece fits in memory")]
 }
@@ -145,55 +183,78 @@ fn read(file: &File, at: u64, mut piece: Vec<u8>) -> io::Result<Bytes> {
     Ok(piece.into())
 }
 
-/// A part of a dump that is to be sent.
+/// A body to open before its response can be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Download {
-    pub(crate) dump: Arc<Dump>,
-    pub(crate) part: Part,
+pub(crate) enum Download {
+    /// A part of a dump.
+    Dump { dump: Arc<Dump>, part: Part },
+    /// A long body of the API.
+    Body(LongBody),
 }
 
 impl Download {
-    /// Opens the file and, if it is to be sent, reads the first piece: what fits in one needs no
-    /// descriptor any more.
+    /// Opens the body and, if it is to be sent, reads the first piece: what fits in one needs neither place
+    /// nor descriptor any more.
     pub(crate) async fn open(
         self,
         with_bytes: bool,
         place: Place,
         complaints: &Arc<Seldom>,
-    ) -> io::Result<Outgoing> {
-        let Download { dump, part } = self;
-        let wanted = Arc::clone(&dump);
-        let room = room(if with_bytes { part.bytes() } else { 0 });
-        let opening = spawn_blocking(move || {
-            let file = wanted.open()?;
-            let first = read(&file, part.first, room)?;
-            Ok((file, first))
-        });
-        let outcome = opening
-            .await
-            .unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
-        let complain = |error: &io::Error| {
-            complaints.say(&format!("{}: {error}", dump.path().display()));
+    ) -> Result<ResponseBody, ApiError> {
+        let bytes = match &self {
+            Download::Dump { part, .. } => part.bytes(),
+            Download::Body(body) => body.bytes(),
         };
-        let (file, first) = outcome.inspect_err(complain)?;
-        if first.len() as u64 == part.bytes() {
-            return Ok(Outgoing::Whole(first));
+        let piece = room(if with_bytes { bytes } else { 0 });
+        let complaints = Arc::clone(complaints);
+        let opening = spawn_blocking(move || {
+            let mut reader = self.open_reader(complaints)?;
+            let first = reader.fill(piece).map_err(|_| ApiError::Damaged)?;
+            Ok((first, reader))
+        });
+        let (first, reader) = opening.await.unwrap_or(Err(ApiError::Damaged))?;
+        if first.len() as u64 == bytes {
+            return Ok(ResponseBody::Whole(first));
         }
-        Ok(Outgoing::Pieces(Box::new(Pieces {
-            file: Arc::new(file),
-            at: part.first,
-            left: part.bytes(),
-            read: with_bytes.then_some(first),
-            reading: None,
-            dump,
-            complaints: Arc::clone(complaints),
+        if !with_bytes {
+            return Ok(ResponseBody::Omitted(bytes));
+        }
+        Ok(ResponseBody::Stream(Box::new(PieceStream {
+            left: bytes,
+            state: State::Resting(Some(first), reader),
             _place: place,
         })))
+    }
+
+    /// Waits for the disk. Errors are in the log, or counted as damage.
+    fn open_reader(self, complaints: Arc<Seldom>) -> Result<PieceReader, ApiError> {
+        match self {
+            Download::Dump { dump, part } => match dump.open() {
+                Ok(file) => Ok(PieceReader::Dump {
+                    file,
+                    at: part.first,
+                    dump,
+                    complaints,
+                }),
+                Err(error) => {
+                    complaints.say(&format!("{}: {error}", dump.path().display()));
+                    Err(if is_for_want_of_descriptors(&error) {
+                        ApiError::Busy
+                    } else {
+                        ApiError::Damaged
+                    })
+                }
+            },
+            Download::Body(body) => match body.open() {
+                Ok(reader) => Ok(PieceReader::Body(reader)),
+                Err(_) => Err(ApiError::Damaged),
+            },
+        }
     }
 }
 
 /// Whether a file could not be opened since too many are open, here or in the whole system.
-pub(crate) fn is_for_want_of_descriptors(error: &io::Error) -> bool {
+fn is_for_want_of_descriptors(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))

@@ -65,8 +65,8 @@ impl Scene {
         }
     }
 
-    fn open(&self, first: u64, last: u64, with_bytes: bool) -> io::Result<Outgoing> {
-        let download = Download {
+    fn open(&self, first: u64, last: u64, with_bytes: bool) -> Result<ResponseBody, ApiError> {
+        let download = Download::Dump {
             dump: Arc::clone(&self.dump),
             part: Part { first, last },
         };
@@ -165,7 +165,7 @@ fn who_waits_for_the_disk_keeps_nobody_else_waiting() {
     // The one thread that may wait does so until it is told.
     let (answer, asked) = std::sync::mpsc::channel::<()>();
     runtime.spawn_blocking(move || asked.recv());
-    let download = Download {
+    let download = Download::Dump {
         dump: Arc::clone(&scene.dump),
         part: Part { first: 0, last: 9 },
     };

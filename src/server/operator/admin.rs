@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::metrics::Figures;
 use crate::observe::Exposition;
-use crate::server::http::body::Outgoing;
+use crate::server::http::body::ResponseBody;
 use crate::server::room::{Place, Room};
 
 /// Connections at a time. Scrapers and probes are few.
@@ -64,7 +64,7 @@ async fn converse(stream: TcpStream, figures: Arc<Figures>, _place: Place) {
     let _ = tokio::time::timeout(PATIENCE, connection).await;
 }
 
-fn answer(method: &Method, path: &str, figures: &Figures) -> Response<Outgoing> {
+fn answer(method: &Method, path: &str, figures: &Figures) -> Response<ResponseBody> {
     const TEXT: &str = "text/plain; charset=utf-8";
     let (status, kind, text) = match path {
         _ if method != Method::GET && method != Method::HEAD => {
@@ -79,7 +79,7 @@ fn answer(method: &Method, path: &str, figures: &Figures) -> Response<Outgoing> 
             (StatusCode::NOT_FOUND, TEXT, text)
         }
     };
-    let mut response = Response::new(Outgoing::Whole(Bytes::from(text)));
+    let mut response = Response::new(ResponseBody::Whole(Bytes::from(text)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -3,6 +3,8 @@
 
 use std::sync::PoisonError;
 
+use bytes::Bytes;
+
 use crate::sync::{Mutex, MutexGuard};
 
 /// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
@@ -72,6 +74,23 @@ impl Prepared {
         // The links of a search that is kilobytes long are: an idle connection has no use for that.
         lines.text.shrink_to(LINES_BYTES);
         true
+    }
+}
+
+/// The body of a connection's last response. Hyper may end before it has offered all of that; then the rest
+/// is taken from here, where it costs no copy.
+#[derive(Debug, Default)]
+pub(crate) struct LastBody(Mutex<Bytes>);
+
+impl LastBody {
+    pub(crate) fn put(&self, body: Bytes) {
+        *locked(&self.0) = body;
+    }
+
+    /// Takes the body, if it is as long as what hyper offers of it.
+    pub(crate) fn take(&self, offered_bytes: usize) -> Option<Bytes> {
+        let mut body = locked(&self.0);
+        (body.len() == offered_bytes).then(|| std::mem::take(&mut *body))
     }
 }
 

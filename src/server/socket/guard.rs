@@ -23,13 +23,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use bytes::{Buf as _, Bytes};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::{memchr, memmem};
 
-use super::buffers::{Buffers, Prepared};
+use super::buffers::{Buffers, LastBody, Prepared};
 use super::journal::Journal;
 use super::phase::Phase;
 use super::roster::Membership;
+use super::turn::Turn;
 use crate::observe::{Count, Tally};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -38,6 +40,9 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bodies from this length on are not copied: that would cost more than a write with two parts.
 const STRAIGHT_BYTES_MIN: usize = 8 * 1024;
+
+/// Writes from this length on are timed as a part of the connection's turn: they take tens of microseconds.
+const TIMED_BYTES_MIN: usize = 64 * 1024;
 
 /// The slowest client that is waited for takes so much a second.
 const CLIENT_BYTES_A_SECOND: u64 = 16 * 1024;
@@ -54,10 +59,14 @@ pub(crate) struct Shared {
     /// Set before the connection's last answer: hyper may then end without offering all of it, as
     /// after CONNECT, or after `upgrade` and a body.
     pub(crate) ending: AtomicBool,
+    /// The body of that answer, if it is in memory.
+    pub(crate) last_body: LastBody,
     /// How many bytes of the answer's body come in pieces; told with the lines.
     pub(crate) in_pieces: AtomicU64,
     /// Whether an answer waits for a disk, or for sign-up: those before it are not kept waiting with it.
     pub(crate) waiting: AtomicBool,
+    /// The time that the connection uses before others get theirs.
+    pub(crate) turn: Turn,
     /// Requests that came.
     pub(crate) asked: Count,
     /// Where progress is noted.
@@ -87,6 +96,8 @@ pub(crate) struct Guard<S, F> {
     /// while there is nothing, so that an idle connection holds no buffer.
     gathered: Vec<u8>,
     taken: usize,
+    /// The rest of the connection's last body, behind what is gathered.
+    rest: Bytes,
     /// Bytes of a body whose beginning was taken, or whose head was, and that hyper will offer yet.
     owed: u64,
     /// When what is being answered was read, if that is timed.
@@ -114,6 +125,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             shared,
             gathered: Vec::new(),
             taken: 0,
+            rest: Bytes::new(),
             owed: 0,
             timed: None,
             goes_on: false,
@@ -217,11 +229,14 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         if self.gathered.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        while self.taken < self.gathered.len() {
-            let written = ready!(self.write(cx, &[]))?;
+        while self.taken < self.gathered.len() || !self.rest.is_empty() {
+            let rest = self.rest.clone();
+            let before = self.gathered.len() - self.taken;
+            let written = ready!(self.write(cx, &rest))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            self.rest.advance(written.saturating_sub(before));
         }
         self.taken = 0;
         let buffer = std::mem::take(&mut self.gathered);
@@ -229,17 +244,27 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         Poll::Ready(Ok(()))
     }
 
-    /// One write of what is gathered, and of `body` behind it.
+    /// One write of what is gathered, and of `body` behind it. Yields if the connection's turn is over.
     fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
+        if self.shared.turn.is_over() {
+            return Turn::poll_yield(cx);
+        }
         let socket = Pin::new(&mut self.socket);
         let gathered = &self.gathered[self.taken..];
         let gathered_bytes = gathered.len();
-        let written = if gathered.is_empty() {
-            socket.poll_write(cx, body)
-        } else if body.is_empty() {
-            socket.poll_write(cx, gathered)
+        let write = || {
+            if gathered.is_empty() {
+                socket.poll_write(cx, body)
+            } else if body.is_empty() {
+                socket.poll_write(cx, gathered)
+            } else {
+                socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
+            }
+        };
+        let written = if body.len() >= TIMED_BYTES_MIN {
+            self.shared.turn.spend(write)
         } else {
-            socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
+            write()
         };
         if written.is_pending() && self.shared.membership.phase() != Phase::Sending {
             self.wait();
@@ -252,6 +277,14 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         }
         self.taken += count.min(gathered_bytes);
         Poll::Ready(Ok(count))
+    }
+
+    /// Takes all of the last body, or of its last piece: hyper may end before it offers more.
+    fn take_last(&mut self, piece: &[u8]) {
+        match self.shared.last_body.take(piece.len()) {
+            Some(body) => self.rest = body,
+            None => self.gathered.extend_from_slice(piece),
+        }
     }
 
     /// Writes a body, or the rest of one, of which `owed` bytes are left. Says how much of it was
@@ -270,8 +303,9 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_rest = offered as u64 >= self.owed;
         if is_rest && self.shared.ending.load(Ordering::Relaxed) {
+            // A body that is in memory is one piece.
             for piece in pieces {
-                self.gathered.extend_from_slice(piece);
+                self.take_last(piece);
             }
             self.owed = 0;
             return Poll::Ready(Ok(offered));
@@ -351,7 +385,11 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
         };
         self.owed = self.owed.max(body.len() as u64);
         if body.len() < STRAIGHT_BYTES_MIN || last {
-            self.gathered.extend_from_slice(body);
+            if last {
+                self.take_last(body);
+            } else {
+                self.gathered.extend_from_slice(body);
+            }
             self.owed -= body.len() as u64;
             return Poll::Ready(Ok(first.len() + body.len()));
         }

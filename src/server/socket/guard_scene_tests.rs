@@ -16,10 +16,11 @@ use super::socket::{Side, Socket, Wire};
 use crate::observe::{Count, Tally};
 use crate::server::connection::converse;
 use crate::server::operator::metrics::SHAPE;
-use crate::server::socket::buffers::{Buffers, Prepared};
+use crate::server::socket::buffers::{Buffers, LastBody, Prepared};
 use crate::server::socket::guard::{Guard, Shared};
 use crate::server::socket::journal::Journal;
 use crate::server::socket::roster::Roster;
+use crate::server::socket::turn::Turn;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Clone, Copy, Debug)]
@@ -224,8 +225,10 @@ pub(super) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) -> Arc<Shared
         prepared: Prepared::default(),
         buffers: Arc::clone(buffers),
         ending: AtomicBool::new(false),
+        last_body: LastBody::default(),
         in_pieces: AtomicU64::new(0),
         waiting: AtomicBool::new(false),
+        turn: Turn::default(),
         asked: Count::default(),
         membership: roster.join(None),
         tally: Arc::new(Tally::new(SHAPE)),
@@ -257,7 +260,7 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
         served.set(served.get() + 1);
         std::future::ready(Ok::<_, Infallible>(answer(&request, &shared)))
     });
-    let mut conversation = Box::pin(converse(guard, service, &shared.membership));
+    let mut conversation = Box::pin(converse(guard, service, &shared));
     let woken = Arc::new(Woken(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
@@ -271,9 +274,11 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
         assert!(polls < 10_000, "it never rests");
     }
     if !done && stop_at.is_some_and(|at| at < polls) {
-        // Nobody asks any more: it ends when it has been silent for a moment.
-        roster.tick(100);
-        done = conversation.as_mut().poll(&mut cx).is_ready();
+        // No request comes any more: it ends when it has been silent for a moment.
+        done = [100, 200].into_iter().any(|now| {
+            roster.tick(now);
+            conversation.as_mut().poll(&mut cx).is_ready()
+        });
     }
     let wire = wire.borrow();
     let stopped = stop_at.is_some_and(|at| at < polls);

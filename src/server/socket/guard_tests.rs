@@ -128,7 +128,7 @@ fn a_body_that_fails_ends_the_connection_behind_what_came_of_it() {
             response.body_mut().sound = sound;
             std::future::ready(Ok::<_, Infallible>(response))
         });
-        let mut conversation = Box::pin(converse(guard, service, &shared.membership));
+        let mut conversation = Box::pin(converse(guard, service, &shared));
         let mut cx = Context::from_waker(Waker::noop());
         let ended = (0..100).any(|_| conversation.as_mut().poll(&mut cx).is_ready());
         assert!(ended, "{ask:?}");
@@ -179,7 +179,7 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
         }
         Ok::<_, Infallible>(response)
     });
-    let mut conversation = Box::pin(converse(guard, service, &shared.membership));
+    let mut conversation = Box::pin(converse(guard, service, &shared));
     let mut cx = Context::from_waker(Waker::noop());
     let mut minutes = 0;
     // Longer than a client may be silent, which does not count while it is the disk.
@@ -202,8 +202,11 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
     assert!(conversation.as_mut().poll(&mut cx).is_pending());
     assert!(take_all(&mut &wire.borrow().received[..], &[whole, late]));
     // And then it is the client again.
-    roster.tick(10 * 600);
-    assert!(conversation.as_mut().poll(&mut cx).is_ready());
+    let ended = [10, 11].into_iter().any(|minutes| {
+        roster.tick(minutes * 600);
+        conversation.as_mut().poll(&mut cx).is_ready()
+    });
+    assert!(ended);
 }
 
 #[test]

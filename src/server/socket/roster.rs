@@ -41,6 +41,16 @@ const MADE_ROOM_OF: usize = 64;
 /// come may have asked already, and not been looked at yet.
 const MADE_ROOM_AFTER_TICKS: u64 = 5;
 
+/// The connection is within its limits.
+const IN_TIME: u64 = 0;
+/// It was found overdue, and its task was woken: what the client has sent or taken may not have been looked
+/// at yet, if the worker was busy.
+const OVERDUE: u64 = 1;
+/// Its task has run since. If it is overdue at the next look too, it ends.
+const OVERDUE_AND_POLLED: u64 = 2;
+/// It is to end, for the reason that is added.
+const ENDS: u64 = 3;
+
 /// Ticks that clients have.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
@@ -76,7 +86,7 @@ struct Member {
     state: AtomicU64,
     /// Ticks that its client has beyond the limit to take some of an answer.
     grace: AtomicU64,
-    /// Whether it is to end, and for which of the reasons: 0 for none.
+    /// Whether it is to end, and why: one of the constants below, or from [`ENDS`] on the reason.
     ends: AtomicU64,
     waker: OnceLock<Waker>,
 }
@@ -166,9 +176,8 @@ impl Roster {
             for member in &members[start..end] {
                 let (phase, since) = member.doing();
                 // The tick that was noted may have been an old one.
-                if ticks.saturating_sub(since) > self.limit(phase, member) + 1 {
-                    member.end(phase.cut());
-                }
+                let is_overdue = ticks.saturating_sub(since) > self.limit(phase, member) + 1;
+                member.look(is_overdue, phase.cut());
             }
             end = start;
         }
@@ -199,7 +208,7 @@ impl Roster {
         let members = self.members();
         let mut waiting: Vec<(u64, &Arc<Member>)> = members
             .iter()
-            .filter(|member| member.ends.load(Ordering::Relaxed) == 0)
+            .filter(|member| member.ends.load(Ordering::Relaxed) < ENDS)
             .map(|member| (member.doing(), member))
             .filter(|((phase, since), _)| {
                 phase.waits_for_client() && since + MADE_ROOM_AFTER_TICKS <= now
@@ -283,9 +292,34 @@ impl Member {
         Phase::of(self.state.load(Ordering::Relaxed))
     }
 
+    /// Ends the connection at the second look that finds it overdue, and not before its task has run in
+    /// between: a client is not cut for a delay of the server's own.
+    fn look(&self, is_overdue: bool, cut: Cut) {
+        let seen = self.ends.load(Ordering::Relaxed);
+        let turn_to = |next| {
+            // The task may have run meanwhile; the next look sees that.
+            let _ = self
+                .ends
+                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        match (seen, is_overdue) {
+            (OVERDUE | OVERDUE_AND_POLLED, false) => turn_to(IN_TIME),
+            (IN_TIME, true) => {
+                turn_to(OVERDUE);
+                self.wake();
+            }
+            (OVERDUE_AND_POLLED, true) => self.end(cut),
+            _ => {}
+        }
+    }
+
     /// Has the connection's task end it.
     fn end(&self, cut: Cut) {
-        self.ends.store(1 + cut as u64, Ordering::Relaxed);
+        self.ends.store(ENDS + cut as u64, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
@@ -340,10 +374,13 @@ impl Membership {
     pub(crate) fn ends(&self, cx: &Context<'_>) -> Option<Cut> {
         // One task polls a connection all its life.
         self.member.waker.get_or_init(|| cx.waker().clone());
-        let ends = self.member.ends.load(Ordering::Relaxed);
-        let at = usize::try_from(ends)
-            .expect("one of a few")
-            .checked_sub(1)?;
+        let ends = &self.member.ends;
+        let seen = ends.load(Ordering::Relaxed);
+        if seen == OVERDUE {
+            let polled = OVERDUE_AND_POLLED;
+            let _ = ends.compare_exchange(seen, polled, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        let at = usize::try_from(seen.checked_sub(ENDS)?).expect("one of a few");
         Some(Cut::ALL[at])
     }
 }

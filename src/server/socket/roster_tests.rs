@@ -67,11 +67,12 @@ fn each_phase_has_its_limit_and_a_moment() {
                 Connection::doing(&roster, phase),
                 Connection::doing(&roster, phase),
             );
-            for passed in 1..=limit + LOOK_TICKS + 2 {
+            for passed in 1..=limit + 2 * LOOK_TICKS + 2 {
                 roster.tick(begun + passed);
                 busy.membership.enter(phase);
+                let ends = late.ends();
                 if passed <= limit {
-                    assert_eq!(late.ends(), None, "{phase:?} after {passed}");
+                    assert_eq!(ends, None, "{phase:?} after {passed}");
                 }
             }
             assert_eq!(late.ends(), Some(cut), "{phase:?}");
@@ -90,8 +91,38 @@ fn who_takes_an_answer_slowly_has_the_grace_that_its_system_needs() {
     roster.tick(send + 600);
     assert_eq!(slow.ends(), None);
     slow.membership.send(Duration::from_secs(1));
-    roster.tick(send + 600 + send + 10 + LOOK_TICKS + 2);
+    let late = send + 600 + send + 10 + LOOK_TICKS + 2;
+    roster.tick(late);
+    assert_eq!(slow.ends(), None, "what it took may not have been noticed");
+    roster.tick(late + LOOK_TICKS);
     assert_eq!(slow.ends(), Some(Cut::Send));
+}
+
+#[test]
+fn no_connection_is_cut_before_its_task_has_run_and_found_nothing_to_do() {
+    for phase in Phase::ALL {
+        let roster = Arc::new(Roster::default());
+        let (unpolled, served) = (
+            Connection::doing(&roster, phase),
+            Connection::doing(&roster, phase),
+        );
+        let mut now = DISK_TICKS + 10;
+        roster.tick(now);
+        // The worker is busy elsewhere for a minute, and the client has done its part meanwhile.
+        for _ in 0..600 {
+            now += 1;
+            roster.tick(now);
+        }
+        assert_eq!((unpolled.ends(), served.ends()), (None, None), "{phase:?}");
+        assert_eq!(unpolled.times_woken(), 1, "{phase:?}");
+        served.membership.enter(Phase::Idle);
+        for _ in 0..2 * LOOK_TICKS {
+            now += 1;
+            roster.tick(now);
+        }
+        assert_eq!(unpolled.ends(), Some(phase.cut()), "{phase:?}");
+        assert_eq!(served.ends(), None, "{phase:?}");
+    }
 }
 
 #[test]
@@ -111,8 +142,9 @@ fn a_server_that_stops_ends_who_is_silent_for_a_second_and_no_one_who_is_answere
             if now <= *limit {
                 assert_eq!(connection.ends(), None);
             }
-            if now > limit + LOOK_TICKS + 1 {
-                assert!(connection.ends().is_some());
+            let ends = connection.ends();
+            if now > limit + 2 * LOOK_TICKS + 1 {
+                assert!(ends.is_some());
             }
         }
     }

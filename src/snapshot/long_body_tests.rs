@@ -1,0 +1,167 @@
+//! Long bodies against the bytes that they were made of.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use crate::snapshot::Packed;
+
+/// Bytes in front of the body, so that its offset is not 0.
+const OFFSET: u64 = 13;
+
+/// A body in a file of its own, which can be written to.
+struct Scene {
+    file: Arc<File>,
+    packed: Packed,
+    body: LongBody,
+}
+
+impl Scene {
+    fn new(packed: Packed, gzip: bool) -> Scene {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("im-long-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(path).unwrap();
+        let stored = if packed.gzip.is_empty() {
+            &packed.plain
+        } else {
+            &packed.gzip
+        };
+        file.write_all_at(stored, OFFSET).unwrap();
+        let file = Arc::new(file);
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();
+        let body = BodyRef {
+            offset: OFFSET,
+            plain_bytes: length(&packed.plain),
+            gzip_bytes: length(&packed.gzip),
+            plain_crc: crc32fast::hash(&packed.plain),
+            gzip_crc: crc32fast::hash(&packed.gzip),
+        };
+        Scene {
+            body: LongBody {
+                storage: Storage::File(Arc::clone(&file)),
+                body,
+                gzip,
+                damage: Arc::new(Damage::none()),
+            },
+            file,
+            packed,
+        }
+    }
+
+    /// The form that is sent.
+    fn sent(&self) -> &[u8] {
+        if self.body.gzip {
+            &self.packed.gzip
+        } else {
+            &self.packed.plain
+        }
+    }
+
+    /// Flips a bit of the stored form.
+    fn damage(&self, at: u64) {
+        let mut byte = [0];
+        self.file.read_exact_at(&mut byte, OFFSET + at).unwrap();
+        self.file
+            .write_all_at(&[byte[0] ^ 16], OFFSET + at)
+            .unwrap();
+    }
+}
+
+/// Text that gzip makes a third of.
+fn text(bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 20);
+    let mut number = 1_u64;
+    while text.len() < bytes {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        text.extend_from_slice((number >> 40).to_string().as_bytes());
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// Reads all that is left, in pieces of that many bytes.
+fn read_all(reader: &mut LongBodyReader, piece: usize) -> Result<Vec<u8>, SnapshotError> {
+    let mut all = Vec::new();
+    while reader.left() > 0 {
+        let bytes = usize::try_from(reader.left()).unwrap().min(piece);
+        all.extend_from_slice(&reader.fill(vec![0; bytes])?);
+    }
+    Ok(all)
+}
+
+/// Each way of storing and sending a body.
+fn scenes(bytes: usize) -> [Scene; 3] {
+    let stored_plain = Packed {
+        plain: text(bytes),
+        gzip: Vec::new(),
+    };
+    [
+        Scene::new(Packed::new(text(bytes)), false),
+        Scene::new(Packed::new(text(bytes)), true),
+        Scene::new(stored_plain, false),
+    ]
+}
+
+#[test]
+fn the_pieces_of_a_body_are_the_body_whatever_their_length() {
+    for bytes in [300, READ_BYTES, 5 * READ_BYTES + 17] {
+        for scene in scenes(bytes) {
+            for piece in [bytes, bytes / 3, READ_BYTES, 1000, 1 + bytes / 100] {
+                let mut reader = scene.body.clone().open().unwrap();
+                assert_eq!(reader.left(), scene.sent().len() as u64);
+                let all = read_all(&mut reader, piece).unwrap();
+                assert!(all == scene.sent(), "{bytes} bytes in pieces of {piece}");
+            }
+            let whole = super::super::Content::Long(scene.body.clone());
+            assert!(whole.into_bytes().unwrap() == scene.sent());
+            assert_eq!(scene.body.damage.count(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_body_whose_stored_form_is_damaged_is_not_opened() {
+    for scene in scenes(3 * READ_BYTES) {
+        let (stored, _) = scene.body.body.stored();
+        for at in [0, u64::from(stored) / 2, u64::from(stored) - 1] {
+            scene.damage(at);
+            let before = scene.body.damage.count();
+            assert!(scene.body.clone().open().is_err(), "byte {at}");
+            assert_eq!(scene.body.damage.count(), before + 1);
+            scene.damage(at);
+        }
+        assert!(scene.body.open().is_ok());
+    }
+}
+
+#[test]
+fn a_body_that_is_damaged_while_it_is_read_is_never_sent_whole() {
+    for scene in scenes(6 * READ_BYTES) {
+        let (stored, _) = scene.body.body.stored();
+        // Behind what has been read, and before gzip's own trailer, which is not a part of the body.
+        for at in [u64::from(stored) - 520, u64::from(stored) / 4 * 3] {
+            let mut reader = scene.body.clone().open().unwrap();
+            let first = reader.fill(vec![0; 10]).unwrap();
+            assert_eq!(first, scene.sent()[..10]);
+            scene.damage(at);
+            let before = scene.body.damage.count();
+            assert!(read_all(&mut reader, 10_000).is_err(), "byte {at}");
+            assert_eq!(scene.body.damage.count(), before + 1);
+            scene.damage(at);
+        }
+        let mut reader = scene.body.clone().open().unwrap();
+        scene.file.set_len(OFFSET + u64::from(stored) / 2).unwrap();
+        assert!(read_all(&mut reader, 10_000).is_err(), "cut short");
+    }
+}
