@@ -36,6 +36,8 @@
 //! - `openapi`: the document is served, printed, and shows real answers
 //! - `larger_than_memory`: a history that does not fit is served all the same
 //! - `memory_group`: the cgroup that it must not fit in
+//! - `long_bodies`: bodies of many megabytes, sent in pieces
+//! - `exhaustion`: what clients can make the server hold, and how long they can keep a worker from others
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `patience`: how long a connection may be silent, and that a slow one is not
 //! - `service`: what a service manager is told, signals, and restarts on a socket that was handed over
@@ -67,6 +69,7 @@ mod disks;
 mod dump_files;
 mod dumps;
 mod editions;
+mod exhaustion;
 mod full;
 mod guarded;
 mod http;
@@ -74,6 +77,7 @@ mod issuing;
 mod key_texts;
 mod larger_than_memory;
 mod lists;
+mod long_bodies;
 mod memory_group;
 mod midnight;
 mod naive;

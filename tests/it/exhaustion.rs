@@ -1,0 +1,151 @@
+//! What clients can make the server hold, and how long they can keep a worker from others.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::http::Client;
+use crate::long_bodies::{Catalogue, slow_reader};
+use crate::support::Server;
+use crate::world::Rng;
+
+const KIB: u64 = 1024;
+
+#[test]
+fn the_last_response_of_a_connection_is_not_copied() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &[]);
+    assert!(server.connect().get("/v1/live").body.len() > 4 << 20);
+    for (more, behind) in [
+        ("", ""),
+        ("Connection: close\r\n", ""),
+        ("Content-Length: 1\r\n", "x"),
+        ("Content-Length: 1\r\n", ""),
+        ("Content-Length: 9\r\nUpgrade: h2c\r\n", ""),
+        ("Connection: close, upgrade\r\nUpgrade: h2c\r\n", ""),
+        (
+            "Upgrade: websocket\r\nConnection: upgrade\r\nContent-Length: 2\r\n",
+            "xx",
+        ),
+    ] {
+        let before = server.anonymous_kib();
+        let request = format!("GET /v1/live HTTP/1.1\r\nHost: a\r\n{more}\r\n{behind}");
+        let readers: Vec<_> = (0..40).map(|_| slow_reader(&server, &request)).collect();
+        for mut reader in &readers {
+            let mut some = [0; 100];
+            reader.read_exact(&mut some).unwrap();
+            assert!(some.starts_with(b"HTTP/1.1 200 OK\r\n"), "{more}");
+        }
+        // A copy for each would be 200 MB.
+        let held = server.anonymous_kib().saturating_sub(before);
+        assert!(held < 16 * KIB, "{held} KiB with {more:?}");
+        // All of it comes in the end.
+        let mut reader = readers.into_iter().next().unwrap();
+        let mut rest = vec![0; 1 << 20];
+        reader.read_exact(&mut rest).unwrap();
+    }
+}
+
+/// Requests that fill every cache: pages of all kinds, bodies, and searches for long texts.
+fn targets(rng: &mut Rng) -> Vec<String> {
+    let mut targets = Vec::new();
+    for _ in 0..1500 {
+        let (limit, offset) = (1 + rng.below(200), rng.below(30_000));
+        targets.push(format!("/v1/islands?limit={limit}&offset={offset}"));
+        let island = rng.below(30_000);
+        let code = format!("{:04}-{:04}-0001", island / 10_000, island % 10_000);
+        targets.push(format!("/v1/islands/{code}"));
+        let limit = 1 + rng.below(200);
+        targets.push(format!("/v1/islands?limit={limit}&q={}", rng.below(3000)));
+        let q = "q".repeat(7000);
+        targets.push(format!("/v1/islands?limit=1&q={q}{island}"));
+        targets.push(format!("/v1/creators?limit=1&q={q}{island}"));
+        targets.push(format!("/v1/creators/{q}{island}"));
+    }
+    targets
+}
+
+#[test]
+fn caches_hold_no_more_than_they_may() {
+    const MEMORY_MIB: u64 = 16;
+    let catalogue = Catalogue::new();
+    let published = catalogue.published.to_str().unwrap();
+    let mut args = vec!["--published", published, "--memory", "16MiB"];
+    args.extend(["--workers", "8", "--limit-anonymous", "65535"]);
+    let server = Server::start(&args);
+    let before = server.anonymous_kib();
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                // What only one client requests is not kept for long, and what is requested once neither.
+                let mut clients = [2, 3].map(|last| {
+                    let from = format!("127.0.{seed}.{last}");
+                    Client::connect_from(&from, server.addr())
+                });
+                for target in targets(&mut Rng(seed + 1)) {
+                    for client in &mut clients {
+                        for coding in ["gzip", "identity", "identity"] {
+                            let coding = ("Accept-Encoding", coding);
+                            let reply = client.request("GET", &target, &[coding]);
+                            assert!(matches!(reply.status, 200 | 404), "{}", reply.status);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let held = server.anonymous_kib().saturating_sub(before);
+    // Threads' stacks, connections, and holes that the allocator keeps are beside the caches.
+    let allowed = MEMORY_MIB * KIB * 5 / 4 + 8 * KIB;
+    assert!(held < allowed, "{held} KiB held, {allowed} allowed");
+}
+
+#[test]
+fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &[]);
+    let requests: String = (0..400)
+        .map(|at| {
+            format!(
+                "GET /v1/islands?limit=200&offset={} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
+                at * 70
+            )
+        })
+        .collect();
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut reading = stream.try_clone().unwrap();
+    let reader = thread::spawn(move || {
+        let (mut answers, mut buffer, mut tail) = (0, vec![0; 1 << 16], Vec::new());
+        while answers < 400 {
+            let count = reading.read(&mut buffer).unwrap();
+            tail.extend_from_slice(&buffer[..count]);
+            answers += memchr::memmem::find_iter(&tail, b"HTTP/1.1 200").count();
+            let kept = tail.len().saturating_sub(11);
+            tail.drain(..kept);
+        }
+    });
+    let mut client = server.connect();
+    let mut times = Vec::new();
+    while !reader.is_finished() {
+        let begun = Instant::now();
+        assert_eq!(client.get("/v1/health").status, 200);
+        times.push(begun.elapsed());
+    }
+    reader.join().unwrap();
+    times.sort_unstable();
+    // Sixteen of them were answered in a row, and more were ready behind those.
+    let median = times[times.len() / 2];
+    assert!(
+        times.len() > 20,
+        "health was answered {} times",
+        times.len()
+    );
+    assert!(median < Duration::from_millis(20), "{median:?}");
+    assert!(
+        times[times.len() - 1] < Duration::from_millis(300),
+        "{times:?}"
+    );
+}

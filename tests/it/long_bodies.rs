@@ -1,0 +1,332 @@
+//! Bodies of many megabytes: sent in pieces, whole or visibly not, at a bounded cost for others.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::http::Client;
+use crate::support::{Server, TempDir, publish, write_file};
+use crate::world::GENERATED_AT;
+
+const ISLANDS: u32 = 30_000;
+/// Islands of the one creator that has many.
+const ISLANDS_OF_ONE: u32 = 5_000;
+/// The first day, on which every island is new: 16 MB.
+const FIRST_DAY: &str = "/v1/new/2026-11-01";
+const CREATOR: &str = "/v1/creators/large";
+/// The end of each title: with it, the live snapshot is longer than what a system holds for a client.
+const LONG_TITLE: &str = " of an island whose title goes on and on as if each of its words were paid for by whoever reads it";
+const KIB: u64 = 1024;
+/// Enough for any delay that the machine may add to a response that takes microseconds.
+const PROMPT: Duration = Duration::from_millis(300);
+
+/// A published catalogue, as large as one has to be for long bodies.
+pub(crate) struct Catalogue {
+    pub(crate) published: PathBuf,
+    history: PathBuf,
+    _dir: TempDir,
+}
+
+impl Catalogue {
+    pub(crate) fn new() -> Catalogue {
+        let dir = TempDir::new();
+        let dataset = dir.join("dataset");
+        let code = |island: u32| format!("{:04}-{:04}-0001", island / 10_000, island % 10_000);
+        let mut islands = "code,title,creator,createdIn,tags\n".to_owned();
+        let mut peaks = "code,peakCCU\n".to_owned();
+        let mut players = "code,players\n".to_owned();
+        for island in 0..ISLANDS {
+            let creator = if island < ISLANDS_OF_ONE {
+                "large"
+            } else {
+                "other"
+            };
+            let tag = island % 7;
+            let code = code(island);
+            // So that the gzip form is long too.
+            let name = u64::from(island).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let title = format!(
+                "{island} {name:x} {:x}{LONG_TITLE}",
+                name.wrapping_mul(name | 1)
+            );
+            writeln!(islands, "{code},{title},{creator},uefn,tag {tag}|b").unwrap();
+            writeln!(peaks, "{code},{}", island * 7919 % 100_003).unwrap();
+            writeln!(players, "{code},{}", island * 7919 % 1_009).unwrap();
+        }
+        write_file(&dataset.join("islands.csv"), &islands);
+        write_file(&dataset.join("ccu/2026-11-01.csv"), &peaks);
+        write_file(&dataset.join("ccu/2026-11-02.csv"), &peaks);
+        write_file(&dataset.join("live/1795259400.csv"), &players);
+        let published = dir.join("published");
+        publish(&dataset, &published, GENERATED_AT);
+        let history = fs::read_dir(&published)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.to_str().unwrap().contains("/history-"))
+            .unwrap();
+        Catalogue {
+            published,
+            history,
+            _dir: dir,
+        }
+    }
+
+    /// Where the stored form of a body lies in the history, and its length.
+    fn stored(&self, gzip: &[u8]) -> (u64, u64) {
+        let file = fs::read(&self.history).unwrap();
+        let at = memchr::memmem::find(&file, gzip).unwrap();
+        (at as u64, gzip.len() as u64)
+    }
+
+    fn flip(&self, at: u64) {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&self.history)
+            .unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 32], at).unwrap();
+    }
+}
+
+fn gunzip(gzip: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(gzip)
+        .read_to_end(&mut plain)
+        .unwrap();
+    plain
+}
+
+/// A client whose system takes little, and that reads nothing by itself.
+pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
+    let kind = socket2::Type::STREAM;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&server.addr().into()).unwrap();
+    let mut stream: TcpStream = socket.into();
+    let patience = Some(Duration::from_secs(30));
+    stream.set_read_timeout(patience).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// How long health takes, at the longest, while `work` is under way.
+fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut client = server.connect();
+            let mut slowest = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                assert_eq!(client.get("/v1/health").status, 200);
+                slowest = slowest.max(begun.elapsed());
+                thread::sleep(Duration::from_millis(1));
+            }
+            slowest
+        });
+        work();
+        is_over.store(true, Ordering::Relaxed);
+        watching.join().unwrap()
+    })
+}
+
+/// Sends requests in a row, of which the last closes, and reads all that comes.
+fn pipeline(server: &Server, requests: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server.addr()).unwrap();
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    received
+}
+
+#[test]
+fn a_long_body_is_the_same_in_both_forms_and_head_and_304_know_it() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    let mut client = server.connect();
+    for target in [FIRST_DAY, CREATOR] {
+        let plain = client.get(target);
+        let gzip = client.request("GET", target, &[("Accept-Encoding", "gzip")]);
+        assert_eq!((plain.status, gzip.status), (200, 200));
+        assert_eq!(gzip.expect("content-encoding"), "gzip");
+        assert!(gunzip(&gzip.body) == plain.body, "{target}");
+        assert!(plain.body.len() > 1 << 20, "{target} is short");
+        let rows = if target == FIRST_DAY {
+            plain.json()["islands"].as_array().unwrap().len()
+        } else {
+            plain.json()["creator"]["islands"].as_array().unwrap().len()
+        };
+        let wanted = if target == FIRST_DAY {
+            ISLANDS
+        } else {
+            ISLANDS_OF_ONE
+        };
+        assert_eq!(rows, wanted as usize, "{target}");
+        for (get, coding) in [(&plain, "identity"), (&gzip, "gzip")] {
+            let coding = ("Accept-Encoding", coding);
+            let head = client.request("HEAD", target, &[coding]);
+            assert_eq!(head.status, 200);
+            for name in [
+                "content-length",
+                "etag",
+                "content-type",
+                "cache-control",
+                "vary",
+            ] {
+                assert_eq!(head.header(name), get.header(name), "{name} of {target}");
+            }
+            let known = ("If-None-Match", get.expect("etag"));
+            assert_eq!(client.request("GET", target, &[coding, known]).status, 304);
+        }
+    }
+}
+
+#[test]
+fn head_and_304_of_a_long_body_cost_no_more_than_others() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    let etag = server.connect().get(FIRST_DAY).expect("etag").to_owned();
+    for head in [
+        format!("HEAD {FIRST_DAY} HTTP/1.1\r\nHost: a\r\n"),
+        format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nIf-None-Match: {etag}\r\n"),
+    ] {
+        let requests = format!("{head}\r\n").repeat(99) + &head + "Connection: close\r\n\r\n";
+        let before = server.anonymous_kib();
+        let slowest = slowest_health(&server, || {
+            let received = pipeline(&server, &requests);
+            let answers = memchr::memmem::find_iter(&received, b"HTTP/1.1 ").count();
+            assert_eq!(answers, 100);
+        });
+        // Each took 30 ms while it inflated the body.
+        assert!(slowest < PROMPT, "{slowest:?} beside {head}");
+        let held = server.anonymous_kib().saturating_sub(before);
+        assert!(held < 8 * KIB, "{held} KiB");
+    }
+}
+
+#[test]
+fn readers_of_long_bodies_hold_little_and_keep_no_one_waiting() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    let before = server.anonymous_kib();
+    for coding in ["identity", "gzip"] {
+        let request =
+            format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
+        let slowest = slowest_health(&server, || {
+            let readers: Vec<_> = (0..25).map(|_| slow_reader(&server, &request)).collect();
+            // Each takes something, so that all have been answered.
+            for mut reader in &readers {
+                let mut some = [0; 1000];
+                reader.read_exact(&mut some).unwrap();
+                assert!(some.starts_with(b"HTTP/1.1 200 OK\r\n"));
+            }
+            let held = server.anonymous_kib().saturating_sub(before);
+            assert!(held < 25 * KIB, "25 readers hold {held} KiB");
+        });
+        assert!(slowest < PROMPT, "{slowest:?}");
+    }
+    let get = format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let slowest = slowest_health(&server, || {
+        thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| assert!(pipeline(&server, &get).len() > 10 << 20));
+            }
+        });
+    });
+    assert!(slowest < PROMPT, "{slowest:?} beside six whole bodies");
+}
+
+#[test]
+fn a_long_body_that_is_damaged_is_500_or_ends_short_and_is_logged() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    let mut client = server.connect();
+    let gzip = client.request("GET", FIRST_DAY, &[("Accept-Encoding", "gzip")]);
+    let (at, bytes) = catalogue.stored(&gzip.body);
+    catalogue.flip(at + bytes / 2);
+    for coding in ["identity", "gzip"] {
+        let reply = client.request("GET", FIRST_DAY, &[("Accept-Encoding", coding)]);
+        assert_eq!(reply.status, 500, "{coding}");
+        assert_eq!(reply.json()["error"]["code"], "internal");
+    }
+    server.await_line("could not be sent");
+    assert_eq!(client.get(CREATOR).status, 200, "others are served");
+    catalogue.flip(at + bytes / 2);
+    let whole = client.get(FIRST_DAY);
+    assert_eq!(whole.status, 200, "it is read again");
+    for coding in ["identity", "gzip"] {
+        let request =
+            format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
+        let mut reader = slow_reader(&server, &request);
+        let mut received = vec![0; 1000];
+        reader.read_exact(&mut received).unwrap();
+        // Far behind what has been read of it.
+        catalogue.flip(at + bytes - 1000);
+        let _reset_by_the_server = reader.read_to_end(&mut received);
+        catalogue.flip(at + bytes - 1000);
+        let head = memchr::memmem::find(&received, b"\r\n\r\n").unwrap() + 4;
+        let body = &received[head..];
+        let sent = if coding == "gzip" {
+            &gzip.body
+        } else {
+            &whole.body
+        };
+        assert!(body.len() < sent.len(), "{coding}: {} bytes", body.len());
+        assert!(sent.starts_with(body), "{coding}: what came was published");
+        server.await_line("could not be sent");
+    }
+}
+
+#[test]
+fn one_address_does_not_take_all_places_for_downloads() {
+    let catalogue = Catalogue::new();
+    let published = catalogue.published.to_str().unwrap();
+    let mut args = vec!["--published", published, "--memory", "16MiB"];
+    args.extend(["--workers", "1", "--connections", "256"]);
+    let server = Server::start(&args);
+    for target in [FIRST_DAY, "/dumps/islands.csv"] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let readers: Vec<_> = (0..40).map(|_| slow_reader(&server, &request)).collect();
+        let statuses: Vec<String> = readers
+            .iter()
+            .map(|mut reader| {
+                let mut status = [0; 12];
+                reader.read_exact(&mut status).unwrap();
+                String::from_utf8_lossy(&status[9..]).into_owned()
+            })
+            .collect();
+        let count = |status: &str| statuses.iter().filter(|found| *found == status).count();
+        // A dump this short is sent in few pieces, which the socket may take whole.
+        assert!(count("503") > 0 || target != FIRST_DAY, "{statuses:?}");
+        assert_eq!(count("200") + count("503"), 40, "{statuses:?}");
+        let mut other = Client::connect_from("127.0.0.2", server.addr());
+        for _ in 0..10 {
+            assert_eq!(other.get(target).status, 200, "{target} of another address");
+        }
+        if target == FIRST_DAY {
+            let left = |client: &mut Client| -> usize {
+                let health = client.get("/v1/health");
+                health.expect("x-ratelimit-remaining").parse().unwrap()
+            };
+            assert_eq!(
+                left(&mut server.connect()),
+                100 - count("200"),
+                "503 costs nothing"
+            );
+            let mut busy = server.connect();
+            let reply = busy.get(target);
+            assert_eq!((reply.status, reply.expect("retry-after")), (503, "60"));
+            assert_eq!(reply.json()["error"]["code"], "not_ready");
+        }
+        drop(readers);
+        thread::sleep(Duration::from_millis(300));
+    }
+}
