@@ -19,8 +19,8 @@ mod search;
 use std::hint::black_box;
 
 use island_metrics::model::{SortField, SortOrder, fold};
-use island_metrics::request::{IslandQuery, Page, parse};
-use island_metrics::snapshot::Asker;
+use island_metrics::request::{IslandQuery, Page, Route, parse};
+use island_metrics::snapshot::{Content, ReadContext};
 
 use data::{TOOL, World};
 use rounds::{Work, medians};
@@ -112,10 +112,7 @@ fn put_together(world: &World, step: u64) -> Work<'_> {
     const FAR: u64 = 7919;
     let orders = SortField::ALL.len() as u64 * 2;
     let turn = std::cell::Cell::new(0);
-    let asker = Asker {
-        client: 1,
-        accepts_gzip: false,
-    };
+    let context = ReadContext::with_content(1, false);
     Box::new(move || {
         turn.set(turn.get() + 1);
         let kind = (turn.get() % orders) as usize;
@@ -128,8 +125,11 @@ fn put_together(world: &World, step: u64) -> Work<'_> {
             },
             ..plain()
         };
-        let (page, _) = world.snapshot.islands(&query, asker).unwrap();
-        page.bytes.len()
+        let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
+        let Content::Whole(text) = found.body.content else {
+            unreachable!("a page is made whole");
+        };
+        text.len()
     })
 }
 

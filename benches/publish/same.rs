@@ -6,17 +6,14 @@ use std::path::Path;
 
 use island_metrics::model::IslandCode;
 use island_metrics::publish::open_published;
-use island_metrics::snapshot::Asker;
+use island_metrics::request::Route;
+use island_metrics::snapshot::ReadContext;
 use serde_json::Value;
 
 use crate::common::Outcome;
 
 /// One line in so many is compared.
 const SHARE: usize = 97;
-const ASKER: Asker = Asker {
-    client: 0,
-    accepts_gzip: false,
-};
 
 /// Compares islands' details and histories; tells how many islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
@@ -34,13 +31,15 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             let code: IslandCode = code
                 .and_then(|code| code.parse().ok())
                 .ok_or("a line without a code")?;
-            let body = if is_detail {
-                snapshot.island(code, ASKER)
+            let route = if is_detail {
+                Route::Island(code)
             } else {
-                snapshot.island_ccu(code, ASKER)
+                Route::IslandCcu(code)
             };
-            let body = body.ok_or("an island that is not ours")??;
-            let mut ours: Value = serde_json::from_slice(&body.bytes)?;
+            let found = snapshot.get(&route, ReadContext::with_content(0, false));
+            let found = found.map_err(|missing| format!("{code}: {missing:?}"))?;
+            let body = found.body.content.into_bytes()?;
+            let mut ours: Value = serde_json::from_slice(&body)?;
             // The days that an island was seen are not asked of it, which would take a join more.
             for value in [&mut ours, &mut theirs] {
                 if let Some(island) = value["island"].as_object_mut() {
