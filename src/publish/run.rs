@@ -40,20 +40,21 @@ pub fn publish(
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
     let mut work = Work::new(&source, &changes, &dumps, options, tell);
-    let (history, live, islands) = work.publish()?;
+    let made = work.publish()?;
     let totals = work.totals;
     let dumps = dumps.finish(directory, options.credit)?;
     let path = directory.join(Sources::FILE);
     let sums = sums(&source, &changes, &totals);
-    Sources::new(&history.checksum, &dumps.directory, sums, read_since)
+    Sources::new(&made.history.checksum, &dumps.directory, sums, read_since)
         .write(directory)
         .map_err(at(&path))?;
     let manifest = Manifest {
-        history: Some(history),
-        live: Some(live),
+        history: Some(made.history),
+        live: Some(made.live),
         dumps: Some(dumps),
     };
     commit(directory, &manifest)?;
+    tell(Event::Made(&made.summary));
     if let Err(error) = link_dumps(directory, &manifest) {
         tell(Event::LeftBehind(&error));
     }
@@ -63,7 +64,7 @@ pub fn publish(
     let days = source.days().len();
     Ok(Published {
         manifest,
-        islands,
+        islands: made.islands,
         days,
     })
 }
