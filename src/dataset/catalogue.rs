@@ -63,10 +63,10 @@ impl Source<'_> {
     /// Reads islands.csv: a catalogue without profiles.
     pub fn islands_alone(&self) -> Result<Catalogue, LoadError> {
         let islands = self.islands()?;
-        let unread = islands.is_empty() && self.is_faulty();
+        let is_faulty = self.is_faulty(Source::ISLANDS);
         let codes = islands.iter().map(|island| island.code).collect();
         Ok(Catalogue {
-            codes: Codes::new(codes, unread),
+            codes: Codes::new(codes, is_faulty),
             islands,
             profiles: Vec::new(),
         })

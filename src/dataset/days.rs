@@ -122,6 +122,9 @@ impl<'s> RowReader<'s> {
             row(table, island);
         })?;
         if held {
+            if let Some(problem) = index.fault_of_unknown() {
+                self.source.fault_that_follows(name, problem);
+            }
             return Ok(());
         }
         // It was there when the files were listed. Without it the day would be another one.

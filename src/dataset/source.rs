@@ -175,10 +175,17 @@ impl<'a> Source<'a> {
         self.absorb(faults);
     }
 
-    /// Whether any fault has been found.
-    pub(super) fn is_faulty(&self) -> bool {
+    /// Notes a fault of a whole file that probably follows from faults of another file.
+    pub(super) fn fault_that_follows(&self, name: &str, problem: String) {
+        let mut faults = FaultLog::default();
+        faults.push_following(name, problem);
+        self.absorb(faults);
+    }
+
+    /// Whether any fault of a file has been found.
+    pub(super) fn is_faulty(&self, name: &str) -> bool {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        !faults.is_empty()
+        faults.has(name)
     }
 
     fn absorb(&self, found: FaultLog) {
