@@ -125,7 +125,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(directory) = from {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let sizes = dataset::check(&files, &mut |done, all| {
+        let sizes = dataset::check(&files, UnixSeconds::now().day(), &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);

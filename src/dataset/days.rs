@@ -144,6 +144,9 @@ impl Source<'_> {
             let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
             if let Some(time) = time {
                 table.once(0, &mut seen, time);
+                if let Some(problem) = self.horizon().fault_of_time("time", time) {
+                    table.fault(0, problem);
+                }
             }
             points.extend(time.zip(table.count(1)));
         })?;

@@ -9,6 +9,7 @@ mod check;
 mod days;
 mod fault;
 mod files;
+mod horizon;
 mod index;
 mod marked;
 mod rows;

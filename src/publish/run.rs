@@ -24,7 +24,7 @@ pub fn publish(
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
-    Source::open(files)?;
+    Source::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK);
     let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
@@ -36,7 +36,7 @@ pub fn publish(
         tell(Event::LeftBehind(&error));
     }
     let read_since = UnixSeconds::now();
-    let source = Source::open(files)?;
+    let source = Source::open(files, read_since.day())?;
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
     let mut work = Work::new(&source, &changes, &dumps, options, tell);
