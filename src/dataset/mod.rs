@@ -12,6 +12,8 @@ mod files;
 mod horizon;
 mod index;
 mod marked;
+mod quotes;
+mod record;
 mod rows;
 mod shapes;
 mod source;
