@@ -118,7 +118,10 @@ impl World {
 pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
 
 fn catalogue(files: &Files<'_>) -> Catalogue {
-    Source::open(files).unwrap().catalogue().unwrap()
+    Source::open(files, PUBLISHED.day())
+        .unwrap()
+        .catalogue()
+        .unwrap()
 }
 
 fn made_up(islands: u32, directory: &Path) -> Files<'static> {

@@ -84,13 +84,21 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         &options,
         &mut |event| match event {
             Event::Waiting => say("waiting for another publish to this directory"),
-            Event::Decided(line) => say(line),
+            Event::Made(summary) => say(summary),
             Event::Progress { what, done, all } => progress.show(what, done, all),
             Event::LeftBehind(error) => say(&format!("something old is left behind: {error}")),
         },
     );
     drop(progress);
-    let done = outcome?;
+    let done = outcome.map_err(|error| {
+        let is_refusal = error.is_refusal();
+        let failure = Failure::from(error);
+        if is_refusal {
+            failure.with_line("nothing was published")
+        } else {
+            failure
+        }
+    })?;
     for payload in [done.manifest.history, done.manifest.live]
         .into_iter()
         .flatten()
@@ -117,7 +125,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(directory) = from {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let sizes = dataset::check(&files, &mut |done, all| {
+        let sizes = dataset::check(&files, UnixSeconds::now().day(), &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);

@@ -50,6 +50,12 @@ impl Failure {
         self
     }
 
+    /// The same, with one more line at the end.
+    pub(crate) fn with_line(mut self, line: &str) -> Failure {
+        self.message = format!("{}\n{line}", self.message);
+        self
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

@@ -63,10 +63,10 @@ impl Source<'_> {
     /// Reads islands.csv: a catalogue without profiles.
     pub fn islands_alone(&self) -> Result<Catalogue, LoadError> {
         let islands = self.islands()?;
-        let unread = islands.is_empty() && self.is_faulty();
+        let is_faulty = self.is_faulty(Source::ISLANDS);
         let codes = islands.iter().map(|island| island.code).collect();
         Ok(Catalogue {
-            codes: Codes::new(codes, unread),
+            codes: Codes::new(codes, is_faulty),
             islands,
             profiles: Vec::new(),
         })
@@ -80,10 +80,15 @@ impl Source<'_> {
             if let Some(code) = code {
                 table.once(0, &mut seen, code);
             }
+            table.is_plain(1);
             let title = table.field(1).into();
             let creator = table.slug(2);
             let created_in = table.optional(3, "uefn, creative or nothing", CreatedIn::parse);
-            let tags = table.optional(4, "tags joined by |, none of them empty", parse_tags);
+            let tags = if table.is_plain(4) {
+                table.optional(4, "tags joined by |, none of them empty", parse_tags)
+            } else {
+                None
+            };
             // An island with another fault is known all the same: rows that name it are not at fault.
             let tags = tags.unwrap_or_default();
             islands.extend(code.map(|code| Island {
@@ -107,6 +112,7 @@ impl Source<'_> {
         let mut seen = HashMap::new();
         self.each_row(Source::CREATORS, &CREATORS, |table| {
             let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
+            table.is_plain(1);
             let name = table.text(1);
             let [followers, following, lifetime_plays] =
                 [2, 3, 4].map(|column| table.count(column));

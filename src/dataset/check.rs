@@ -4,6 +4,7 @@ use super::days::RowReader;
 use super::fault::LoadError;
 use super::files::Files;
 use super::source::Source;
+use crate::calendar::UtcDay;
 use crate::sync::{cores, in_order};
 
 /// How much there is in a sound dataset.
@@ -19,13 +20,14 @@ pub struct Sizes {
     pub steps: usize,
 }
 
-/// Reads and checks everything; `progress` hears how many files are done and how many there are.
+/// Reads and checks everything on the day `today`; `progress` hears how many files are done and how many there are.
 /// Fails with every fault found, or with the first file that could not be read.
 pub fn check(
     files: &Files<'_>,
+    today: UtcDay,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Sizes, LoadError> {
-    let source = Source::open(files)?;
+    let source = Source::open(files, today)?;
     let catalogue = source.catalogue()?;
     source.platform()?;
     let (days, steps) = (source.days(), source.steps());

@@ -122,6 +122,9 @@ impl<'s> RowReader<'s> {
             row(table, island);
         })?;
         if held {
+            if let Some(problem) = index.fault_of_unknown() {
+                self.source.fault_that_follows(name, problem);
+            }
             return Ok(());
         }
         // It was there when the files were listed. Without it the day would be another one.
@@ -141,6 +144,9 @@ impl Source<'_> {
             let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
             if let Some(time) = time {
                 table.once(0, &mut seen, time);
+                if let Some(problem) = self.horizon().fault_of_time("time", time) {
+                    table.fault(0, problem);
+                }
             }
             points.extend(time.zip(table.count(1)));
         })?;

@@ -1,5 +1,7 @@
 //! What is wrong with a dataset: each fault with its place, and the sum of them.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -8,11 +10,17 @@ use std::path::PathBuf;
 /// Faults beyond this many are counted and no longer told.
 const LISTED_MAX: usize = 100;
 
+/// Faults of islands.csv that are listed however many other files have some.
+const ISLANDS_LISTED_MIN: usize = 10;
+
+/// The file whose faults are told first: those of other files often follow from them.
+const FIRST: &str = "islands.csv";
+
 /// Letters of a field that a message quotes at most.
 const QUOTED_MAX: usize = 40;
 
-/// One thing wrong with one file. Sorts by file, line and column.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// One thing wrong with one file. Sorts by file, islands.csv first, then by line and column.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file relative to the dataset, such as `daily/2026-11-20.csv`.
     pub file: String,
@@ -22,6 +30,42 @@ pub struct Fault {
     pub column: Option<usize>,
     /// What was found and what would be right.
     pub problem: String,
+}
+
+impl Fault {
+    fn of_file(file: &str, problem: String) -> Fault {
+        Fault {
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            problem,
+        }
+    }
+}
+
+impl Ord for Fault {
+    fn cmp(&self, other: &Fault) -> Ordering {
+        (
+            self.file != FIRST,
+            &self.file,
+            self.line,
+            self.column,
+            &self.problem,
+        )
+            .cmp(&(
+                other.file != FIRST,
+                &other.file,
+                other.line,
+                other.column,
+                &other.problem,
+            ))
+    }
+}
+
+impl PartialOrd for Fault {
+    fn partial_cmp(&self, other: &Fault) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// `daily/2026-11-20.csv:1042:3: uniquePlayers is "12k"; want …`
@@ -41,7 +85,7 @@ impl fmt::Display for Fault {
 /// Everything wrong with a dataset.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// The first of them, at most 100, by file, line and column.
+    /// At most 100 of them, sorted: a few of each file before many of one.
     pub listed: Vec<Fault>,
     /// How many there are in all.
     pub total: usize,
@@ -89,56 +133,113 @@ impl fmt::Display for LoadError {
 // No `source`: the message already holds its words.
 impl Error for LoadError {}
 
-/// Collects faults in whatever order they are found, holding on to the first ones only: a file
-/// exported wrongly may have one in each of millions of rows.
+/// Collects faults in whatever order they are found, holding on to the first ones of each file only: a
+/// file exported wrongly may have one in each of millions of rows.
 #[derive(Debug, Default)]
 pub(super) struct FaultLog {
-    kept: Vec<Fault>,
+    files: BTreeMap<String, FileFaults>,
     total: usize,
+}
+
+/// The faults of one file.
+#[derive(Debug, Default)]
+struct FileFaults {
+    kept: Vec<Fault>,
+    /// A fault that probably follows from faults of another file, and so is told last of all.
+    following: Option<Fault>,
 }
 
 impl FaultLog {
     /// Notes a fault.
     pub(super) fn push(&mut self, fault: Fault) {
         self.total += 1;
-        self.kept.push(fault);
+        let faults = self.of(&fault.file);
+        faults.kept.push(fault);
         // Cut now and then rather than on each push, so that sorting stays cheap.
-        if self.kept.len() >= 16 * LISTED_MAX {
-            self.cut();
+        if faults.kept.len() >= 16 * LISTED_MAX {
+            faults.cut();
         }
     }
 
     /// Notes a fault of a whole file.
     pub(super) fn push_file(&mut self, file: &str, problem: String) {
-        self.push(Fault {
-            file: file.to_owned(),
-            line: None,
-            column: None,
-            problem,
-        });
+        self.push(Fault::of_file(file, problem));
+    }
+
+    /// Notes the fault of a whole file that probably follows from faults of another one.
+    pub(super) fn push_following(&mut self, file: &str, problem: String) {
+        self.total += 1;
+        self.of(file).following = Some(Fault::of_file(file, problem));
     }
 
     /// Notes all that another log has.
     pub(super) fn absorb(&mut self, other: FaultLog) {
         self.total += other.total;
-        self.kept.extend(other.kept);
-        self.cut();
+        for (file, found) in other.files {
+            let faults = self.of(&file);
+            faults.kept.extend(found.kept);
+            faults.cut();
+            faults.following = found.following.or(faults.following.take());
+        }
     }
 
-    /// Whether nothing was noted.
-    pub(super) fn is_empty(&self) -> bool {
-        self.total == 0
+    /// Whether any fault of a file was noted.
+    pub(super) fn has(&self, file: &str) -> bool {
+        self.files.contains_key(file)
     }
 
     /// All that was noted; `None` if nothing was.
-    pub(super) fn finish(mut self) -> Option<Faults> {
-        self.cut();
-        (self.total > 0).then_some(Faults {
-            listed: self.kept,
-            total: self.total,
+    pub(super) fn finish(self) -> Option<Faults> {
+        let total = self.total;
+        (total > 0).then(|| Faults {
+            listed: self.listed(),
+            total,
         })
     }
 
+    fn of(&mut self, file: &str) -> &mut FileFaults {
+        if !self.files.contains_key(file) {
+            self.files.insert(file.to_owned(), FileFaults::default());
+        }
+        self.files.get_mut(file).expect("inserted if it was absent")
+    }
+
+    /// Chooses what is listed: faults of islands.csv, then one of each file in turn as long as there is
+    /// room, then those that follow from others.
+    fn listed(self) -> Vec<Fault> {
+        let mut following = Vec::new();
+        let mut queues = Vec::with_capacity(self.files.len());
+        for (_, mut faults) in self.files {
+            faults.cut();
+            following.extend(faults.following);
+            queues.push(faults.kept.into_iter());
+        }
+        queues.sort_by(|one, other| one.as_slice().first().cmp(&other.as_slice().first()));
+        let mut listed = Vec::with_capacity(LISTED_MAX);
+        for queue in &mut queues {
+            if queue
+                .as_slice()
+                .first()
+                .is_some_and(|fault| fault.file == FIRST)
+            {
+                listed.extend(queue.take(ISLANDS_LISTED_MIN));
+            }
+        }
+        while listed.len() < LISTED_MAX {
+            let before = listed.len();
+            let turn = queues.iter_mut().filter_map(Iterator::next);
+            listed.extend(turn.take(LISTED_MAX - before));
+            if listed.len() == before {
+                break;
+            }
+        }
+        listed.extend(following.into_iter().take(LISTED_MAX - listed.len()));
+        listed.sort_unstable();
+        listed
+    }
+}
+
+impl FileFaults {
     fn cut(&mut self) {
         self.kept.sort_unstable();
         self.kept.truncate(LISTED_MAX);
@@ -147,7 +248,12 @@ impl FaultLog {
 
 /// The text as a message quotes it: escaped, and cut where it is long.
 pub(super) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(QUOTED_MAX) {
+    quoted_up_to(QUOTED_MAX, text)
+}
+
+/// The same, cut where it has more letters than this.
+pub(super) fn quoted_up_to(letters: usize, text: &str) -> String {
+    match text.char_indices().nth(letters) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
     }
@@ -177,6 +283,66 @@ mod tests {
         assert_eq!(quoted("a\u{7}\"b"), "\"a\\u{7}\\\"b\"");
         assert_eq!(quoted(&"é".repeat(40)), format!("\"{}\"", "é".repeat(40)));
         assert_eq!(quoted(&"é".repeat(41)), format!("\"{}\"…", "é".repeat(40)));
+    }
+
+    fn log(faults: &[(&str, u64)]) -> FaultLog {
+        let mut log = FaultLog::default();
+        for (file, count) in faults {
+            for line in 1..=*count {
+                log.push(Fault {
+                    line: Some(line),
+                    ..Fault::of_file(file, "bad".into())
+                });
+            }
+        }
+        log
+    }
+
+    /// How many faults of each file are listed, in the order in which the files are.
+    fn shares(log: FaultLog) -> Vec<(String, usize)> {
+        let listed = log.finish().unwrap().listed;
+        assert!(listed.is_sorted());
+        listed
+            .chunk_by(|one, next| one.file == next.file)
+            .map(|faults| (faults[0].file.clone(), faults.len()))
+            .collect()
+    }
+
+    #[test]
+    fn a_few_of_each_file_are_listed_before_many_of_one() {
+        let found = shares(log(&[
+            ("ccu/a.csv", 5000),
+            ("daily/a.csv", 3),
+            ("live/1.csv", 30),
+        ]));
+        let want = [("ccu/a.csv", 67), ("daily/a.csv", 3), ("live/1.csv", 30)];
+        assert_eq!(found, want.map(|(file, count)| (file.to_owned(), count)));
+    }
+
+    #[test]
+    fn faults_of_islands_come_first_and_have_room_however_many_files_have_some() {
+        let files: Vec<String> = (0..1000).map(|day| format!("ccu/{day:04}.csv")).collect();
+        let mut faults: Vec<(&str, u64)> = files.iter().map(|file| (&file[..], 2)).collect();
+        faults.push(("islands.csv", 50));
+        let mut log = log(&faults);
+        for file in &files {
+            log.push_following(file, "follows".into());
+        }
+        let found = shares(log);
+        assert_eq!(found[0], ("islands.csv".to_owned(), 11));
+        assert_eq!(found.len(), 90);
+    }
+
+    #[test]
+    fn what_follows_from_other_faults_is_listed_where_there_is_room() {
+        let mut log = log(&[("islands.csv", 98)]);
+        for day in 0..5 {
+            log.push_following(&format!("ccu/{day}.csv"), "follows".into());
+        }
+        let faults = log.finish().unwrap();
+        assert_eq!((faults.listed.len(), faults.total), (100, 103));
+        assert_eq!(faults.listed[98].file, "ccu/0.csv");
+        assert!(faults.to_string().ends_with("follows\n… and 3 more"));
     }
 
     #[test]

@@ -7,14 +7,14 @@ use crate::model::IslandCode;
 #[derive(Debug, Default)]
 pub(super) struct Codes {
     codes: Vec<IslandCode>,
-    /// Whether islands.csv could not be read, so that no code can be judged.
-    unread: bool,
+    /// Whether islands.csv has faults, so that it may lack codes for them.
+    is_faulty: bool,
 }
 
 impl Codes {
-    /// Of islands by code ascending; `unread` where islands.csv gave none for a fault of its own.
-    pub(super) fn new(codes: Vec<IslandCode>, unread: bool) -> Codes {
-        Codes { codes, unread }
+    /// Of islands by code ascending, and whether islands.csv has faults.
+    pub(super) fn new(codes: Vec<IslandCode>, is_faulty: bool) -> Codes {
+        Codes { codes, is_faulty }
     }
 }
 
@@ -26,6 +26,15 @@ pub(super) struct Index<'a> {
     lines: Vec<u64>,
     /// One past the island found last: files are mostly sorted, so the next one is near.
     next: usize,
+    /// Rows of the present file that name no island, while islands.csv has faults.
+    unknown: Unknown,
+}
+
+/// Rows that name no island: how many, and the line of the first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unknown {
+    rows: u64,
+    first_line: u64,
 }
 
 impl<'a> Index<'a> {
@@ -34,6 +43,7 @@ impl<'a> Index<'a> {
             codes,
             lines: vec![0; codes.codes.len()],
             next: 0,
+            unknown: Unknown::default(),
         }
     }
 
@@ -41,16 +51,37 @@ impl<'a> Index<'a> {
     pub(super) fn start_file(&mut self) {
         self.lines.fill(0);
         self.next = 0;
+        self.unknown = Unknown::default();
+    }
+
+    /// The one fault of all rows of the present file that name no island, where the cause may be a fault
+    /// of islands.csv; `None` if there are none, or if it gave no island at all.
+    pub(super) fn fault_of_unknown(&self) -> Option<String> {
+        let Unknown { rows, first_line } = self.unknown;
+        if rows == 0 || self.codes.codes.is_empty() {
+            return None;
+        }
+        let places = match rows {
+            1 => format!("1, on line {first_line}"),
+            _ => format!("{rows}, the first on line {first_line}"),
+        };
+        Some(format!(
+            "rows with a code that islands.csv lacks: {places}; fix the faults of islands.csv first"
+        ))
     }
 
     /// The island that column 0 of the row names, if it is one and this is its first row.
     pub(super) fn resolve(&mut self, table: &mut Table<'_>) -> Option<u32> {
         let code = table.code(0)?;
-        // The fault of islands.csv says it all: not one more for each row.
-        if self.codes.unread {
-            return None;
-        }
         let Some(at) = self.find(code) else {
+            // It may follow from a fault of islands.csv: not one more for each row.
+            if self.codes.is_faulty {
+                if self.unknown.rows == 0 {
+                    self.unknown.first_line = table.line();
+                }
+                self.unknown.rows += 1;
+                return None;
+            }
             table.fault(
                 0,
                 format!("code is \"{code}\", which islands.csv lacks; want a code that it has"),

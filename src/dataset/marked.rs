@@ -1,9 +1,16 @@
-//! A file's bytes on their way to the CSV reader: summed up, and their lines counted.
+//! A file's bytes on their way to the CSV reader: summed up, their lines counted, and cut off behind a
+//! record that has no end.
 
 use std::io::{self, Read};
 
+use super::quotes::Quotes;
+
 /// What is added at the end of a file.
 const ADDED: &[u8] = b"\n\n";
+
+/// The longest record, with the blank lines before it: 500 columns whose fields are as long as they may
+/// be and consist of quotes alone.
+pub(super) const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// A file, with two newlines added at its end. The first makes every row a terminated one, so that its
 /// line can be counted back from its terminator. The second is a blank line then, and so is the first
@@ -12,10 +19,19 @@ pub(super) struct Marked<'a> {
     content: io::Chain<Box<dyn Read + 'a>, &'static [u8]>,
     crc: crc32fast::Hasher,
     read_bytes: u64,
+    /// Those of the bytes read last, and of a record that began before them.
     newlines: Vec<u64>,
     /// How many of them come before the byte asked for last.
     passed: usize,
+    /// How many came before the first of them.
+    forgotten: u64,
+    /// The byte asked for last: the end of the record before the present one.
+    record_end: u64,
+    quotes: Quotes,
+    /// Where text follows a closing quote, from the present record on.
+    strays: Vec<u64>,
     ended: bool,
+    is_cut: bool,
 }
 
 impl<'a> Marked<'a> {
@@ -26,15 +42,33 @@ impl<'a> Marked<'a> {
             read_bytes: 0,
             newlines: Vec::new(),
             passed: 0,
+            forgotten: 0,
+            record_end: 0,
+            quotes: Quotes::new(),
+            strays: Vec::new(),
             ended: false,
+            is_cut: false,
         }
     }
 
-    /// How many newlines come before a byte, which is never before the one asked for last.
-    pub(super) fn newlines_before(&mut self, byte: u64) -> usize {
+    /// How many newlines come before the end of a record, which is never before the one asked for last.
+    pub(super) fn newlines_before(&mut self, byte: u64) -> u64 {
         let later = &self.newlines[self.passed..];
         self.passed += later.iter().take_while(|newline| **newline < byte).count();
-        self.passed
+        self.record_end = byte;
+        self.forgotten + self.passed as u64
+    }
+
+    /// Whether text follows a closing quote before the end of a record, and not before the end of the one
+    /// asked for last.
+    pub(super) fn has_stray_before(&mut self, byte: u64) -> bool {
+        let before = self.strays.partition_point(|stray| *stray < byte);
+        self.strays.drain(..before).next().is_some()
+    }
+
+    /// Whether the file was cut off within a record longer than [`RECORD_BYTES_MAX`].
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Whether a row that ends at this byte has taken in all there is, to the last newline added.
@@ -50,16 +84,33 @@ impl<'a> Marked<'a> {
 
 impl Read for Marked<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // The CSV reader asks for more once it has used up all that it was given.
+        if self.is_cut || self.read_bytes - self.record_end > RECORD_BYTES_MAX {
+            self.ended = true;
+            self.is_cut = true;
+            return Ok(0);
+        }
+        self.newlines.drain(..self.passed);
+        self.forgotten += self.passed as u64;
+        self.passed = 0;
         let count = self.content.read(buffer)?;
         self.ended = count == 0;
         if self.content.get_ref().1.len() == ADDED.len() {
             self.crc.update(&buffer[..count]);
         }
-        let at = |place: usize| u64::try_from(place).expect("a usize fits in 64 bits");
-        let newlines = memchr::memchr_iter(b'\n', &buffer[..count]);
-        self.newlines
-            .extend(newlines.map(|place| self.read_bytes + at(place)));
-        self.read_bytes += at(count);
+        let (piece, base) = (&buffer[..count], self.read_bytes);
+        if self.quotes.begin(piece) {
+            self.strays.push(base);
+        }
+        for place in memchr::memchr2_iter(b'\n', b'"', piece) {
+            if piece[place] == b'\n' {
+                self.newlines.push(base + place as u64);
+            } else if self.quotes.meet(piece, place) {
+                self.strays.push(base + place as u64 + 1);
+            }
+        }
+        self.quotes.end(piece);
+        self.read_bytes += count as u64;
         Ok(count)
     }
 }
@@ -76,10 +127,26 @@ mod tests {
             marked.read_to_end(&mut all).unwrap();
             assert_eq!(all, [content, ADDED].concat());
             assert_eq!(marked.checksum(), crc32fast::hash(content));
-            assert_eq!(
-                marked.newlines_before(u64::MAX),
-                all.split(|byte| *byte == b'\n').count() - 1
-            );
+            let newlines = memchr::memchr_iter(b'\n', &all).count();
+            assert_eq!(marked.newlines_before(u64::MAX), newlines as u64);
         }
+    }
+
+    #[test]
+    fn a_record_without_end_is_cut_off_and_others_are_not() {
+        let mut marked = Marked::new(Box::new(io::repeat(b'\n')));
+        let mut buffer = [0; 4096];
+        for _ in 0..3 * RECORD_BYTES_MAX / 4096 {
+            assert_eq!(marked.read(&mut buffer).unwrap(), 4096);
+            let read = marked.read_bytes;
+            assert_eq!(marked.newlines_before(read), read);
+            assert!(marked.newlines.len() <= 4096);
+        }
+        let mut rest = 0;
+        while marked.read(&mut buffer).unwrap() > 0 {
+            rest += 4096;
+        }
+        assert_eq!(rest, RECORD_BYTES_MAX + 4096);
+        assert!(marked.is_cut());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
+use super::horizon::Horizon;
 use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::{UnixSeconds, UtcDay};
 
@@ -15,6 +16,7 @@ use crate::calendar::{UnixSeconds, UtcDay};
 #[derive(Debug)]
 pub struct Source<'a> {
     files: &'a Files<'a>,
+    horizon: Horizon,
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
     faults: Mutex<FaultLog>,
@@ -60,14 +62,17 @@ pub struct FileSum {
 }
 
 impl<'a> Source<'a> {
-    /// Lists the files; reads none of them.
-    pub fn open(files: &'a Files<'a>) -> Result<Source<'a>, LoadError> {
+    /// Lists the files; reads none of them. A day or step later than the day after `today`, which is the
+    /// present day by the machine's clock, is a fault.
+    pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<Source<'a>, LoadError> {
         files.probe().map_err(io_error(files, ""))?;
+        let horizon = Horizon { today };
         let mut faults = FaultLog::default();
-        let days = list_days(files, &mut faults)?;
-        let steps = list_steps(files, &mut faults)?;
+        let days = list_days(files, horizon, &mut faults)?;
+        let steps = list_steps(files, horizon, &mut faults)?;
         Ok(Source {
             files,
+            horizon,
             days,
             steps,
             faults: Mutex::new(faults),
@@ -168,6 +173,11 @@ impl<'a> Source<'a> {
         io_error(self.files, name)(io::ErrorKind::NotFound.into())
     }
 
+    /// The limit that days and steps are held to.
+    pub(super) fn horizon(&self) -> Horizon {
+        self.horizon
+    }
+
     /// Notes a fault of a whole file.
     pub(super) fn fault(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
@@ -175,10 +185,17 @@ impl<'a> Source<'a> {
         self.absorb(faults);
     }
 
-    /// Whether any fault has been found.
-    pub(super) fn is_faulty(&self) -> bool {
+    /// Notes a fault of a whole file that probably follows from faults of another file.
+    pub(super) fn fault_that_follows(&self, name: &str, problem: String) {
+        let mut faults = FaultLog::default();
+        faults.push_following(name, problem);
+        self.absorb(faults);
+    }
+
+    /// Whether any fault of a file has been found.
+    pub(super) fn is_faulty(&self, name: &str) -> bool {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        !faults.is_empty()
+        faults.has(name)
     }
 
     fn absorb(&self, found: FaultLog) {
@@ -187,7 +204,11 @@ impl<'a> Source<'a> {
     }
 }
 
-fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, LoadError> {
+fn list_days(
+    files: &Files<'_>,
+    horizon: Horizon,
+    faults: &mut FaultLog,
+) -> Result<Vec<DayFiles>, LoadError> {
     let mut days: Vec<DayFiles> = Vec::new();
     for folder in ["daily", "ccu"] {
         for stem in files.stems(folder).map_err(io_error(files, folder))? {
@@ -200,6 +221,10 @@ fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, 
                 faults.push_file(&name, problem);
                 continue;
             };
+            if let Some(problem) = horizon.fault_of_day(day) {
+                faults.push_file(&name, problem);
+                continue;
+            }
             let at = days.binary_search_by_key(&day, |files| files.day);
             let at = at.unwrap_or_else(|at| {
                 let (daily, ccu) = (None, None);
@@ -217,15 +242,22 @@ fn list_days(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<DayFiles>, 
     Ok(days)
 }
 
-fn list_steps(files: &Files<'_>, faults: &mut FaultLog) -> Result<Vec<StepFile>, LoadError> {
+fn list_steps(
+    files: &Files<'_>,
+    horizon: Horizon,
+    faults: &mut FaultLog,
+) -> Result<Vec<StepFile>, LoadError> {
     let mut steps = Vec::new();
     for stem in files.stems("live").map_err(io_error(files, "live"))? {
         let name = format!("live/{stem}.csv");
-        if let Some(time) = step_time(&stem).map(UnixSeconds) {
-            steps.push(StepFile { time, name });
-        } else {
+        let Some(time) = step_time(&stem).map(UnixSeconds) else {
             let problem = format!("the name is {}; want {WANT_TIME}, then .csv", quoted(&stem));
             faults.push_file(&name, problem);
+            continue;
+        };
+        match horizon.fault_of_time("the step", time) {
+            Some(problem) => faults.push_file(&name, problem),
+            None => steps.push(StepFile { time, name }),
         }
     }
     steps.sort_unstable_by_key(|step| step.time);

@@ -8,7 +8,7 @@ use crate::dataset::{Catalogue, Day, LiveStep, RowReader};
 const GOOD: [(&str, &str); 6] = [
     (
         "islands.csv",
-        "\u{feff}code,title,creator,createdIn,tags,more\r\n2000-0000-0000,\"a \"\"b\"\",\r\nc\",eve,uefn,pvp|1v1,x\r\n1000-0000-0000,,,,,\r\n",
+        "\u{feff}code,title,creator,createdIn,tags,more\r\n2000-0000-0000,\"a \"\"b\"\", c\",eve,uefn,pvp|1v1,x\r\n1000-0000-0000,,,,,\r\n",
     ),
     ("creators.csv", "followers,slug\n007,eve\n,adam\n"),
     (
@@ -35,11 +35,14 @@ struct Whole {
     platform: Option<Vec<(UnixSeconds, u64)>>,
 }
 
+/// The day on which all datasets here are read.
+const TODAY: UtcDay = UtcDay(20_778);
+
 fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let named = files.iter().map(|(name, content)| (*name, &content[..]));
     let named: Vec<(&str, &[u8])> = named.collect();
     let files = Files::Embedded(&named);
-    let source = Source::open(&files)?;
+    let source = Source::open(&files, TODAY)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
     let mut reader = RowReader::new(&source, &catalogue);
@@ -85,7 +88,7 @@ fn a_good_dataset_is_read_whole() {
         ("1000-0000-0000", "")
     );
     assert!(plain.creator.is_none() && plain.created_in.is_none() && plain.tags.is_empty());
-    assert_eq!(&*full.title, "a \"b\",\r\nc");
+    assert_eq!(&*full.title, "a \"b\", c");
     assert_eq!(full.tags, ["pvp".into(), "1v1".into()]);
     assert_eq!(dataset.catalogue.profiles[1].followers, Some(7));
     let day = &dataset.days[&UtcDay::parse("2026-11-20").unwrap()];
@@ -145,7 +148,7 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             "code\n".into(),
-            ":1: there is no column peakCCU; want code,peakCCU".into(),
+            ":1: column not found: peakCCU; the header is \"code\"".into(),
         ),
         (
             day,
@@ -172,7 +175,7 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             ccu("1000-0000-0000,\0\n"),
-            ":2:2: there is a NUL in the field; want text without one".into(),
+            ":2:2: peakCCU must not contain a NUL, got \"\\0\"".into(),
         ),
         (
             day,
@@ -231,22 +234,22 @@ fn each_fault_is_told_with_its_place() {
         (
             "islands.csv",
             islands("3000-0000-0000,,a/b,,,"),
-            format!(":5:3: creator is \"a/b\"; want {slug}, or nothing"),
+            format!(":4:3: creator is \"a/b\"; want {slug}, or nothing"),
         ),
         (
             "islands.csv",
             islands("3000-0000-0000,,,UEFN,,"),
-            ":5:4: createdIn is \"UEFN\"; want uefn, creative or nothing".into(),
+            ":4:4: createdIn is \"UEFN\"; want uefn, creative or nothing".into(),
         ),
         (
             "islands.csv",
             islands("3000-0000-0000,,,,a||b,"),
-            ":5:5: tags is \"a||b\"; want tags joined by |, none of them empty".into(),
+            ":4:5: tags is \"a||b\"; want tags joined by |, none of them empty".into(),
         ),
         (
             "islands.csv",
             islands("2000-0000-0000,,,,,"),
-            ":5:1: code is \"2000-0000-0000\", as on line 2; want each code once".into(),
+            ":4:1: code is \"2000-0000-0000\", as on line 2; want each code once".into(),
         ),
         (
             "creators.csv",
@@ -293,7 +296,7 @@ fn each_fault_is_told_with_its_place() {
     let broken = faults_with(day, b"code,peakCCU\n1000-0000-0000,\xff\n");
     assert_eq!(
         broken,
-        format!("{day}:2:2: the field is \"\u{fffd}\", which is not UTF-8; want UTF-8")
+        format!("{day}:2:2: peakCCU must be UTF-8, got \"\u{fffd}\"")
     );
     let twice = faults_with("live/001200.csv", b"code,players\n");
     assert_eq!(
@@ -304,17 +307,20 @@ fn each_fault_is_told_with_its_place() {
 
 #[test]
 fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
-    let want = "the field begins with a quote that nothing closes; want one at its end";
+    let want = "must end with a quote as it begins with one, got none up to the end of the file";
     let file = "ccu/2026-11-19.csv";
     for (content, place) in [
-        ("\"", "1:1"),
-        ("code,\"peakCCU", "1:2"),
-        ("code,peakCCU\n1000-0000-0000,\"1", "2:2"),
-        ("code,peakCCU\n1000-0000-0000,\"1\n", "2:2"),
-        ("code,peakCCU\r\n\r\n1000-0000-0000,\"1\r\n\r\n2\"\"", "3:2"),
+        ("\"", "1:1: the field"),
+        ("code,\"peakCCU", "1:2: the field"),
+        ("code,peakCCU\n1000-0000-0000,\"1", "2:2: peakCCU"),
+        ("code,peakCCU\n1000-0000-0000,\"1\n", "2:2: peakCCU"),
+        (
+            "code,peakCCU\r\n\r\n1000-0000-0000,\"1\r\n\r\n2\"\"",
+            "3:2: peakCCU",
+        ),
     ] {
         let told = faults_with(file, content.as_bytes());
-        assert_eq!(told, format!("{file}:{place}: {want}"), "{content:?}");
+        assert_eq!(told, format!("{file}:{place} {want}"), "{content:?}");
     }
     let closed = "code,peakCCU\n\"1000-0000-0000\",\"1\"";
     for end in ["", "\n", "\r", "\r\n\n"] {
@@ -348,3 +354,6 @@ fn more_than_a_hundred_faults_are_counted() {
     assert_eq!(text.lines().count(), 101);
     assert!(text.ends_with("\n… and 3900 more"), "{text}");
 }
+
+#[path = "record_tests.rs"]
+mod records;

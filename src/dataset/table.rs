@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use csv::StringRecord;
 
-use super::fault::{Fault, FaultLog, LoadError, quoted};
+use super::fault::{Fault, FaultLog, LoadError, quoted, quoted_up_to};
 use super::files::Files;
-use super::marked::Marked;
+use super::record::{Malformed, RecordReader};
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
-/// Bytes asked of a file at once.
-const BUFFER: usize = 1 << 16;
+/// Letters of a header that a message quotes at most.
+const HEADER_QUOTED_MAX: usize = 120;
 
 /// What would be right where a code stands.
 const WANT_CODE: &str = "an island code like 1234-5678-9012";
@@ -36,13 +36,11 @@ pub(super) struct Columns {
 pub(super) struct Table<'a> {
     file: &'a str,
     path: PathBuf,
-    reader: csv::Reader<Marked<'a>>,
+    records: RecordReader<'a>,
     columns: &'static Columns,
     /// Where each column stands in a row; `None` for an optional one that is absent.
     places: Vec<Option<usize>>,
     width: usize,
-    row: StringRecord,
-    line: u64,
     faults: &'a mut FaultLog,
 }
 
@@ -55,20 +53,13 @@ impl<'a> Table<'a> {
         columns: &'static Columns,
         faults: &'a mut FaultLog,
     ) -> Result<Option<Table<'a>>, LoadError> {
-        let reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(BUFFER)
-            .from_reader(Marked::new(content));
         let mut table = Table {
             file,
             path: files.path(file),
-            reader,
+            records: RecordReader::new(content),
             columns,
             places: Vec::new(),
             width: 0,
-            row: StringRecord::new(),
-            line: 1,
             faults,
         };
         Ok(table.read_header()?.then_some(table))
@@ -76,26 +67,27 @@ impl<'a> Table<'a> {
 
     /// The CRC-32 of the whole file, once its last row has been read.
     pub(super) fn checksum(&self) -> u32 {
-        self.reader.get_ref().checksum()
+        self.records.checksum()
     }
 
     fn read_header(&mut self) -> Result<bool, LoadError> {
-        let want = self.columns.names[..self.columns.required].join(",");
+        let required = &self.columns.names[..self.columns.required];
         let Some(sound) = self.read_record()? else {
+            let want = required.join(",");
             self.faults
                 .push_file(self.file, format!("there is no header row; want {want}"));
             return Ok(false);
         };
-        let mut usable = sound;
-        self.width = self.row.len();
-        for (at, name) in self.columns.names.iter().enumerate() {
-            let mut places = (0..self.width).filter(|place| self.row.get(*place) == Some(name));
+        if !sound {
+            return Ok(false);
+        }
+        let header = self.records.row().clone();
+        self.width = header.len();
+        let mut usable = true;
+        for name in self.columns.names {
+            let mut places = (0..self.width).filter(|place| header.get(*place) == Some(name));
             let (place, again) = (places.next(), places.next());
             self.places.push(place);
-            if place.is_none() && at < self.columns.required && sound {
-                usable = false;
-                self.fault_at(None, format!("there is no column {name}; want {want}"));
-            }
             if let Some(again) = again {
                 usable = false;
                 self.fault_at(
@@ -104,13 +96,29 @@ impl<'a> Table<'a> {
                 );
             }
         }
+        let places = required.iter().zip(&self.places);
+        let absent: Vec<&str> = places
+            .filter(|(_, place)| place.is_none())
+            .map(|(name, _)| *name)
+            .collect();
+        if !absent.is_empty() {
+            self.fault_at(None, not_found(&absent, &header));
+            return Ok(false);
+        }
+        // A stray quote in the header makes a name of the lines that follow.
+        for (place, name) in header.iter().enumerate() {
+            if let Some(problem) = control_character(name) {
+                usable = false;
+                self.fault_at(Some(place), format!("a column name {problem}"));
+            }
+        }
         Ok(usable)
     }
 
     /// Moves to the next row that is whole; false at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<bool, LoadError> {
         while let Some(sound) = self.read_record()? {
-            let found = self.row.len();
+            let found = self.records.row().len();
             if found == self.width && sound {
                 return Ok(true);
             }
@@ -125,64 +133,35 @@ impl<'a> Table<'a> {
         Ok(false)
     }
 
-    /// Reads one record and notes a NUL or broken UTF-8 in it; says whether it has neither.
-    /// `None` at the end of the file.
+    /// Reads one record; false if it is malformed, which is noted as a fault. `None` at the end of the
+    /// file.
     fn read_record(&mut self) -> Result<Option<bool>, LoadError> {
-        let mut bytes = std::mem::take(&mut self.row).into_byte_record();
-        let more = self.reader.read_byte_record(&mut bytes);
-        let more = more.map_err(|error| LoadError::Io {
+        let read = self.records.read().map_err(|source| LoadError::Io {
             path: self.path.clone(),
-            source: error.into(),
+            source,
         })?;
-        if !more {
-            return Ok(None);
-        }
-        // csv's own position of a record is that of the blank lines, or the LF of a CR LF, before
-        // it. Where it ended is sure: right behind the first byte of its terminator.
-        let inner = memchr::memchr_iter(b'\n', bytes.as_slice()).count();
-        let behind = self.reader.position().byte();
-        let is_open = self.reader.get_ref().is_past_all(behind);
-        let end = behind - u64::from(!is_open);
-        let before = self.reader.get_mut().newlines_before(end);
-        self.line = u64::try_from(before - inner).expect("a usize fits in 64 bits") + 1;
-
-        if is_open {
-            let problem = "the field begins with a quote that nothing closes; want one at its end";
-            self.fault_at(Some(bytes.len() - 1), problem.to_owned());
-            return Ok(Some(false));
-        }
-        let nul = bytes
-            .iter()
-            .position(|field| memchr::memchr(0, field).is_some());
-        if let Some(place) = nul {
-            self.fault_at(
-                Some(place),
-                "there is a NUL in the field; want text without one".to_owned(),
-            );
-        }
-        let utf8 = match StringRecord::from_byte_record(bytes) {
-            Ok(row) => {
-                self.row = row;
-                true
+        let Some(Err(Malformed { place, problem })) = read else {
+            if self.records.has_stray() && read.is_some() {
+                let problem = "a quoted field must end behind its closing quote, got text there; \
+                               a stray quote makes one field of all up to the next quote";
+                self.fault_at(None, problem.to_owned());
             }
-            Err(error) => {
-                let place = error.utf8_error().field();
-                let bytes = error.into_byte_record();
-                let found = quoted(&String::from_utf8_lossy(&bytes[place]));
-                self.fault_at(
-                    Some(place),
-                    format!("the field is {found}, which is not UTF-8; want UTF-8"),
-                );
-                false
-            }
+            return Ok(read.map(|_| true));
         };
-        Ok(Some(utf8 && nul.is_none()))
+        let column = self.places.iter().position(|held| *held == place);
+        let subject = match (place, column) {
+            (None, _) => "the row",
+            (Some(_), None) => "the field",
+            (Some(_), Some(column)) => self.columns.names[column],
+        };
+        self.fault_at(place, format!("{subject} {problem}"));
+        Ok(Some(false))
     }
 
     /// The field of the present row; empty where the column is absent.
     pub(super) fn field(&self, column: usize) -> &str {
         self.places[column]
-            .and_then(|place| self.row.get(place))
+            .and_then(|place| self.records.row().get(place))
             .unwrap_or_default()
     }
 
@@ -195,7 +174,7 @@ impl<'a> Table<'a> {
 
     /// The line that the present row starts on.
     pub(super) fn line(&self) -> u64 {
-        self.line
+        self.records.line()
     }
 
     /// Notes a fault of a field of the present row.
@@ -206,7 +185,7 @@ impl<'a> Table<'a> {
     fn fault_at(&mut self, place: Option<usize>, problem: String) {
         let (file, line, column) = (
             self.file.to_owned(),
-            Some(self.line),
+            Some(self.line()),
             place.map(|place| place + 1),
         );
         self.faults.push(Fault {
@@ -254,6 +233,15 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Notes a fault if the field has a control character; says whether it has none.
+    pub(super) fn is_plain(&mut self, column: usize) -> bool {
+        let Some(problem) = control_character(self.field(column)) else {
+            return true;
+        };
+        self.fault(column, format!("{} {problem}", self.columns.names[column]));
+        false
+    }
+
     /// An island code.
     pub(super) fn code(&mut self, column: usize) -> Option<IslandCode> {
         self.required(column, WANT_CODE, |text| text.parse().ok())
@@ -297,7 +285,7 @@ impl<'a> Table<'a> {
 
     /// Notes a fault unless the key of the present row is new to the file.
     pub(super) fn once<K: Eq + Hash>(&mut self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
-        if let Some(first) = seen.insert(key, self.line) {
+        if let Some(first) = seen.insert(key, self.line()) {
             self.fault_repeated(column, first);
         }
     }
@@ -310,6 +298,38 @@ impl<'a> Table<'a> {
             format!("{name} is {found}, as on line {first}; want each {name} once"),
         );
     }
+}
+
+/// The fault of a header that lacks columns.
+fn not_found(absent: &[&str], header: &StringRecord) -> String {
+    let found: Vec<&str> = header.iter().collect();
+    let found = found.join(",");
+    let hint = [(';', "semicolons"), ('\t', "tabs")]
+        .into_iter()
+        .find(|(delimiter, _)| found.contains(*delimiter))
+        .map_or_else(String::new, |(_, name)| {
+            format!("; fields must be separated by commas, not {name}")
+        });
+    let plural = if absent.len() == 1 { "" } else { "s" };
+    format!(
+        "column{plural} not found: {}; the header is {}{hint}",
+        absent.join(", "),
+        quoted_up_to(HEADER_QUOTED_MAX, &found)
+    )
+}
+
+/// The fault of a text with a control character, without its subject.
+fn control_character(text: &str) -> Option<String> {
+    let (at, found) = text.char_indices().find(|(_, c)| c.is_control())?;
+    let hint = if matches!(found, '\n' | '\r') {
+        ", a line break; a stray quote makes one field of the lines that follow"
+    } else {
+        ""
+    };
+    let (before, code) = (quoted(&text[..at]), u32::from(found));
+    Some(format!(
+        "must not contain control characters, got {before} and U+{code:04X}{hint}"
+    ))
 }
 
 /// The number that ASCII digits spell, leading zeros allowed.

@@ -95,7 +95,7 @@ impl Changes {
             && files.ccu.is_some() == was_there("ccu")
     }
 
-    /// The one line that says what was decided, and why.
+    /// The one line that says what was rendered and what was kept, and why.
     pub(super) fn line(&self, kept: usize, all: usize) -> String {
         format!(
             "history: {}; live: {}; dumps: {kept} of {all} tables kept",

@@ -35,6 +35,13 @@ pub enum PublishError {
     },
 }
 
+impl PublishError {
+    /// Whether the publish was refused for what it was given, before anything was put in place.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, PublishError::Dataset(_) | PublishError::Older { .. })
+    }
+}
+
 impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

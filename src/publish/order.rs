@@ -26,8 +26,8 @@ pub struct Options<'a> {
 pub enum Event<'a> {
     /// Another publish holds the directory.
     Waiting,
-    /// What is made anew and what is kept, and why.
-    Decided(&'a str),
+    /// All is published: what was rendered and what was kept, and why.
+    Made(&'a str),
     /// How far a part of the work is.
     Progress {
         /// What is being done.

@@ -24,7 +24,7 @@ pub fn publish(
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
-    Source::open(files)?;
+    Source::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK);
     let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
@@ -36,24 +36,25 @@ pub fn publish(
         tell(Event::LeftBehind(&error));
     }
     let read_since = UnixSeconds::now();
-    let source = Source::open(files)?;
+    let source = Source::open(files, read_since.day())?;
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
     let mut work = Work::new(&source, &changes, &dumps, options, tell);
-    let (history, live, islands) = work.publish()?;
+    let made = work.publish()?;
     let totals = work.totals;
     let dumps = dumps.finish(directory, options.credit)?;
     let path = directory.join(Sources::FILE);
     let sums = sums(&source, &changes, &totals);
-    Sources::new(&history.checksum, &dumps.directory, sums, read_since)
+    Sources::new(&made.history.checksum, &dumps.directory, sums, read_since)
         .write(directory)
         .map_err(at(&path))?;
     let manifest = Manifest {
-        history: Some(history),
-        live: Some(live),
+        history: Some(made.history),
+        live: Some(made.live),
         dumps: Some(dumps),
     };
     commit(directory, &manifest)?;
+    tell(Event::Made(&made.summary));
     if let Err(error) = link_dumps(directory, &manifest) {
         tell(Event::LeftBehind(&error));
     }
@@ -63,7 +64,7 @@ pub fn publish(
     let days = source.days().len();
     Ok(Published {
         manifest,
-        islands,
+        islands: made.islands,
         days,
     })
 }

@@ -15,8 +15,9 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{FileStamp, FileSum, LoadError, Source};
 use crate::durable;
 
-/// What must not differ for a part to be kept: other programs may render otherwise.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+/// What must not differ for a part to be kept: other programs may render otherwise, or take other files
+/// for sound.
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 /// A file must have been left alone for so long before its stamp says that it is the same, in
 /// nanoseconds: twice the coarsest clock of a file system.
 const SETTLED: i64 = 4_000_000_000;

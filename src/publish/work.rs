@@ -33,6 +33,16 @@ pub(super) struct Work<'a> {
     pub(super) totals: BTreeMap<String, u128>,
 }
 
+/// What a publish has made, ready to be put in place.
+pub(super) struct Made {
+    pub(super) history: Payload,
+    pub(super) live: Payload,
+    /// Islands in the dataset.
+    pub(super) islands: usize,
+    /// What was rendered and what was kept, and why, in one line.
+    pub(super) summary: String,
+}
+
 /// Which tables are the same as before, their dumps kept; `None` for one that the dataset lacks.
 struct Kept {
     islands: bool,
@@ -73,12 +83,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Makes what has changed: the history payload, the live payload, the dumps' files. Tells the
-    /// payloads and how many islands there are.
-    pub(super) fn publish(&mut self) -> Result<(Payload, Payload, usize), PublishError> {
+    /// Makes what has changed: the history payload, the live payload, the dumps' files.
+    pub(super) fn publish(&mut self) -> Result<Made, PublishError> {
         let kept = self.keep()?;
-        let (count, all) = kept.counts();
-        (self.tell)(Event::Decided(&self.changes.line(count, all)));
         let kept_history = self.changes.kept_history.clone();
         let catalogue = if kept_history.is_some() && kept.creators != Some(false) {
             self.source.islands_alone()?
@@ -97,7 +104,13 @@ impl<'a> Work<'a> {
         let live = payload(self.options.directory, LIVE, published, |out| {
             live::write(&catalogue.islands, &now, published, out)
         })?;
-        Ok((history, live, catalogue.islands.len()))
+        let (count, all) = kept.counts();
+        Ok(Made {
+            history,
+            live,
+            islands: catalogue.islands.len(),
+            summary: self.changes.line(count, all),
+        })
     }
 
     /// Keeps the dumps of tables that are the same as before.

@@ -44,6 +44,7 @@
 //! - `admin`: metrics, liveness and readiness
 //! - `access_log`: a line for each request, and no key in any
 //! - `guarded`: limits of connections: how many, how long, how old
+//! - `faulty`: datasets with faults, and what `check` and `publish` say of them
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
 //! - `pages`: pages for people, what they say and cost
 //! - `sign_up`: keys that people issue to themselves
@@ -70,6 +71,7 @@ mod dump_files;
 mod dumps;
 mod editions;
 mod exhaustion;
+mod faulty;
 mod full;
 mod guarded;
 mod http;

@@ -15,6 +15,18 @@ const LIBRARIES: [&str; 3] = [
     "/usr/lib/faketime/libfaketime.so.1",
 ];
 
+/// The library, if it is installed; a line about it where it is not.
+#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+pub(crate) fn library() -> Option<&'static str> {
+    let found = LIBRARIES
+        .into_iter()
+        .find(|path| PathBuf::from(path).exists());
+    if found.is_none() {
+        eprintln!("skipped: needs libfaketime, `apt-get install libfaketime`");
+    }
+    found
+}
+
 /// A state directory and a clock that stands where it is set.
 struct Time {
     dir: TempDir,
@@ -22,16 +34,8 @@ struct Time {
 }
 
 impl Time {
-    /// `None`, and a line about it, where the library is not installed.
-    #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
     fn new() -> Option<Time> {
-        let found = LIBRARIES
-            .into_iter()
-            .find(|path| PathBuf::from(path).exists());
-        if found.is_none() {
-            eprintln!("skipped: needs libfaketime, `apt-get install libfaketime`");
-        }
-        let library = found?;
+        let library = library()?;
         Some(Time {
             dir: TempDir::new(),
             library,
@@ -138,4 +142,12 @@ fn a_correction_within_the_day_does_not_delay_the_next() {
     std::thread::sleep(std::time::Duration::from_secs(1));
     time.set("2026-11-21 00:00:00");
     check(&mut client, (200, 3, 86_400));
+}
+
+#[test]
+fn a_machine_whose_clock_is_behind_serves_the_sample() {
+    let Some(time) = Time::new() else { return };
+    time.set("2001-01-01 00:00:00");
+    let health = time.start().connect().get("/v1/health");
+    assert_eq!(health.json()["status"], "ok");
 }

@@ -21,8 +21,11 @@ const BETWEEN_FILES: u8 = 0xFF;
 /// An input of more files is cut: a reader that takes long over few bytes would not stand out.
 const FILES_MAX: usize = 12;
 /// What a fault says that is of a whole file, and so has no line.
-const OF_A_FILE: [&str; 4] = [
+const OF_A_FILE: [&str; 7] = [
+    "rows with a code that islands.csv lacks",
+    "the day must be no later",
     "the name is ",
+    "the step must be no later",
     "there is no such file",
     "there is no header row",
     "there are two files of this time",

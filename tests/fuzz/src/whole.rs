@@ -25,7 +25,7 @@ impl Whole {
             .map(|(name, content)| (&name[..], &content[..]));
         let named: Vec<(&str, &[u8])> = named.collect();
         let files = Files::Embedded(&named);
-        let source = Source::open(&files)?;
+        let source = Source::open(&files, UnixSeconds::now().day())?;
         let catalogue = source.catalogue()?;
         let platform = source.platform()?;
         let mut reader = RowReader::new(&source, &catalogue);

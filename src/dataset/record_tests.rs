@@ -1,0 +1,237 @@
+//! Fields and headers that a reader would take for sound ones: swallowed lines, endless fields, other
+//! delimiters.
+
+use std::fmt::Write as _;
+
+use super::*;
+
+const ISLANDS: &str = "islands.csv";
+const CCU: &str = "ccu/2026-11-19.csv";
+/// The rows that all other files of the good dataset name.
+const ROWS: &str = "1000-0000-0000,,,,,\n2000-0000-0000,,,,,\n";
+
+/// What is wrong with a dataset whose islands are these, and two more.
+fn with_islands(rows: &str) -> String {
+    let header = "code,title,creator,createdIn,tags,more";
+    faults_with(ISLANDS, format!("{header}\n{ROWS}{rows}").as_bytes())
+}
+
+#[test]
+fn a_control_character_in_a_text_is_told_where_its_row_starts() {
+    let hint = ", a line break; a stray quote makes one field of the lines that follow";
+    let must = "must not contain control characters, got";
+    for (row, want) in [
+        (
+            "3000-0000-0000,\"a\nb\",,,,",
+            format!(":4:2: title {must} \"a\" and U+000A{hint}"),
+        ),
+        (
+            "3000-0000-0000,a\tb,,,,",
+            format!(":4:2: title {must} \"a\" and U+0009"),
+        ),
+        (
+            "3000-0000-0000,\u{85},,,,",
+            format!(":4:2: title {must} \"\" and U+0085"),
+        ),
+        (
+            "3000-0000-0000,,,,\"x|y\r\nz\",",
+            format!(":4:5: tags {must} \"x|y\" and U+000D{hint}"),
+        ),
+        (
+            "\n\n3000-0000-0000,\u{7f},,,,",
+            format!(":6:2: title {must} \"\" and U+007F"),
+        ),
+    ] {
+        assert_eq!(with_islands(row), format!("{ISLANDS}{want}"), "{row:?}");
+    }
+    let slug = with_islands("3000-0000-0000,,\"e\nve\",,,");
+    assert!(
+        slug.starts_with("islands.csv:4:3: creator is \"e\\nve\"; want"),
+        "{slug}"
+    );
+    let name = faults_with("creators.csv", b"slug,name\neve,\"E\nadam,A\"\n");
+    assert_eq!(
+        name,
+        format!("creators.csv:2:2: name {must} \"E\" and U+000A{hint}")
+    );
+    // A zero-width joiner is none, and a column that is not read may have some.
+    assert_eq!(with_islands("3000-0000-0000,👩\u{200d}🚀,,,,\"a\nb\""), "");
+}
+
+#[test]
+fn a_stray_quote_is_told_in_a_column_that_is_not_read_too() {
+    let want = ": a quoted field must end behind its closing quote, got text there; \
+                a stray quote makes one field of all up to the next quote";
+    let swallowed = "3000-0000-0000,,,,,\"stray\n4000-0000-0000,,,,,\n5000-0000-0000,,,,,";
+    let told = with_islands(&format!("{swallowed}\"sound\"\n"));
+    assert_eq!(told, format!("{ISLANDS}:4{want}"));
+    let told = faults_with(CCU, b"code,peakCCU\n1000-0000-0000,\"1\"2\n");
+    assert_eq!(told, format!("{CCU}:2{want}"));
+    let header = faults_with(CCU, b"code,peakCCU,\"note\n1000-0000-0000,7,\"\n");
+    let want = ":1:3: a column name must not contain control characters, got \"note\" and U+000A";
+    assert!(header.starts_with(&format!("{CCU}{want}")), "{header}");
+}
+
+#[test]
+fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
+    let long = "é".repeat(512);
+    let must = "must be at most 1024 bytes (the longest real title has 102), got 1025 bytes,";
+    assert_eq!(
+        with_islands(&format!("3000-0000-0000,{long},,,,{long}")),
+        ""
+    );
+    for (row, want) in [
+        (format!("3000-0000-0000,{long}!,,,,"), ":4:2: title"),
+        (format!("3000-0000-0000,,,,{long}!,"), ":4:5: tags"),
+        (format!("3000-0000-0000,,,,,{long}!"), ":4:6: the field"),
+        (format!("3000-0000-0000,,,,,\"{long}!\""), ":4:6: the field"),
+    ] {
+        let told = with_islands(&row);
+        let quoted = format!("\"{}\"…", "é".repeat(40));
+        assert_eq!(told, format!("{ISLANDS}{want} {must} {quoted}"));
+    }
+    for (file, header, row) in [
+        ("creators.csv", "slug,x", "eve"),
+        (
+            "daily/2026-11-20.csv",
+            &format!("{},x", GOOD[2].1.lines().next().unwrap()),
+            "1,,,,,,,,,",
+        ),
+        (CCU, "code,peakCCU,x", "1000-0000-0000,1"),
+        ("live/1200.csv", "code,players,x", "1000-0000-0000,1"),
+        ("platform.csv", "time,players,x", "600,1"),
+    ] {
+        let told = faults_with(file, format!("{header}\n{row},{long}!\n").as_bytes());
+        assert!(told.starts_with(&format!("{file}:2:")), "{told}");
+        assert!(told.contains(&format!("the field {must}")), "{told}");
+        let told = faults_with(file, format!("{header}{long}\n{row},\n").as_bytes());
+        assert!(told.starts_with(&format!("{file}:1:")), "{told}");
+    }
+}
+
+#[test]
+fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
+    let rest = "; the rest of the file was not read";
+    let swallowed = format!(
+        "3000-0000-0000,\"stray,,,,\n{}",
+        "4000-0000-0000,,,,,\n".repeat(100_000)
+    );
+    let told = with_islands(&swallowed);
+    let want =
+        ":4:2: title must be at most 1024 bytes (the longest real title has 102), got more than";
+    assert!(told.starts_with(&format!("{ISLANDS}{want}")), "{told}");
+    assert!(
+        told.ends_with(&format!(
+            "a stray quote makes one field of the lines that follow{rest}"
+        )),
+        "{told}"
+    );
+    let want = ": the row must be at most 1048576 bytes with the blank lines before it, got more";
+    for filler in ["\n", ","] {
+        let told = faults_with(
+            CCU,
+            format!("code,peakCCU\n{}1,1\n", filler.repeat(3 << 20)).as_bytes(),
+        );
+        let line = told.split(':').nth(1).unwrap();
+        assert_eq!(told, format!("{CCU}:{line}{want}{rest}"));
+    }
+    // A large file of short rows is none of that.
+    let mut file = "time,players\n".to_owned();
+    for number in 0..200_000 {
+        writeln!(file, "{},1", 600 * number).unwrap();
+    }
+    assert_eq!(faults_with("platform.csv", file.as_bytes()), "");
+}
+
+#[test]
+fn a_header_without_the_columns_is_shown_with_what_it_lacks() {
+    let commas = "; fields must be separated by commas, not";
+    for (header, want) in [
+        (
+            "code;peakCCU",
+            format!(
+                "columns not found: code, peakCCU; the header is \"code;peakCCU\"{commas} semicolons"
+            ),
+        ),
+        (
+            "code\tpeakCCU",
+            format!(
+                "columns not found: code, peakCCU; the header is \"code\\tpeakCCU\"{commas} tabs"
+            ),
+        ),
+        (
+            "Code,peakCCU,x",
+            "column not found: code; the header is \"Code,peakCCU,x\"".to_owned(),
+        ),
+        (
+            &"x".repeat(200),
+            format!(
+                "columns not found: code, peakCCU; the header is \"{}\"…",
+                "x".repeat(120)
+            ),
+        ),
+    ] {
+        let told = faults_with(CCU, format!("{header}\n1000-0000-0000,1\n").as_bytes());
+        assert_eq!(told, format!("{CCU}:1: {want}"));
+    }
+}
+
+#[test]
+fn a_day_or_step_later_than_tomorrow_is_told_with_todays_date() {
+    let must = "must be no later than tomorrow, got";
+    let clock = "by this machine's clock today is 2026-11-21 (UTC)";
+    let daily = GOOD[2].1.lines().next().unwrap();
+    for (file, content, want) in [
+        ("ccu/2026-11-22.csv", "code,peakCCU\n", None),
+        ("daily/2026-11-22.csv", daily, None),
+        ("live/1795391400.csv", "code,players\n", None),
+        ("platform.csv", "time,players\n1795391400,1\n", None),
+        ("ccu/2026-11-23.csv", "code,peakCCU\n", Some(": the day")),
+        ("daily/9999-12-31.csv", daily, Some(": the day")),
+        ("live/1795392000.csv", "code,players\n", Some(": the step")),
+        (
+            "live/371085174374400.csv",
+            "code,players\n",
+            Some(": the step"),
+        ),
+        (
+            "platform.csv",
+            "time,players\n600,\n1795392000,\n",
+            Some(":3:1: time"),
+        ),
+    ] {
+        let told = faults_with(file, content.as_bytes());
+        let Some(want) = want else {
+            assert_eq!(told, "", "{file}");
+            continue;
+        };
+        assert!(told.starts_with(&format!("{file}{want} {must} ")), "{told}");
+        assert!(told.ends_with(clock) && !told.contains('\n'), "{told}");
+    }
+}
+
+#[test]
+fn codes_that_islands_lacks_are_summed_up_while_it_has_faults() {
+    let rows = "3000-0000-0000,1\n4000-0000-0000,1\n5000-0000-0000,x\n";
+    let islands = format!(
+        "code,title,creator,createdIn,tags\n{}3000-0000-00,,,,\n",
+        ROWS.replace(",,,,,", ",,,,")
+    );
+    let mut files: Vec<(&str, Vec<u8>)> = GOOD.map(|(name, text)| (name, text.into())).into();
+    files[0].1 = islands.into();
+    files.push((CCU, format!("code,peakCCU\n{rows}").into()));
+    let told = load(&files).unwrap_err().to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].starts_with("islands.csv:4:1: code is"), "{told}");
+    assert_eq!(
+        lines[1],
+        format!(
+            "{CCU}: rows with a code that islands.csv lacks: 3, the first on line 2; fix the faults of islands.csv first"
+        )
+    );
+    assert!(
+        lines[2].starts_with(&format!("{CCU}:4:2: peakCCU is")),
+        "{told}"
+    );
+}

@@ -1,0 +1,270 @@
+//! Datasets with faults, as the operator meets them: what `check` and `publish` say, in which order, and
+//! that neither takes long over it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::midnight;
+use crate::support::{TempDir, command, run, write_file};
+
+const HEADER: &str = "code,title,creator,createdIn,tags\n";
+
+/// The rows of islands, one a line from line 2 on.
+fn islands(count: u32) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("1000-0000-{number:04},Island {number},epic,uefn,pvp\n"))
+        .collect()
+}
+
+fn write_islands(dataset: &Path, rows: &[String]) {
+    let text = format!("{HEADER}{}", rows.concat());
+    write_file(&dataset.join("islands.csv"), &text);
+}
+
+/// A file with a peak for each of these islands.
+fn write_day(dataset: &Path, name: &str, count: u32) {
+    let mut text = "code,peakCCU\n".to_owned();
+    for number in 0..count {
+        writeln!(text, "1000-0000-{number:04},7").unwrap();
+    }
+    write_file(&dataset.join(name), &text);
+}
+
+/// What `check` says of a dataset that has faults, line by line; the first line counts them.
+#[track_caller]
+fn faults(check: &mut Command, dataset: &Path) -> Vec<String> {
+    let output = check.arg("check").arg("--dataset").arg(dataset);
+    let output = output.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(65), "{said}");
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn rows_that_a_stray_quote_swallows_are_not_lost_in_silence() {
+    let dir = TempDir::new();
+    let mut rows = islands(2000);
+    rows[700] = "1000-0000-0700,\"Stray,epic,uefn,pvp\n".to_owned();
+    // The next quote is fifteen rows on, at the end of a title that has one.
+    rows[715] = "1000-0000-0715,The Pit\",epic,uefn,pvp\n".to_owned();
+    write_islands(&dir.join("dataset"), &rows);
+    let said = faults(&mut command(), &dir.join("dataset"));
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[1].starts_with("islands.csv:702:2: title "), "{said:?}");
+    assert!(said[1].contains("stray quote"), "{said:?}");
+}
+
+#[test]
+fn a_title_of_300_megabytes_takes_neither_memory_nor_time() {
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    write_islands(&dataset, &["1000-0000-0000,\"".to_owned()]);
+    let file = dataset.join("islands.csv");
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    // Zeros that take no room on the disk.
+    file.set_len(300_000_000).unwrap();
+    let mut bounded = Command::new("sh");
+    let limit = "ulimit -v 1000000; exec \"$0\" \"$@\"";
+    bounded.args(["-c", limit]).arg(command().get_program());
+    let begun = Instant::now();
+    let said = faults(&mut bounded, &dataset);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let want = "islands.csv:2:2: title must be at most 1024 bytes";
+    assert!(said.len() == 2 && said[1].starts_with(want), "{said:?}");
+}
+
+#[test]
+fn faults_of_islands_come_first_and_what_follows_from_them_is_one_line_a_file() {
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    let mut rows = islands(300);
+    for row in &mut rows[..200] {
+        row.replace_range(4..5, "_");
+    }
+    write_islands(&dataset, &rows);
+    for day in 1..=20 {
+        write_day(&dataset, &format!("ccu/2026-10-{day:02}.csv"), 250);
+    }
+    write_file(&dataset.join("creators.csv"), "slug\na/b\n");
+    let said = faults(&mut command(), &dataset);
+    assert_eq!(said[0], "island-metrics: the dataset has 221 faults");
+    assert!(said[1].starts_with("islands.csv:2:1: code"), "{said:?}");
+    let listed = |file: &str| said.iter().filter(|line| line.starts_with(file)).count();
+    assert_eq!(
+        (listed("creators.csv:2:1"), listed("islands.csv:")),
+        (1, 99)
+    );
+    assert_eq!(said.last().unwrap(), "… and 121 more");
+    // With few faults of islands, a line for each day says how many rows follow from them.
+    for row in &mut rows[3..200] {
+        row.replace_range(4..5, "-");
+    }
+    write_islands(&dataset, &rows);
+    let said = faults(&mut command(), &dataset);
+    let days = said.iter().filter(|line| {
+        line.starts_with("ccu/2026-10-")
+            && line.contains("islands.csv lacks: 3, the first on line 2;")
+    });
+    assert_eq!((said.len(), days.count()), (1 + 3 + 1 + 20, 20), "{said:?}");
+}
+
+#[test]
+fn a_few_faults_of_each_file_are_told_before_many_of_one() {
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    write_islands(&dataset, &islands(10));
+    write_day(&dataset, "ccu/2026-10-01.csv", 500);
+    write_file(
+        &dataset.join("live/600.csv"),
+        "code,players\n1000-0000-0000,x\n",
+    );
+    let said = faults(&mut command(), &dataset);
+    let live = said
+        .iter()
+        .filter(|line| line.starts_with("live/600.csv:2:2"));
+    assert_eq!((said.len(), live.count()), (102, 1), "{said:?}");
+}
+
+#[test]
+fn a_refused_publish_says_so_last_and_claims_to_have_rendered_nothing() {
+    let dir = TempDir::new();
+    let (dataset, to) = (dir.join("dataset"), dir.join("published"));
+    write_islands(&dataset, &islands(10));
+    write_day(&dataset, "ccu/2026-10-01.csv", 11);
+    let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
+    words.extend(["--to", to.to_str().unwrap()]);
+    let refused = |words: &[&str]| {
+        let output = run(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(65), "{said}");
+        assert!(!said.contains("rendered"), "{said}");
+        assert!(said.ends_with("\nnothing was published\n"), "{said}");
+    };
+    refused(&words);
+    assert!(!to.join("manifest.json").exists());
+    write_day(&dataset, "ccu/2026-10-01.csv", 10);
+    let output = run(&words);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("rendered") && !said.ends_with("nothing was published\n"),
+        "{said}"
+    );
+    // An older timestamp is refused too.
+    refused(&[&words[..], &["--generated-at", "2020-01-01T00:00:00Z"]].concat());
+}
+
+#[test]
+fn a_header_with_semicolons_is_one_fault_that_shows_it() {
+    let dir = TempDir::new();
+    let text = HEADER.replace(',', ";");
+    write_file(&dir.join("dataset/islands.csv"), &text);
+    let said = faults(&mut command(), &dir.join("dataset"));
+    let want = "islands.csv:1: columns not found: code, title, creator, createdIn, tags; the header is \
+                \"code;title;creator;createdIn;tags\"; fields must be separated by commas, not semicolons";
+    assert_eq!(said[1..], [want]);
+}
+
+#[test]
+fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
+    let Some(library) = midnight::library() else {
+        return;
+    };
+    let at = |moment: &str| {
+        let mut faked = command();
+        faked
+            .env("LD_PRELOAD", library)
+            .env("FAKETIME", moment)
+            .env("TZ", "UTC");
+        faked
+    };
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    write_islands(&dataset, &islands(1));
+    write_day(&dataset, "ccu/2026-11-21.csv", 1);
+    let step = "code,players\n1000-0000-0000,1\n";
+    // 2026-11-21T23:50:00Z
+    write_file(&dataset.join("live/1795305000.csv"), step);
+    write_file(
+        &dataset.join("platform.csv"),
+        "time,players\n1795305000,1\n",
+    );
+    let midnight = "2026-11-20 00:00:01";
+    let check = |moment: &str| {
+        at(moment)
+            .args(["check", "--dataset"])
+            .arg(&dataset)
+            .output()
+    };
+    let sound = check(midnight).unwrap();
+    assert_eq!(sound.status.code(), Some(0), "{sound:?}");
+
+    let said = faults(&mut at("2026-11-19 23:59:58"), &dataset);
+    let today = "today is 2026-11-19 (UTC)";
+    for (line, file) in said[1..].iter().zip([
+        "ccu/2026-11-21.csv:",
+        "live/1795305000.csv:",
+        "platform.csv:2:1:",
+    ]) {
+        assert!(line.starts_with(file) && line.ends_with(today), "{said:?}");
+    }
+    assert_eq!(said.len(), 4, "{said:?}");
+    // A stray file far ahead would have been the latest day, whatever the publish is said to be of.
+    let to = dir.join("published");
+    write_file(&dataset.join("daily/9999-12-31.csv"), "code\n");
+    let mut publish = at(midnight);
+    publish.args([
+        "publish",
+        "--generated-at",
+        "9999-01-01T00:00:00Z",
+        "--dataset",
+    ]);
+    let output = publish.arg(&dataset).arg("--to").arg(&to).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(65), "{said}");
+    assert!(
+        said.contains("daily/9999-12-31.csv: the day must be"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_synth_makes_is_sound_on_any_day_from_its_last_one_on() {
+    let Some(library) = midnight::library() else {
+        return;
+    };
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    let sizes = [
+        "--islands",
+        "20",
+        "--creators",
+        "5",
+        "--days",
+        "2",
+        "--seed",
+        "1",
+    ];
+    let made = command()
+        .arg("synth")
+        .args(sizes)
+        .arg("--to")
+        .arg(&dataset)
+        .output();
+    assert_eq!(made.unwrap().status.code(), Some(0));
+    for moment in ["2026-11-20 00:00:01", "2099-12-31 23:59:59"] {
+        let mut check = command();
+        check
+            .env("LD_PRELOAD", library)
+            .env("FAKETIME", moment)
+            .env("TZ", "UTC");
+        let output = check
+            .args(["check", "--dataset"])
+            .arg(&dataset)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{moment}: {output:?}");
+    }
+}
