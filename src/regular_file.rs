@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 
 /// An open does not wait for a writer of a pipe, or for the holder of a lease.
@@ -120,9 +120,9 @@ pub fn is_file_name(name: &str) -> bool {
     is_plain(name) && !name.contains('/')
 }
 
-fn open_at(handle: impl AsFd, path: impl Arg, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-    openat(handle, path, flags, Mode::empty())
+    retry_on_intr(|| openat(handle.as_fd(), path, flags, Mode::empty()))
 }
 
 /// The file, if it is a regular one: others could be waited for, or read, without end.
