@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+
 /// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
 pub const UNFINISHED: &str = ".tmp";
 
@@ -233,20 +235,12 @@ fn open_lock(directory: &Path) -> io::Result<File> {
     let path = directory.join(LOCK);
     match create_new_private(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Nothing is ever written to it.
-            OpenOptions::new().write(true).open(&path)
+            // Nothing is ever written to it. A pipe in its place is not waited for.
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let mut options = OpenOptions::new();
+            options.write(true).custom_flags(flags).open(&path)
         }
         other => other,
-    }
-}
-
-/// The metadata of a file, if it is there. What is no regular file could be waited for without end.
-pub fn regular(path: &Path) -> io::Result<Option<fs::Metadata>> {
-    match fs::metadata(path) {
-        Ok(found) if found.is_file() => Ok(Some(found)),
-        Ok(_) => Err(io::Error::other("is no regular file")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -298,6 +292,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_in_the_place_of_a_lock_is_not_waited_for() {
+        let directory = std::env::temp_dir().join(format!("im-pipe-{}", std::process::id()));
+        create_private_directory(&directory).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(directory.join(LOCK))
+            .status();
+        assert!(made.unwrap().success());
+        assert!(lock(&directory).is_err());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
     fn directories_are_made_down_to_the_last_and_never_over_a_file() {
         let directory = std::env::temp_dir().join(format!("im-made-{}", std::process::id()));
         let deep = directory.join("a/b");
@@ -322,8 +328,6 @@ mod tests {
         fs::create_dir_all(place.join("occupied")).unwrap();
         assert!(replace_private(&place, b"text").is_err());
         assert!(!directory.join("place.tmp").exists());
-        assert!(regular(&place).is_err());
-        assert!(regular(&directory.join("nothing")).unwrap().is_none());
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -31,7 +31,7 @@
 //! | [`observe`] | counters and their page, the process, the access log, what systemd is told | who asks, what is answered |
 //! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
-//! | [`calendar`], [`durable`] | time and the clock; replacing files | islands |
+//! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; replacing files; opening files that others may have put there | islands |
 //! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
 //!
 //! Beside `src`: `data/` has the sample, units, proxy, Prometheus and Grafana files; `tests/it` the running
@@ -56,6 +56,7 @@ pub mod model;
 pub mod observe;
 pub mod publish;
 pub mod quota;
+pub mod regular_file;
 pub mod request;
 pub mod server;
 pub mod signup;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use island_metrics::model::IslandCode;
 use island_metrics::publish::open_published;
+use island_metrics::regular_file::Directory;
 use island_metrics::request::Route;
 use island_metrics::snapshot::ReadContext;
 use serde_json::Value;
@@ -17,7 +18,7 @@ const SHARE: usize = 97;
 
 /// Compares islands' details and histories; tells how many islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
-    let snapshot = open_published(published, 1 << 20, "", None)?;
+    let snapshot = open_published(&Directory::open(published)?, 1 << 20, "", None)?;
     let mut compared = 0;
     for (file, is_detail) in [("islands.json", true), ("ccu.json", false)] {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
 use crate::common::http::{Captured, found};
@@ -154,7 +155,7 @@ impl Publisher {
 
 /// The payload files that a directory's manifest names; none where there is no manifest.
 fn payloads(directory: &Path) -> Outcome<Vec<String>> {
-    let manifest = Manifest::read(directory)?.unwrap_or_default();
+    let manifest = Manifest::read(&Directory::open(directory)?)?.unwrap_or_default();
     let payloads = [manifest.history, manifest.live].into_iter().flatten();
     Ok(payloads.map(|payload| payload.file).collect())
 }

@@ -1,11 +1,11 @@
 //! Where the dataset's files come from: a directory, or the binary itself.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use crate::durable;
+use crate::regular_file;
 
 /// A set of named files, read one at a time.
 #[derive(Clone, Debug)]
@@ -104,12 +104,9 @@ impl<'a> Files<'a> {
     pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
         match self {
             Files::Directory(root) => {
-                let path = root.join(name);
-                // What is no regular file might be waited for, or read, without end.
-                if durable::regular(&path)?.is_none() {
+                let Some(file) = regular_file::open(&root.join(name))? else {
                     return Ok(None);
-                }
-                let file = File::open(path)?;
+                };
                 let stamp = FileStamp::of(&file.metadata()?);
                 Ok(Some((Box::new(file), stamp)))
             }
@@ -127,7 +124,7 @@ impl<'a> Files<'a> {
     pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match self {
             Files::Directory(root) => {
-                let found = durable::regular(&root.join(name))?;
+                let found = regular_file::metadata(&root.join(name))?;
                 Ok(found.map(|found| FileStamp::of(&found)))
             }
             Files::Embedded(files) => {

@@ -4,7 +4,6 @@
 //! in one place, is known for damaged rather than taken for a service with fewer keys.
 
 use std::fmt;
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -14,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::records::{KeyRecord, KeyRecords};
 use super::token::SecretDigest;
 use crate::calendar::UnixSeconds;
-use crate::durable::{Replacement, regular};
+use crate::durable::Replacement;
 use crate::model::Tier;
+use crate::regular_file;
 
 /// In the state directory.
 pub(super) const FILE: &str = "keys.jsonl";
@@ -117,11 +117,11 @@ pub struct KeyFileState {
 /// The state of the file; `None` where there is none.
 pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
     let path = directory.join(FILE);
-    let Some(found) = regular(&path).map_err(failed(&path))? else {
+    let Some(file) = regular_file::open(&path).map_err(failed(&path))? else {
         return Ok(None);
     };
+    let found = file.metadata().map_err(failed(&path))?;
     let mut header = Vec::new();
-    let file = fs::File::open(&path).map_err(failed(&path))?;
     file.take(HEADER_BYTES_MAX)
         .read_to_end(&mut header)
         .map_err(failed(&path))?;
@@ -135,10 +135,11 @@ pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileErr
 /// All records; none where there is no file.
 pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
     let path = directory.join(FILE);
-    if regular(&path).map_err(failed(&path))?.is_none() {
+    let Some(mut file) = regular_file::open(&path).map_err(failed(&path))? else {
         return Ok(KeyRecords::default());
-    }
-    let bytes = fs::read(&path).map_err(failed(&path))?;
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed(&path))?;
     parse(&bytes).map_err(|(line, problem)| KeyFileError::Damaged {
         path,
         line,
@@ -239,6 +240,8 @@ pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFil
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::keys::token::{KeyPrefix, NewKey};
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::order::Options;
 use super::sources::{Known, Sources, Unchanged};
 use crate::dataset::{DayFiles, LoadError, Source};
+use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
 /// How the dataset differs from the publish before.
@@ -36,9 +37,15 @@ impl Changes {
         before: &Manifest,
         options: &Options<'_>,
     ) -> Result<Changes, LoadError> {
-        let sources = Sources::read(options.directory);
+        let published = Directory::open(options.directory).ok();
+        let sources = published.as_ref().map(Sources::read).unwrap_or_default();
         let history = before.history.as_ref();
-        let all = all_anew(&sources, history, options);
+        let is_sound = |history: &Payload| {
+            published
+                .as_ref()
+                .is_some_and(|in_it| history.is_sound(in_it))
+        };
+        let all = all_anew(&sources, history, is_sound, options);
         let dumps = before.dumps.as_ref();
         let kept_dumps = dumps
             .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
@@ -108,6 +115,7 @@ impl Changes {
 fn all_anew(
     sources: &Sources,
     history: Option<&Payload>,
+    is_sound: impl FnOnce(&Payload) -> bool,
     options: &Options<'_>,
 ) -> Option<&'static str> {
     let Some(history) = history else {
@@ -119,7 +127,7 @@ fn all_anew(
         Some("--full was given")
     } else if sources.history != history.checksum {
         Some("what it was made of is not known")
-    } else if !history.is_sound(options.directory) {
+    } else if !is_sound(history) {
         Some("its file is missing or damaged")
     } else {
         None

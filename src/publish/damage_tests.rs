@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::{Options, check_published, publish};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Files;
+use crate::regular_file::Directory;
 use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
 
 /// 2026-11-21T12:05:00Z
@@ -139,7 +140,9 @@ fn every_cut_and_every_flipped_bit_of_a_manifest_is_found_or_means_the_same() {
         let Ok(snapshot) = check_published(directory) else {
             return;
         };
-        let read = Manifest::read(directory).unwrap().unwrap();
+        let read = Manifest::read(&Directory::open(directory).unwrap())
+            .unwrap()
+            .unwrap();
         assert_eq!(snapshot.identities(), identities, "{what}");
         assert_eq!(
             (&read.history, &read.live),

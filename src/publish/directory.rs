@@ -10,7 +10,7 @@
 //! Everything is written beside, synced and renamed. What the manifest before named stays until the
 //! next publish, for readers between the two.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
 use crate::durable::{self, UNFINISHED};
+use crate::regular_file::Directory;
 use crate::request::{DayRef, Route};
 use crate::site::{self, HomeBodies};
 use crate::snapshot::{
@@ -101,13 +102,14 @@ fn is_published(name: &str) -> bool {
 /// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
 /// Damaged dumps are the snapshot's to tell: what else is published is served without them.
 pub fn open_published(
-    directory: &Path,
+    directory: &Directory,
     memory_bytes: usize,
     base_url: &str,
     held: Option<&Arc<History>>,
 ) -> Result<Snapshot, PublishError> {
+    let manifest_path = directory.path().join(Manifest::FILE);
     let manifest = Manifest::read(directory)
-        .map_err(at(&directory.join(Manifest::FILE)))?
+        .map_err(at(&manifest_path))?
         .unwrap_or_default();
     let history = |payload: &Payload| match held.filter(|held| payload.names(held.identity())) {
         Some(held) => Ok(Arc::clone(held)),
@@ -131,7 +133,7 @@ pub fn open_published(
         let problem = "the payload files are not the ones it names; publish again";
         let source = io::Error::new(ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {
-            path: directory.join(Manifest::FILE),
+            path: manifest_path,
             source,
         });
     }
@@ -143,23 +145,24 @@ pub fn open_published(
 
 /// Opens a published directory and reads every body and every dump in it.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
-    let manifest_path = directory.join(Manifest::FILE);
+    let directory = &Directory::open(directory).map_err(at(directory))?;
+    let manifest_path = directory.path().join(Manifest::FILE);
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = open_published(directory, 0, "", None)?;
     if let Some(named) = &manifest.dumps {
-        let path = directory.to_owned();
+        let path = directory.path().to_owned();
         DumpDirectory::open(directory, named)
             .map_err(|source| PublishError::Snapshot { path, source })?;
-        dumps::verify(&directory.join(&named.directory))?;
+        dumps::verify(directory, named)?;
     }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
             .history
             .map_or_else(String::new, |payload| payload.file);
         PublishError::Snapshot {
-            path: directory.join(file),
+            path: directory.path().join(file),
             source,
         }
     })?;
@@ -167,12 +170,12 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
 }
 
 fn open_payload<T>(
-    directory: &Path,
+    directory: &Directory,
     payload: &Payload,
     open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
 ) -> Result<T, PublishError> {
-    let path = directory.join(&payload.file);
-    let file = File::open(&path).map_err(at(&path))?;
+    let path = directory.path().join(&payload.file);
+    let file = directory.file(&payload.file).map_err(at(&path))?;
     open(Storage::File(Arc::new(file))).map_err(|source| PublishError::Snapshot { path, source })
 }
 

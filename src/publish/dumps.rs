@@ -17,6 +17,7 @@ use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{CsvFile, FileKind, RowFile};
 use crate::durable::{self, UNFINISHED};
+use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order};
 
@@ -41,7 +42,7 @@ pub(crate) struct DumpsWriter {
     directory: PathBuf,
     published: UnixSeconds,
     before: HashMap<String, DumpFile>,
-    before_directory: PathBuf,
+    before_directory: Option<Directory>,
     files: Mutex<Vec<DumpFile>>,
 }
 
@@ -58,10 +59,15 @@ impl DumpsWriter {
             let folder = directory.join(folder);
             fs::create_dir(&folder).map_err(at(&folder))?;
         }
-        let before_directory = before.map_or(PathBuf::new(), |dumps| root.join(&dumps.directory));
         // Dumps that are gone or damaged are all written again.
-        let index = before.and_then(|named| DumpIndex::read_named(&before_directory, named).ok());
-        let files = index.map_or(Vec::new(), |index| index.files);
+        let before = before.and_then(|named| {
+            let published = Directory::open(root).ok()?;
+            let directory = published.subdirectory(&named.directory).ok()?;
+            let files = DumpIndex::read(&directory, named).ok()?.files;
+            Some((directory, files))
+        });
+        let (before_directory, files) = before.unzip();
+        let files = files.unwrap_or_default();
         Ok(DumpsWriter {
             directory,
             published,
@@ -89,12 +95,11 @@ impl DumpsWriter {
     /// Gives a file of before, if it is whole, its place in these dumps too.
     fn link(&self, name: &str) -> Option<DumpFile> {
         let file = self.before.get(name)?;
-        let from = self.before_directory.join(name);
-        let found = fs::symlink_metadata(&from).ok()?;
-        if !found.is_file() || found.len() != file.bytes {
+        let from = self.before_directory.as_ref()?;
+        if from.file(name).ok()?.metadata().ok()?.len() != file.bytes {
             return None;
         }
-        fs::hard_link(from, self.directory.join(name)).ok()?;
+        fs::hard_link(from.path().join(name), self.directory.join(name)).ok()?;
         Some(file.clone())
     }
 
@@ -191,12 +196,15 @@ impl DumpsWriter {
 }
 
 /// Reads every file of a directory of dumps and compares it with the index.
-pub(crate) fn verify(directory: &Path) -> Result<(), PublishError> {
-    let path = directory.join(DumpIndex::FILE);
-    let files = DumpIndex::read(directory).map_err(at(&path))?.files;
+pub(crate) fn verify(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
+    let path = published.path().join(&named.directory);
+    let directory = published.subdirectory(&named.directory);
+    let directory = directory.map_err(at(&path))?;
+    let path = path.join(DumpIndex::FILE);
+    let files = DumpIndex::read(&directory, named).map_err(at(&path))?.files;
     let sum = |(): &mut (), number: usize| -> io::Result<String> {
         let mut sha256 = hmac_sha256::Hash::new();
-        let mut file = File::open(directory.join(&files[number].file))?;
+        let mut file = directory.file(&files[number].file)?;
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match file.read(&mut piece)? {
@@ -211,7 +219,7 @@ pub(crate) fn verify(directory: &Path) -> Result<(), PublishError> {
         sum,
         |number, found| {
             let file = &files[number];
-            let path = directory.join(&file.file);
+            let path = directory.path().join(&file.file);
             let found = found.map_err(at(&path))?;
             if found == file.sha256 {
                 return Ok(());

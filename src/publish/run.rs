@@ -14,6 +14,7 @@ use super::work::Work;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{FileSum, Files, Source};
 use crate::durable;
+use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest};
 
 /// Publishes a dataset to a directory. Two at once wait for each other.
@@ -72,7 +73,7 @@ pub fn publish(
 /// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
 /// again is its cure. One that cannot be read now may be newer than what is offered.
 fn before(directory: &Path) -> io::Result<Manifest> {
-    match Manifest::read(directory) {
+    match Directory::open(directory).and_then(|opened| Manifest::read(&opened)) {
         Ok(manifest) => Ok(manifest.unwrap_or_default()),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Manifest::default()),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Manifest::default()),

@@ -14,10 +14,13 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{FileStamp, FileSum, LoadError, Source};
 use crate::durable;
+use crate::regular_file::Directory;
 
 /// What must not differ for a part to be kept: other programs may render otherwise, or take other files
 /// for sound.
 const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
+/// A longer file says nothing. One of a hundred thousand sources has some twenty megabytes.
+const BYTES_MAX: u64 = 1 << 30;
 /// A file must have been left alone for so long before its stamp says that it is the same, in
 /// nanoseconds: twice the coarsest clock of a file system.
 const SETTLED: i64 = 4_000_000_000;
@@ -95,8 +98,8 @@ impl Sources {
     }
 
     /// Reads what a directory has. What cannot be read says nothing: all is made anew.
-    pub(crate) fn read(directory: &Path) -> Sources {
-        let text = std::fs::read(directory.join(Sources::FILE)).unwrap_or_default();
+    pub(crate) fn read(directory: &Directory) -> Sources {
+        let text = directory.read(Sources::FILE, BYTES_MAX).unwrap_or_default();
         let sources: Sources = serde_json::from_slice(&text).unwrap_or_default();
         if sources.program == PROGRAM {
             sources

@@ -4,13 +4,14 @@
 //! day to tell, so that their own days would read as long past, and everybody would begin anew. The
 //! service goes by this day, or a later one.
 
-use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::file::{StateError, lock};
 use crate::calendar::UtcDay;
 use crate::durable;
+use crate::regular_file;
 
 const FILE: &str = "quota-day";
 /// For another process in the same directory: whoever keeps a day has other things to do, too.
@@ -66,15 +67,16 @@ impl DayFile {
 /// The path of the file and what it holds, if it is there.
 fn read(directory: &Path) -> Result<(PathBuf, Option<String>), StateError> {
     let path = directory.join(FILE);
-    let bytes = durable::regular(&path).and_then(|found| match found {
-        None => Ok(None),
-        Some(_) => fs::read(&path).map(Some),
-    });
-    match bytes {
-        Ok(bytes) => {
-            let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            Ok((path, text))
-        }
+    let read = || -> io::Result<Option<String>> {
+        let Some(mut file) = regular_file::open(&path)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    match read() {
+        Ok(text) => Ok((path, text)),
         Err(source) => Err(StateError { path, source }),
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::mapped::MappedWords;
 use super::memory::Words;
 use crate::durable;
+use crate::regular_file;
 
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
@@ -147,10 +148,11 @@ enum Existing {
 }
 
 fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
-    if durable::regular(path)?.is_none() {
-        return Ok(Existing::None);
-    }
-    let mut file = File::options().read(true).write(true).open(path)?;
+    // A pipe that is opened for both is not waited for.
+    let mut file = match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::None),
+        opened => regular_file::checked(opened?)?,
+    };
     let mut header = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact(&mut header) {
         return match error.kind() {

@@ -91,7 +91,6 @@ fn serve(
         figures: Arc::clone(&figures),
         notifier,
         watchdog: settings.supervisor.watchdog,
-        prompts: opened.prompts(),
         log: log.clone(),
         drain: settings.drain,
         workers,
@@ -210,6 +209,7 @@ impl Opened {
                 .collect(),
             snapshot: Arc::clone(&self.snapshot),
             reloads: Arc::clone(&self.reloads),
+            prompts: self.prompts(),
             keys: self.gates.keys(),
             census: self.gates.census(),
             clients_max: self.gates.clients_max(),
@@ -266,7 +266,7 @@ fn watch_published(
         snapshot.replace(published);
     }
     let (watched, log) = (Arc::clone(snapshot), log.clone());
-    let (lookout, prompt) = lookout();
+    let (lookout, prompt) = lookout("data");
     std::thread::Builder::new()
         .name("reload".into())
         .spawn(move || reloader.watch(&watched, lookout, &|line| log.say(line)))?;

@@ -1,7 +1,6 @@
 //! What passes are signed with: a file of the state directory, so that links outlive a restart and
 //! are good at every server that shares the directory.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use super::error::SignupError;
 use super::pass::SECRET_BYTES;
 use crate::durable;
+use crate::regular_file;
 
 const FILE: &str = "signup.secret";
 /// For another process that is starting in the same directory.
@@ -25,19 +25,19 @@ pub(super) fn read_or_make(directory: &Path) -> Result<[u8; SECRET_BYTES], Signu
     durable::create_private_directory(directory).map_err(failed(directory))?;
     // Two processes that start at once agree on one secret.
     let _lock = durable::lock_within(directory, PATIENCE).map_err(failed(directory))?;
-    let Some(found) = durable::regular(&path).map_err(failed(&path))? else {
+    let Some(file) = regular_file::open(&path).map_err(failed(&path))? else {
         let mut secret = [0; SECRET_BYTES];
         // The kernel's generator does not fail once a machine has started.
         getrandom::fill(&mut secret).expect("the system gives random numbers");
         durable::replace_private(&path, &secret).map_err(failed(&path))?;
         return Ok(secret);
     };
+    let found = file.metadata().map_err(failed(&path))?;
     let mode = found.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(SignupError::SecretMode { path, mode });
     }
     let mut bytes = Vec::with_capacity(SECRET_BYTES + 1);
-    let file = File::open(&path).map_err(failed(&path))?;
     file.take(SECRET_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(failed(&path))?;
@@ -108,7 +108,10 @@ mod tests {
         fs::remove_file(directory.join(FILE)).unwrap();
         fs::create_dir(directory.join(FILE)).unwrap();
         let text = read_or_make(&directory).unwrap_err().to_string();
-        assert!(text.contains("signup.secret: is no regular file"), "{text}");
+        assert!(
+            text.contains("signup.secret: is not a regular file"),
+            "{text}"
+        );
         fs::remove_dir_all(directory).unwrap();
     }
 }

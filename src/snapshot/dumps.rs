@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::body::EntityTag;
 use super::error::SnapshotError;
-use super::manifest::Dumps;
+use super::manifest::{Dumps, Manifest};
 use crate::calendar::UnixSeconds;
-use crate::durable;
+use crate::regular_file::{Directory, is_file_name, is_plain};
 
 /// A longer index is refused. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
@@ -65,16 +65,9 @@ impl DumpIndex {
     /// The name, in a published directory, of the link to the newest dumps.
     pub const LINK: &'static str = "dumps";
 
-    /// Reads the index of a directory of dumps.
-    pub fn read(directory: &Path) -> io::Result<DumpIndex> {
-        Ok(serde_json::from_slice(&std::fs::read(
-            directory.join(DumpIndex::FILE),
-        )?)?)
-    }
-
     /// Reads the index that a manifest names, which must be the one that was written.
-    pub fn read_named(directory: &Path, named: &Dumps) -> io::Result<DumpIndex> {
-        let text = std::fs::read(directory.join(DumpIndex::FILE))?;
+    pub fn read(directory: &Directory, named: &Dumps) -> io::Result<DumpIndex> {
+        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX)?;
         if format!("{:08x}", crc32fast::hash(&text)) != named.checksum {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -93,6 +86,7 @@ impl DumpIndex {
 /// is ever looked for on disk, and that not before it is asked for.
 #[derive(Debug)]
 pub struct DumpDirectory {
+    directory: Arc<Directory>,
     dumps: BTreeMap<String, Arc<Dump>>,
 }
 
@@ -107,6 +101,9 @@ pub struct Dump {
     pub modified: UnixSeconds,
     /// What its name says that it is.
     pub format: DumpFormat,
+    /// The directory of its file, kept open: another one may have its name by the time of a request.
+    directory: Arc<Directory>,
+    name: String,
     path: PathBuf,
     held: Option<Bytes>,
 }
@@ -126,17 +123,18 @@ pub enum DumpFormat {
 
 impl DumpDirectory {
     /// Opens the dumps that the manifest of a published directory names.
-    pub fn open(published: &Path, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
+    pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
+        if !is_file_name(&named.directory) {
+            let problem = format!("{:?} is not the name of a directory", named.directory);
+            return Err(SnapshotError::malformed(Manifest::FILE, problem));
+        }
         let part = format!("{}/{}", named.directory, DumpIndex::FILE);
         let malformed = |problem: &dyn fmt::Display| SnapshotError::malformed(&part, problem);
-        if !is_plain(&named.directory) || named.directory.contains('/') {
-            return Err(malformed(
-                &"the manifest does not name a directory in its own",
-            ));
-        }
-        let directory = published.join(&named.directory);
-        let path = directory.join(DumpIndex::FILE);
-        let text = read_index(&path).map_err(|error| malformed(&error))?;
+        let directory = published.subdirectory(&named.directory);
+        let directory = Arc::new(directory.map_err(|error| malformed(&error))?);
+        let text = directory
+            .read(DumpIndex::FILE, INDEX_BYTES_MAX)
+            .map_err(|error| malformed(&error))?;
         let written = u32::from_str_radix(&named.checksum, 16)
             .map_err(|_| malformed(&"the manifest has no checksum of it"))?;
         let found = crc32fast::hash(&text);
@@ -156,7 +154,9 @@ impl DumpDirectory {
             etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
             modified,
             format: DumpFormat::Json,
-            path,
+            path: directory.path().join(DumpIndex::FILE),
+            directory: Arc::clone(&directory),
+            name: DumpIndex::FILE.to_owned(),
             held: Some(text.into()),
         };
         let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
@@ -167,7 +167,13 @@ impl DumpDirectory {
                 return Err(malformed(&"it names a file twice"));
             }
         }
-        Ok(DumpDirectory { dumps })
+        Ok(DumpDirectory { directory, dumps })
+    }
+
+    /// Returns `true` if another directory than this one has its name now in the published directory.
+    pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
+        let there = published.subdirectory(&named.directory);
+        there.is_ok_and(|there| there.is_same(&self.directory).is_ok_and(|same| !same))
     }
 
     /// The dump of a name, such as `daily/2026-11-20.csv`; under `index.json` the index.
@@ -177,7 +183,7 @@ impl DumpDirectory {
 }
 
 impl Dump {
-    fn of(file: &DumpFile, directory: &Path) -> Result<Dump, &'static str> {
+    fn of(file: &DumpFile, directory: &Arc<Directory>) -> Result<Dump, &'static str> {
         if !is_plain(&file.file) {
             return Err("a name has to lead into the directory, by plain words between slashes");
         }
@@ -185,7 +191,7 @@ impl Dump {
         if !is_hex || file.sha256.len() != 64 {
             return Err("sha256 is not 64 hexadecimal digits");
         }
-        let path = directory.join(&file.file);
+        let path = directory.path().join(&file.file);
         Ok(Dump {
             bytes: file.bytes,
             // Half of the digest tells any two files apart, and halves what clients repeat.
@@ -198,6 +204,8 @@ impl Dump {
                 _ => DumpFormat::Other,
             },
             path,
+            directory: Arc::clone(directory),
+            name: file.file.clone(),
             held: None,
         })
     }
@@ -212,7 +220,8 @@ impl Dump {
             sha256,
             modified: "2026-11-21T12:05:00Z".to_owned(),
         };
-        let dump = Dump::of(&file, Path::new("")).unwrap();
+        let directory = Arc::new(Directory::open(Path::new(".")).unwrap());
+        let dump = Dump::of(&file, &directory).unwrap();
         Dump {
             held: Some(Bytes::from_static(text)),
             ..dump
@@ -232,31 +241,13 @@ impl Dump {
     /// Opens its file, which must still be the one that the index speaks of, as far as its length tells.
     /// May wait for a disk.
     pub fn open(&self) -> io::Result<File> {
-        // Before opening: that would wait for the other end of a pipe. A link could lead anywhere.
-        if !self.path.symlink_metadata()?.is_file() {
-            return Err(io::Error::other("is no regular file"));
-        }
-        let file = File::open(&self.path)?;
+        let file = self.directory.file(&self.name)?;
         let bytes = file.metadata()?.len();
         if bytes != self.bytes {
             let problem = format!("has {bytes} bytes; the index says {}", self.bytes);
             return Err(io::Error::other(problem));
         }
         Ok(file)
-    }
-}
-
-/// Whether a name, joined to a directory's, names something below it.
-fn is_plain(name: &str) -> bool {
-    let is_word = |word: &str| !matches!(word, "" | "." | "..");
-    name.split('/').all(is_word) && !name.contains(char::is_control)
-}
-
-fn read_index(path: &Path) -> io::Result<Vec<u8>> {
-    match durable::regular(path)? {
-        None => Err(io::ErrorKind::NotFound.into()),
-        Some(found) if found.len() > INDEX_BYTES_MAX => Err(io::ErrorKind::FileTooLarge.into()),
-        Some(_) => std::fs::read(path),
     }
 }
 

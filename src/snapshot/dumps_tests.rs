@@ -1,6 +1,8 @@
 use std::fs;
+use std::path::PathBuf;
 
 use super::*;
+use crate::durable;
 
 /// A published directory of a test, removed when dropped.
 struct Published(PathBuf);
@@ -24,6 +26,10 @@ impl Published {
         durable::replace(&self.0.join("dumps-1").join(name), bytes).unwrap();
     }
 
+    fn opened(&self) -> Directory {
+        Directory::open(&self.0).unwrap()
+    }
+
     /// Opens the dumps with an index of these files.
     fn open(&self, files: &[DumpFile]) -> Result<DumpDirectory, SnapshotError> {
         let index = DumpIndex {
@@ -36,7 +42,7 @@ impl Published {
         };
         let text = index.to_json();
         self.write(DumpIndex::FILE, &text);
-        DumpDirectory::open(&self.0, &named(crc32fast::hash(&text)))
+        DumpDirectory::open(&self.opened(), &named(crc32fast::hash(&text)))
     }
 }
 
@@ -126,7 +132,7 @@ fn a_name_that_leads_elsewhere_is_refused_with_the_whole_index() {
             directory: directory.to_owned(),
             ..named(0)
         };
-        let refused = DumpDirectory::open(&published.0, &named);
+        let refused = DumpDirectory::open(&published.opened(), &named);
         assert!(
             matches!(refused, Err(SnapshotError::Malformed { .. })),
             "{directory}"
@@ -157,13 +163,13 @@ fn a_damaged_index_is_refused_and_says_where() {
         let error = published.open(files).unwrap_err().to_string();
         assert!(error.starts_with("dumps-1/index.json: "), "{error}");
     }
-    let flipped = DumpDirectory::open(&published.0, &named(7));
+    let flipped = DumpDirectory::open(&published.opened(), &named(7));
     assert!(matches!(flipped, Err(SnapshotError::Checksum { .. })));
     published.write(DumpIndex::FILE, b"{}");
-    let foreign = DumpDirectory::open(&published.0, &named(crc32fast::hash(b"{}")));
+    let foreign = DumpDirectory::open(&published.opened(), &named(crc32fast::hash(b"{}")));
     assert!(matches!(foreign, Err(SnapshotError::Malformed { .. })));
     fs::remove_file(published.0.join("dumps-1/index.json")).unwrap();
-    let error = DumpDirectory::open(&published.0, &named(0)).unwrap_err();
+    let error = DumpDirectory::open(&published.opened(), &named(0)).unwrap_err();
     assert!(
         error.to_string().starts_with("dumps-1/index.json: "),
         "{error}"

@@ -1,7 +1,7 @@
 //! The history payload, opened: islands, creators, rankings and new islands.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::fs::File;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -196,9 +196,9 @@ impl History {
         self.bodies.damage()
     }
 
-    /// Whether another file than the one opened has that name now.
-    pub fn is_superseded(&self, path: &Path) -> bool {
-        self.bodies.storage().is_superseded(path)
+    /// Returns `true` if the file that is `named` now is another one than that opened.
+    pub fn is_superseded(&self, named: &File) -> bool {
+        self.bodies.storage().is_superseded(named)
     }
 
     /// Days held, ascending.

@@ -1,13 +1,15 @@
 //! `manifest.json`: which files are the published ones. Written last, read first.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
 use super::verify::sound_checksum;
+use crate::regular_file::{Directory, is_file_name};
+
+/// A longer manifest is refused. One that a publish writes has less than a kilobyte.
+const BYTES_MAX: u64 = 64 << 10;
 
 /// The published directory's table of contents. A name in it that is none of these is damage: read past,
 /// it would make what is published something else.
@@ -50,9 +52,9 @@ pub struct Payload {
 
 impl Payload {
     /// Whether the file is there, whole, and sound in all but its bodies, which are not looked at.
-    pub fn is_sound(&self, directory: &Path) -> bool {
+    pub fn is_sound(&self, directory: &Directory) -> bool {
         let sound = || -> io::Result<bool> {
-            let file = File::open(directory.join(&self.file))?;
+            let file = directory.file(&self.file)?;
             if file.metadata()?.len() != self.bytes {
                 return Ok(false);
             }
@@ -83,20 +85,29 @@ impl Manifest {
     }
 
     /// Reads a directory's manifest; `None` where nothing has been published.
-    pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {
-        match std::fs::read(directory.join(Manifest::FILE)) {
+    pub fn read(directory: &Directory) -> io::Result<Option<Manifest>> {
+        match directory.read(Manifest::FILE, BYTES_MAX) {
             Ok(text) => {
                 let manifest: Manifest = serde_json::from_slice(&text)?;
-                if manifest.history.is_none() && manifest.live.is_none() {
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "it names no payload; want `history`, `live` or both",
-                    ));
-                }
+                manifest.check()?;
                 Ok(Some(manifest))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a manifest that names no payload, or one that is not in its own directory.
+    fn check(&self) -> io::Result<()> {
+        let invalid = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        if self.history.is_none() && self.live.is_none() {
+            return invalid("it names no payload; want `history`, `live` or both".to_owned());
+        }
+        let payloads = [&self.history, &self.live].into_iter().flatten();
+        let mut names = payloads.map(|payload| &payload.file);
+        match names.find(|name| !is_file_name(name)) {
+            Some(name) => invalid(format!("{name:?} is not the name of a file")),
+            None => Ok(()),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Where a payload's bytes are, and how parts of them are read.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -32,13 +31,13 @@ impl Storage {
         matches!(self, Storage::Memory(_))
     }
 
-    /// Whether another file than this one has that name now.
-    pub(crate) fn is_superseded(&self, path: &Path) -> bool {
+    /// Returns `true` if the file that is `named` now is another one than this.
+    pub(crate) fn is_superseded(&self, named: &File) -> bool {
         let Storage::File(file) = self else {
             return false;
         };
         let which = |found: Metadata| (found.dev(), found.ino());
-        match (file.metadata(), fs::metadata(path)) {
+        match (file.metadata(), named.metadata()) {
             (Ok(this), Ok(named)) => which(this) != which(named),
             _ => false,
         }

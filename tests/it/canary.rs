@@ -49,6 +49,9 @@ pub(crate) fn file_with_a_secret(directory: &Path) -> Option<PathBuf> {
         let path = entry.path();
         let found = if path.is_dir() {
             file_with_a_secret(&path)
+        } else if !path.is_file() {
+            // A pipe would be waited for.
+            None
         } else {
             let bytes = fs::read(&path).unwrap_or_default();
             holds_a_secret(&bytes).then_some(path)

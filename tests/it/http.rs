@@ -95,7 +95,7 @@ impl Client {
         target: &str,
         headers: &[(&str, &str)],
     ) -> Reply {
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: x.test\r\n");
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for (name, value) in headers {
             head.push_str(name);
             head.push_str(": ");

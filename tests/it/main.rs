@@ -30,6 +30,7 @@
 //! - `published`: what a published directory must be at any moment
 //! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
 //! - `dump_files`: dumps written by hand, and downloads that take their time
+//! - `irregular_files`: links, pipes and the like in the place of published files
 //! - `cli`: what the program says of itself, of its settings and of mistyped words
 //! - `cli_settings`: settings that cannot be, by the hundred
 //! - `cli_shells`: completions and the manual page, read by those who will read them
@@ -75,6 +76,7 @@ mod faulty;
 mod full;
 mod guarded;
 mod http;
+mod irregular_files;
 mod issuing;
 mod key_texts;
 mod larger_than_memory;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::dump_files::published;
 use crate::support::{Client, Server, TempDir, change_key, command, is_slow, issue};
 use crate::torn::SetOnDrop;
 
@@ -89,14 +90,16 @@ fn a_manager_is_told_of_readiness_reloads_and_the_end() {
     manager.await_line("STOPPING=1");
 }
 
-/// Runs strace over one thread of a process, so that its next wait for events lasts for some seconds.
-fn stall(process: u32, thread: &str, seconds: u32) -> Option<std::process::Child> {
+/// The calls by which a worker waits for events.
+const WAITS: &str = "epoll_wait,epoll_pwait,epoll_pwait2";
+
+/// Runs strace over one thread of a process, so that its next one of these calls lasts for some seconds.
+fn stall(process: u32, thread: &str, calls: &str, seconds: u32) -> Option<std::process::Child> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let task = tasks.map(|task| task.unwrap()).find(|task| {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         name.trim() == thread
     });
-    let calls = "epoll_wait,epoll_pwait,epoll_pwait2";
     let inject = format!("inject={calls}:delay_enter={seconds}s:when=1");
     let task = task.unwrap().file_name().into_string().unwrap();
     Command::new("strace")
@@ -117,7 +120,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
     let livez = || Client::connect(admin).get("/livez");
     manager.await_line("WATCHDOG=1");
     assert_eq!(livez().status, 200);
-    let mut tracer = stall(server.process(), "worker-1", 9).unwrap();
+    let mut tracer = stall(server.process(), "worker-1", WAITS, 9).unwrap();
     let begun = Instant::now();
     let mut fed = begun;
     // Two seconds late it may be.
@@ -138,6 +141,39 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
     manager.socket.set_read_timeout(Some(10 * SECOND)).unwrap();
     manager.await_line("WATCHDOG=1");
     assert_eq!(livez().status, 200);
+    let _ended_already = tracer.kill();
+    tracer.wait().unwrap();
+}
+
+#[test]
+fn a_poll_that_stands_still_is_reported_and_measured_until_it_goes_on() {
+    if crate::traced::Tracer::new().is_none() {
+        return;
+    }
+    let dir = TempDir::new();
+    let published = published(&dir);
+    let (admin, port) = crate::admin::address();
+    let server = Server::of(&published, &["--admin", &port]);
+    let age = |what: &str| -> f64 {
+        let page = Client::connect(admin).get("/metrics");
+        let name = format!("island_metrics_poll_age_seconds{{what=\"{what}\"}} ");
+        let line = page
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix(&name));
+        line.unwrap().parse().unwrap()
+    };
+    assert!(age("data") < 2.0 && age("keys") < 2.0);
+    let mut tracer = stall(server.process(), "reload", "openat", 13).unwrap();
+    // As on a disk that does not answer; what is loaded is served meanwhile.
+    server.await_line("no poll of data was completed for 10 seconds");
+    assert_eq!(server.connect().get("/v1/islands").status, 200);
+    assert!(age("data") > 9.0 && age("keys") < 2.0);
+    server.await_line("data is polled again, after 1");
+    assert!(age("data") < 2.0);
+    let lines = server.lines();
+    let reports = lines.iter().filter(|line| line.contains("poll"));
+    assert_eq!(reports.count(), 2, "{lines:#?}");
     let _ended_already = tracer.kill();
     tracer.wait().unwrap();
 }

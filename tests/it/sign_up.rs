@@ -153,6 +153,51 @@ fn no_page_of_another_site_reads_or_acts() {
 }
 
 #[test]
+fn a_foreign_name_that_leads_here_reads_no_page_of_keys() {
+    let dir = TempDir::new();
+    let server = by_ip(&dir, &["--base-url", "https://metrics.test"]);
+    let mut client = server.connect();
+    let mut visit = |method: &str, host: &str, headers: &str| {
+        let head = format!("{method} /keys HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
+        client.send(head.as_bytes(), method == "HEAD")
+    };
+    for method in ["GET", "HEAD"] {
+        for host in [
+            "metrics.test",
+            "METRICS.test:443",
+            "localhost:8080",
+            "127.0.0.1",
+            "[::1]:8080",
+        ] {
+            assert_eq!(visit(method, host, "").status, 200, "{method} {host}");
+        }
+        for host in [
+            "evil.test:8080",
+            "metrics.test.evil.test",
+            "127.0.0.1.evil.test",
+        ] {
+            let origin = format!("Origin: http://{host}\r\n");
+            for headers in ["", &origin, "Sec-Fetch-Site: same-origin\r\n"] {
+                let reply = visit(method, host, headers);
+                assert_eq!(reply.status, 403, "{method} {host} {headers}");
+                assert!(!reply.text().contains("name=pass"), "{host}");
+                assert_eq!(reply.expect("cache-control"), "no-store");
+            }
+        }
+    }
+    let linked = visit("GET", "metrics.test", "Sec-Fetch-Site: cross-site\r\n");
+    assert_eq!(linked.status, 200, "a link from elsewhere may be opened");
+    let read = visit("GET", "127.0.0.1", "Origin: https://evil.test\r\n");
+    assert_eq!(read.status, 403);
+    // Nor is anything made under such a name, by a client that names no origin either.
+    let form = "do=issue&pass=x";
+    let head = format!("Content-Length: {}\r\n", form.len());
+    let request = format!("POST /keys HTTP/1.1\r\nHost: evil.test\r\n{head}\r\n{form}");
+    let reply = server.connect().send(request.as_bytes(), false);
+    assert!(reply.status == 403 && reply.text().contains("another site"));
+}
+
+#[test]
 fn forms_that_nobody_sends_are_refused_and_make_nothing() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
@@ -199,7 +244,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
     let page = server.connect().get("/keys");
     let fields = format!("do=issue&pass={}", pass(&page));
     let head = format!(
-        "POST /keys HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        "POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
         fields.len()
     );
     let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
@@ -222,7 +267,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
     at_once
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
-    let form = "POST /keys HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\ndo=drop";
+    let form = "POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\ndo=drop";
     at_once.write_all(form.as_bytes()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut at_once, &mut answer).unwrap();
@@ -242,7 +287,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
     slow.set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let begun = Instant::now();
-    slow.write_all(b"POST /keys HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\ndo=is")
+    slow.write_all(b"POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\ndo=is")
         .unwrap();
     let mut told = Vec::new();
     // A cut is a cut, be it a reset.

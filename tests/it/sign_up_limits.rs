@@ -77,7 +77,7 @@ fn forms_that_were_held_back_give_no_turns_back() {
             let mut stream = TcpStream::connect(server.addr()).unwrap();
             let timeout = Some(Duration::from_secs(20));
             stream.set_read_timeout(timeout).unwrap();
-            let head = b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n";
+            let head = b"POST /keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\n";
             stream.write_all(head).unwrap();
             stream
         })

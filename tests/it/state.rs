@@ -355,7 +355,7 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
     check(&other, 65, "the format is \"island-metrics keys 2\"");
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    check_refused(&words, 74, "keys.jsonl: is no regular file");
+    check_refused(&words, 74, "keys.jsonl: is not a regular file");
 }
 
 #[test]

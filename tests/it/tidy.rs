@@ -11,7 +11,7 @@ const ROWS: [&[&str]; 8] = [
     &["snapshot"],
     &["request", "dataset", "keys", "quota", "observe", "site"],
     &["model"],
-    &["calendar", "durable"],
+    &["calendar", "durable", "regular_file"],
     &["sync"],
 ];
 

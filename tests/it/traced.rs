@@ -27,9 +27,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Whether this path, or one below it, is an argument.
+    /// Whether this path, or one below it, is an argument, as a whole or as a directory and a name in it.
     pub(crate) fn is_about(&self, path: &Path) -> bool {
-        self.text.contains(path.to_str().unwrap())
+        let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap());
+        let beneath = format!("<{}>, \"{}", directory.display(), name.display());
+        self.text.contains(path.to_str().unwrap()) || self.text.contains(&beneath)
     }
 
     /// Whether strace failed it in the system's stead.
@@ -127,14 +129,22 @@ fn calls_are_numbered_by_name_and_thread_and_put_together() {
         8 openat(AT_FDCWD</>, \"/b\", O_RDONLY <unfinished ...>\n\
         7 openat(AT_FDCWD</>, \"/c\", O_RDONLY) = 4</c>\n\
         8 <... openat resumed>) = -1 EIO (Input/output error) (INJECTED)\n\
-        7 fsync(4</c>) = 0\n";
+        7 fsync(4</c>) = 0\n\
+        7 openat(4</c>, \"d\", O_RDONLY) = -1 ENOENT\n";
     let calls = calls(log);
     let numbers: Vec<_> = calls.iter().map(|c| (c.name.as_str(), c.number)).collect();
     assert_eq!(
         numbers,
-        [("openat", 1), ("openat", 1), ("openat", 2), ("fsync", 1)]
+        [
+            ("openat", 1),
+            ("openat", 1),
+            ("openat", 2),
+            ("fsync", 1),
+            ("openat", 3)
+        ]
     );
     let injected: Vec<_> = calls.iter().map(Call::was_injected).collect();
-    assert_eq!(injected, [false, true, false, false]);
+    assert_eq!(injected, [false, true, false, false, false]);
     assert!(calls[1].is_about(Path::new("/b")) && calls[3].is_about(Path::new("/c")));
+    assert!(calls[4].is_about(Path::new("/c/d")) && !calls[4].is_about(Path::new("/c/e")));
 }

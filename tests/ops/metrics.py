@@ -49,6 +49,7 @@ METRICS = {
     "island_metrics_snapshot_rows": {"kind"},
     "island_metrics_snapshot_damaged_answers_total": set(),
     "island_metrics_reloads_total": {"what", "result"},
+    "island_metrics_poll_age_seconds": {"what"},
     "island_metrics_access_log_dropped_total": set(),
     "island_metrics_log_dropped_total": set(),
     "island_metrics_worker_heartbeat_age_seconds": {"worker"},
@@ -68,6 +69,7 @@ VALUES = {
     ("island_metrics_snapshot_rows", "kind"): {"islands", "creators", "days"},
     ("island_metrics_reloads_total", "what"): {"data", "keys"},
     ("island_metrics_reloads_total", "result"): {"ok", "refused"},
+    ("island_metrics_poll_age_seconds", "what"): {"data", "keys"},
 }
 # What a scrape adds.
 SCRAPED = {"job", "instance"}

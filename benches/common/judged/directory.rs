@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::{DumpIndex, Manifest};
 
 use crate::common::Outcome;
@@ -46,7 +47,7 @@ pub(crate) fn stray_dumps(
     let mut found = Vec::new();
     for dumps in [&before.dumps, &now.dumps].into_iter().flatten() {
         let root = directory.join(&dumps.directory);
-        let index = DumpIndex::read(&root)?;
+        let index = DumpIndex::read(&Directory::open(&root)?, dumps)?;
         let mut named: Vec<String> = index.files.into_iter().map(|file| file.file).collect();
         named.push(DumpIndex::FILE.to_owned());
         let mut held = Vec::new();

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
 use crate::common::http::found;
@@ -107,7 +108,7 @@ impl Publisher {
         let last = said.lines().last().ok_or("the shell told no times")?;
         let seconds = last.split(' ').map(str::parse::<f64>);
         let cpu_seconds: f64 = seconds.sum::<Result<_, _>>()?;
-        let now = Manifest::read(&self.directory)?.ok_or("no manifest")?;
+        let now = Manifest::read(&Directory::open(&self.directory)?)?.ok_or("no manifest")?;
         self.before = std::mem::replace(&mut self.now, now);
         self.look(&stamp, has_history, &said)?;
         let history = self.now.history.as_ref().ok_or("no history")?;

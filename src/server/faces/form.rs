@@ -49,13 +49,13 @@ impl Form {
 
     /// What is wanted, when all of it has come. A client has as long for it as for a head.
     pub(crate) async fn wish(&self, body: Incoming, base_url: &str) -> Result<Wish, Unfit> {
+        if !is_own(&self.headers, base_url, self.is_posted) {
+            let message =
+                format!("This request came from another site. Use the page at {base_url}/keys");
+            return Err((StatusCode::FORBIDDEN, message));
+        }
         if !self.is_posted {
             return Ok(look(self.query.as_deref()));
-        }
-        if !is_own(&self.headers, base_url) {
-            let message =
-                format!("This form came from another site. Use the one at {base_url}/keys");
-            return Err((StatusCode::FORBIDDEN, message));
         }
         let read = Limited::new(body, BYTES_MAX).collect().await;
         let Ok(read) = read else {
@@ -70,14 +70,29 @@ impl Form {
     }
 }
 
-/// Whether a form that a browser sends was on a page of ours. What is no browser, and says nothing of where a
-/// form was, acts for nobody but itself.
+/// Returns `true` if a request for `/keys` was made under a name of this service, and a form that a browser
+/// sends was on a page of it. A client that is no browser, and names no origin, acts for itself only.
 ///
-/// A page elsewhere can have its reader's browser send forms here, and would act for the reader's
-/// address; but browsers tell the origin of every form.
-fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
+/// A page of another site can have its reader's browser send forms here, for the reader's address; but
+/// browsers send the origin of every form. A page whose own name is made to lead here (DNS rebinding)
+/// is of the same origin to the browser, and may read all that is answered under that name; but browsers
+/// send the name as `Host`. A link may come from any site, so `Sec-Fetch-Site` counts for forms only.
+fn is_own(headers: &HeaderMap, base_url: &str, is_posted: bool) -> bool {
+    let host = headers
+        .get(HOST)
+        .map(|host| host.to_str().unwrap_or_default());
+    let host = host.map(str::to_ascii_lowercase);
+    let own = origin_of(base_url);
+    let own_name = own
+        .split_once("://")
+        .map(|(_, authority)| name_of(authority));
+    let is_known = |host: &str| is_certain(host) || Some(name_of(host)) == own_name;
+    // Without one, as HTTP/1.0 allows, it is no browser.
+    if !host.as_deref().is_none_or(is_known) {
+        return false;
+    }
     let site = headers.get(FETCH_SITE);
-    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+    if is_posted && site.is_some_and(|site| site != "same-origin" && site != "none") {
         return false;
     }
     let mut origins = headers.get_all(ORIGIN).iter();
@@ -86,22 +101,25 @@ fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
         (Some(_), Some(_)) => false,
         (Some(origin), None) => {
             let origin = origin.to_str().unwrap_or_default().to_ascii_lowercase();
-            let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-            let host = host.unwrap_or_default().to_ascii_lowercase();
-            origin == origin_of(base_url)
-                || (is_certain(&host) && origin == format!("http://{host}"))
+            let is_of = |host: &str| is_certain(host) && origin == format!("http://{host}");
+            origin == own || host.as_deref().is_some_and(is_of)
         }
     }
 }
 
 /// Whether a name of this host is its own: any other name may be somebody else's who made it lead here.
 fn is_certain(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
+    let name = name_of(host);
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || bare.parse::<IpAddr>().is_ok()
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
 }
 
 /// Scheme, host and port of an address, without a port that is the scheme's own.
@@ -154,12 +172,19 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(headers: &[(&'static str, &str)], want: bool) {
+    fn check_as(headers: &[(&'static str, &str)], is_posted: bool, want: bool) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        assert_eq!(is_own(&map, "https://X.test:443/api"), want, "{headers:?}");
+        let found = is_own(&map, "https://X.test:443/api", is_posted);
+        assert_eq!(found, want, "{headers:?}");
+    }
+
+    /// A form.
+    #[track_caller]
+    fn check(headers: &[(&'static str, &str)], want: bool) {
+        check_as(headers, true, want);
     }
 
     #[test]
@@ -218,6 +243,34 @@ mod tests {
             check(&[("origin", &origin), ("host", host)], true);
             check(&[("origin", "http://evil.test"), ("host", host)], false);
         }
+    }
+
+    #[test]
+    fn a_page_is_read_under_names_of_ours_only() {
+        for (host, want) in [
+            ("x.test", true),
+            ("X.TEST:8080", true),
+            ("localhost", true),
+            ("127.0.0.1:8080", true),
+            ("[2001:db8::1]:8080", true),
+            ("evil.test:8080", false),
+            ("x.test.evil.test", false),
+            ("evil-x.test", false),
+            ("localhost.evil.test", false),
+            ("127.0.0.1.evil.test", false),
+            ("", false),
+        ] {
+            check_as(&[("host", host)], false, want);
+            check_as(&[("host", host)], true, want);
+        }
+        // HTTP/1.0, which no browser speaks.
+        check_as(&[], false, true);
+        // A link on another site leads here, and its script gets nothing.
+        let linked = ("sec-fetch-site", "cross-site");
+        check_as(&[("host", "x.test"), linked], false, true);
+        let scripted = ("origin", "https://evil.test");
+        check_as(&[("host", "x.test"), scripted], false, false);
+        check_as(&[("host", "evil.test"), scripted], false, false);
     }
 
     #[test]

@@ -2,6 +2,7 @@ use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
+use crate::regular_file::Directory;
 use crate::server::upkeep::log::Log;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
@@ -55,7 +56,7 @@ impl Scene {
             checksum: format!("{:08x}", crc32fast::hash(&text)),
             generated_at: time,
         };
-        let dumps = DumpDirectory::open(&directory, &named).unwrap();
+        let dumps = DumpDirectory::open(&Directory::open(&directory).unwrap(), &named).unwrap();
         Scene {
             dump: Arc::clone(dumps.find("big.csv").unwrap()),
             directory,

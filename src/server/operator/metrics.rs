@@ -13,6 +13,7 @@ use crate::server::settings::Build;
 use crate::server::socket::roster::Roster;
 use crate::server::upkeep::gates::Census;
 use crate::server::upkeep::log::Log;
+use crate::server::upkeep::lookout::Prompt;
 use crate::server::upkeep::once::Reloads;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicU64, Latest, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct Figures {
     pub(crate) rosters: Vec<Arc<Roster>>,
     pub(crate) snapshot: Arc<Latest<Snapshot>>,
     pub(crate) reloads: Arc<Reloads>,
+    /// Threads that look at keys and data, immediately when they are asked to.
+    pub(crate) prompts: Vec<Prompt>,
     pub(crate) keys: Arc<Latest<KeyRing>>,
     pub(crate) census: Arc<Census>,
     pub(crate) clients_max: u64,
@@ -263,6 +266,14 @@ impl Figures {
             for (result, count) in [("ok", &reloads.taken), ("refused", &reloads.refused)] {
                 page.sample(&[("what", &what), ("result", &result)], count.get());
             }
+        }
+        page.family(
+            "island_metrics_poll_age_seconds",
+            Kind::Gauge,
+            "Time since a poll of the published directory, or of keys and the clock, was completed.",
+        );
+        for prompt in &self.prompts {
+            page.sample(&[("what", &prompt.what)], prompt.age().as_secs_f64());
         }
         page.single(
             "island_metrics_access_log_dropped_total",

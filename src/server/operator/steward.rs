@@ -22,6 +22,8 @@ use crate::server::upkeep::lookout::Prompt;
 const STATUS_TICKS: u64 = 50;
 /// A worker gives a sign of life a second; it may be late by as much as this, on a busy machine.
 const SILENT_MIN: Duration = Duration::from_secs(2);
+/// A poll that takes longer is reported. The usual one takes less than a millisecond, one of new data seconds.
+const POLL_MAX: Duration = Duration::from_secs(10);
 /// How long what is looked at anew may take, before the manager is told that all is done.
 const RELOADING_MAX: Duration = Duration::from_secs(30);
 
@@ -73,8 +75,6 @@ pub(crate) struct Steward {
     pub(crate) notifier: Notifier,
     /// Within which time the service manager wants to hear that all is well.
     pub(crate) watchdog: Option<Duration>,
-    /// Threads that are asked to look at keys and data at once.
-    pub(crate) prompts: Vec<Prompt>,
     pub(crate) log: Log,
     pub(crate) drain: Duration,
     pub(crate) workers: Vec<JoinHandle<()>>,
@@ -88,6 +88,8 @@ struct Course {
     /// Since when keys and data are looked at anew, and who has not said yet that it is done.
     reloading: Option<(Instant, Vec<Receiver<()>>)>,
     stopping: Option<Instant>,
+    /// The polls that take too long, each with the age of the last completed one.
+    stalled: Vec<(&'static str, Duration)>,
 }
 
 impl Steward {
@@ -95,13 +97,7 @@ impl Steward {
     pub(crate) async fn serve(&self, mut signals: Signals) -> Ended {
         let mut interval = tokio::time::interval(TICK);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut course = Course {
-            begun: Instant::now(),
-            ticks: 0,
-            answers: 0,
-            reloading: None,
-            stopping: None,
-        };
+        let mut course = Course::begin();
         loop {
             match next(&mut signals, &mut interval).await {
                 None => self.tick(&mut course),
@@ -134,6 +130,9 @@ impl Steward {
         self.notifier.retry();
         self.feed(before, ticks);
         self.end_reload(course);
+        for prompt in &self.figures.prompts {
+            course.watch(prompt.what, prompt.age(), &|line| self.log.say(line));
+        }
         if before / STATUS_TICKS != ticks / STATUS_TICKS && course.stopping.is_none() {
             let answers = self.figures.answers();
             let rate = (answers - course.answers) * 10 / STATUS_TICKS;
@@ -172,7 +171,7 @@ impl Steward {
         self.notifier.reloading();
         self.log.say("looking at keys and data");
         self.reopen();
-        let looks = self.prompts.iter().map(Prompt::ask).collect();
+        let looks = self.figures.prompts.iter().map(Prompt::ask).collect();
         course.reloading = Some((Instant::now(), looks));
     }
 
@@ -204,6 +203,42 @@ impl Steward {
     }
 }
 
+impl Course {
+    fn begin() -> Course {
+        Course {
+            begun: Instant::now(),
+            ticks: 0,
+            answers: 0,
+            reloading: None,
+            stopping: None,
+            stalled: Vec::new(),
+        }
+    }
+
+    /// Reports a poll that takes too long, once, and that it was completed.
+    fn watch(&mut self, what: &'static str, age: Duration, say: &dyn Fn(&str)) {
+        let at = self
+            .stalled
+            .iter()
+            .position(|(stalled, _)| *stalled == what);
+        match at {
+            None if age > POLL_MAX => {
+                let seconds = age.as_secs();
+                say(&format!(
+                    "no poll of {what} was completed for {seconds} seconds: a disk may not answer; what was loaded before stays"
+                ));
+                self.stalled.push((what, age));
+            }
+            Some(at) if age > POLL_MAX => self.stalled[at].1 = age,
+            Some(at) => {
+                let seconds = self.stalled.swap_remove(at).1.as_secs();
+                say(&format!("{what} is polled again, after {seconds} seconds"));
+            }
+            None => {}
+        }
+    }
+}
+
 /// The next signal, or `None` for a tick.
 async fn next(signals: &mut Signals, interval: &mut Interval) -> Option<Asked> {
     poll_fn(|cx| match signals.poll(cx) {
@@ -211,4 +246,28 @@ async fn next(signals: &mut Signals, interval: &mut Interval) -> Option<Asked> {
         Poll::Pending => interval.poll_tick(cx).map(|_| None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_poll_that_takes_too_long_is_reported_once_and_again_when_it_is_completed() {
+        let said = RefCell::new(Vec::new());
+        let say = |line: &str| said.borrow_mut().push(line.to_owned());
+        let mut course = Course::begin();
+        for seconds in [0, 10, 11, 12, 60, 1, 0, 11, 0] {
+            course.watch("data", Duration::from_secs(seconds), &say);
+            course.watch("keys", Duration::ZERO, &say);
+        }
+        let said = said.into_inner();
+        let starts = ["no poll of data", "data is polled again"];
+        assert_eq!(said.len(), 4, "{said:?}");
+        for (line, start) in said.iter().zip(starts.into_iter().cycle()) {
+            assert!(line.starts_with(start), "{said:?}");
+        }
+    }
 }

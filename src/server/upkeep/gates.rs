@@ -66,7 +66,7 @@ impl Gates {
             complaint: Once::default(),
         };
         let log = log.clone();
-        let (mut lookout, prompt) = lookout();
+        let (mut lookout, prompt) = lookout("keys");
         let run = move || {
             let mut upkeep = upkeep;
             loop {

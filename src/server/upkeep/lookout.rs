@@ -1,7 +1,10 @@
 //! `Lookout`: a thread that looks at something again and again, and at once when it is asked to.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// How often files and clocks are looked at; a change has to show within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -12,22 +15,57 @@ pub(crate) struct Lookout {
     asked: Receiver<SyncSender<()>>,
     /// Who waits for the look under way.
     waiting: Vec<SyncSender<()>>,
+    completed: Completed,
 }
 
 /// The side of whoever wants a look.
 #[derive(Clone, Debug)]
-pub(crate) struct Prompt(Sender<SyncSender<()>>);
+pub(crate) struct Prompt {
+    /// The label of what is looked at, in metrics and messages.
+    pub(crate) what: &'static str,
+    ask: Sender<SyncSender<()>>,
+    completed: Completed,
+}
+
+/// The time at which a look was completed last.
+#[derive(Clone, Debug)]
+struct Completed {
+    begun: Instant,
+    /// Milliseconds from `begun`.
+    at: Arc<AtomicU64>,
+}
+
+impl Completed {
+    fn now_millis(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
 
 /// Both sides.
-pub(crate) fn lookout() -> (Lookout, Prompt) {
-    let (prompt, asked) = channel();
-    let waiting = Vec::new();
-    (Lookout { asked, waiting }, Prompt(prompt))
+pub(crate) fn lookout(what: &'static str) -> (Lookout, Prompt) {
+    let (ask, asked) = channel();
+    let completed = Completed {
+        begun: Instant::now(),
+        at: Arc::default(),
+    };
+    let lookout = Lookout {
+        asked,
+        waiting: Vec::new(),
+        completed: completed.clone(),
+    };
+    let prompt = Prompt {
+        what,
+        ask,
+        completed,
+    };
+    (lookout, prompt)
 }
 
 impl Lookout {
     /// Tells those who wait that the look is done, and waits until the next one is due.
     pub(crate) fn pause(&mut self) {
+        let now = self.completed.now_millis();
+        self.completed.at.store(now, Ordering::Relaxed);
         for waiting in self.waiting.drain(..) {
             // Who asked may have gone.
             let _ = waiting.send(());
@@ -48,8 +86,14 @@ impl Prompt {
     pub(crate) fn ask(&self) -> Receiver<()> {
         let (tell, told) = sync_channel(1);
         // A thread that has ended looks no more, and what is given back says so.
-        let _ = self.0.send(tell);
+        let _ = self.ask.send(tell);
         told
+    }
+
+    /// The time since a look was completed.
+    pub(crate) fn age(&self) -> Duration {
+        let at = self.completed.at.load(Ordering::Relaxed);
+        Duration::from_millis(self.completed.now_millis().saturating_sub(at))
     }
 }
 
@@ -64,7 +108,7 @@ mod tests {
     #[test]
     fn who_asks_is_told_after_a_look_that_began_after_the_question() {
         static LOOKS: AtomicU32 = AtomicU32::new(0);
-        let (mut lookout, prompt) = lookout();
+        let (mut lookout, prompt) = lookout("data");
         let thread = thread::spawn(move || {
             for _ in 0..20 {
                 LOOKS.fetch_add(1, Ordering::SeqCst);
@@ -82,5 +126,16 @@ mod tests {
         assert!(begun.elapsed() < 10 * INTERVAL, "it waited its time");
         drop(prompt);
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_look_that_does_not_end_ages() {
+        let (mut lookout, prompt) = lookout("data");
+        lookout.pause();
+        assert!(prompt.age() >= INTERVAL);
+        thread::sleep(INTERVAL);
+        assert!(prompt.age() >= 2 * INTERVAL);
+        lookout.pause();
+        assert!(prompt.age() < 2 * INTERVAL);
     }
 }

@@ -1,11 +1,13 @@
 //! Taking in a new publish while serving. A bad one is refused and the old data stays.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::lookout::Lookout;
 use super::once::{Once, Reloads};
 use crate::publish::open_published;
+use crate::regular_file::Directory;
 use crate::snapshot::{DumpDirectory, History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
 
@@ -18,8 +20,8 @@ pub(crate) struct Reloader {
     /// The history served, in case that the next publish is of a live payload only. Before it those
     /// that requests may still be answered from.
     histories: Vec<Answering>,
-    /// Whether what is served lacks the dumps of its manifest.
-    lacks_dumps: bool,
+    /// The dumps served; `None` also where those of the manifest are not usable.
+    dumps: Option<Arc<DumpDirectory>>,
     complaint: Once,
     reloads: Arc<Reloads>,
 }
@@ -27,31 +29,43 @@ pub(crate) struct Reloader {
 /// A history that requests are answered from.
 struct Answering {
     history: Arc<History>,
-    path: PathBuf,
+    /// The name of its file.
+    file: String,
     /// Damaged bodies that were told of.
     told: u64,
 }
 
 impl Answering {
     /// Says how many bodies could not be sent since the last time: one line, however many.
-    fn tell(&mut self, say: &dyn Fn(&str)) {
+    fn tell(&mut self, directory: &Path, say: &dyn Fn(&str)) {
         let count = self.history.damage().count();
         let new = count - self.told;
         if new > 0 {
             self.told = count;
             let plural = if new == 1 { "" } else { "s" };
-            let (file, fault) = (self.path.display(), self.history.damage().last());
+            let (path, fault) = (directory.join(&self.file), self.history.damage().last());
+            let path = path.display();
             say(&format!(
-                "{new} answer{plural} could not be sent: {file}: {fault}"
+                "{new} answer{plural} could not be sent: {path}: {fault}"
             ));
         }
     }
 
     /// Whether it is damaged and another file stands in its place, perhaps the cure. A cure need not
     /// change the manifest: the same publish made again, or copied again, has the same one.
-    fn may_be_cured(&self) -> bool {
-        self.told > 0 && self.history.is_superseded(&self.path)
+    fn may_be_cured(&self, published: &Directory) -> bool {
+        let named = || published.file(&self.file);
+        self.told > 0 && named().is_ok_and(|named| self.history.is_superseded(&named))
     }
+}
+
+/// The published directory, opened, and its manifest; `None` where nothing has been published.
+fn read_manifest(directory: &Path) -> io::Result<Option<(Directory, Manifest)>> {
+    let opened = match Directory::open(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    Ok(Manifest::read(&opened)?.map(|manifest| (opened, manifest)))
 }
 
 impl Reloader {
@@ -67,7 +81,7 @@ impl Reloader {
             base_url: base_url.to_owned(),
             served: None,
             histories: Vec::new(),
-            lacks_dumps: false,
+            dumps: None,
             complaint: Once::default(),
             reloads,
         }
@@ -76,8 +90,9 @@ impl Reloader {
     /// What is published now, if it is not what was taken last. `say` is told of news and complaints.
     pub(crate) fn poll(&mut self, say: &dyn Fn(&str)) -> Option<Snapshot> {
         self.tell_damage(say);
-        let manifest = match Manifest::read(&self.directory) {
-            Ok(Some(manifest)) => manifest,
+        // Opened again each time: it may be a link that leads elsewhere now. All of a poll is of one.
+        let (published, manifest) = match read_manifest(&self.directory) {
+            Ok(Some(read)) => read,
             Ok(None) => {
                 let place = self.directory.display();
                 self.complaint.say(say, format!("nothing is published in {place}; `island-metrics publish --to {place}` does"));
@@ -91,25 +106,24 @@ impl Reloader {
             }
         };
         let served = self.histories.last();
-        let may_be_cured = served.is_some_and(Answering::may_be_cured);
-        if self.served.as_ref() == Some(&manifest) && !may_be_cured && !self.finds_dumps(&manifest)
-        {
+        let may_be_cured = served.is_some_and(|served| served.may_be_cured(&published));
+        let is_new = self.served.as_ref() != Some(&manifest);
+        if !is_new && !may_be_cured && !self.finds_dumps(&published, &manifest) {
             return None;
         }
         let held = served
             .filter(|_| !may_be_cured)
             .map(|served| &served.history);
-        match open_published(&self.directory, self.memory_bytes, &self.base_url, held) {
+        match open_published(&published, self.memory_bytes, &self.base_url, held) {
             Ok(snapshot) => {
                 self.turn_to(snapshot.history(), &manifest);
                 if let Some(published) = snapshot.published() {
                     say(&format!("serving the publish of {published}"));
                 }
-                let fault = snapshot.dumps_fault();
-                if let Some(fault) = fault {
+                if let Some(fault) = snapshot.dumps_fault() {
                     say(&format!("{fault}; everything but /dumps is served"));
                 }
-                self.lacks_dumps = fault.is_some();
+                self.dumps = snapshot.dumps().cloned();
                 self.complaint = Once::default();
                 self.reloads.taken.add(1);
                 self.served = Some(manifest);
@@ -136,7 +150,7 @@ impl Reloader {
         if !served.is_some_and(|served| Arc::ptr_eq(served, history)) {
             self.histories.push(Answering {
                 history: Arc::clone(history),
-                path: self.directory.join(&payload.file),
+                file: payload.file.clone(),
                 told: 0,
             });
         }
@@ -145,16 +159,21 @@ impl Reloader {
     /// Says what could not be sent, and forgets histories that nobody is answered from any more.
     fn tell_damage(&mut self, say: &dyn Fn(&str)) {
         for answering in &mut self.histories {
-            answering.tell(say);
+            answering.tell(&self.directory, say);
         }
         self.histories
             .retain(|answering| Arc::strong_count(&answering.history) > 1);
     }
 
-    /// Whether dumps that were missing are there now, as when a copy of the directory is complete.
-    fn finds_dumps(&self, manifest: &Manifest) -> bool {
-        let named = manifest.dumps.as_ref().filter(|_| self.lacks_dumps);
-        named.is_some_and(|named| DumpDirectory::open(&self.directory, named).is_ok())
+    /// Returns `true` if usable dumps are there that are not served: dumps were missing, as when a copy of
+    /// the directory is not complete yet, or another directory has taken the place of those served.
+    fn finds_dumps(&self, published: &Directory, manifest: &Manifest) -> bool {
+        let Some(named) = &manifest.dumps else {
+            return false;
+        };
+        let served = self.dumps.as_ref();
+        served.is_none_or(|served| served.is_superseded(published, named))
+            && DumpDirectory::open(published, named).is_ok()
     }
 
     /// Keeps a cell at what is published, for ever, off the workers' threads.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use island_metrics::calendar::{Clock, ManualTime};
 use island_metrics::publish::open_sample;
 use island_metrics::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
+use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
 use island_metrics::server::{Gate, Unbound};
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
@@ -289,7 +290,8 @@ fn snapshot() -> Snapshot {
         checksum: format!("{:08x}", crc32fast::hash(index)),
         generated_at: "2026-11-21T12:05:00Z".to_owned(),
     };
-    let dumps = DumpDirectory::open(&scratch.join(""), &named);
+    let published = Directory::open(&scratch.join("")).expect("it was made");
+    let dumps = DumpDirectory::open(&published, &named);
     assert!(dumps.is_ok(), "{dumps:?}");
     let sample = open_sample(1 << 24, BASE_URL).expect("it is sound");
     sample.with_dumps(dumps)

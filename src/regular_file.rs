@@ -1,0 +1,301 @@
+//! Opening files that another user may have put in place: regular files only, without blocking, and
+//! beneath a directory without following links.
+//!
+//! A check by name says nothing of the file that the name leads to a moment later. So the file is opened
+//! first, and what was opened is checked.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::path::Arg;
+
+/// An open does not wait for a writer of a pipe, or for the holder of a lease.
+const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
+
+/// Opens the regular file of that path, which may be or lead through links; `None` where nothing is.
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    match open_at(CWD, path, FILE) {
+        Ok(file) => checked(file.into()).map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The metadata of the regular file of that path, which is not opened; `None` where nothing is.
+pub fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Ok(found) => require(&found).map(|()| Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// An open directory, from which files are opened without following links.
+#[derive(Debug)]
+pub struct Directory {
+    handle: OwnedFd,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens a directory by its path, which may be or lead through links.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let handle = open_at(CWD, path, OFlags::DIRECTORY)?;
+        let path = path.to_owned();
+        Ok(Directory { handle, path })
+    }
+
+    /// Opens a directory beneath this one.
+    pub fn subdirectory(&self, name: &str) -> io::Result<Directory> {
+        let handle = self.open_beneath(name, OFlags::DIRECTORY)?;
+        let path = self.path.join(name);
+        Ok(Directory { handle, path })
+    }
+
+    /// Opens a regular file beneath this directory.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        checked(self.open_beneath(name, FILE)?.into())
+    }
+
+    /// Reads a regular file beneath this directory; one of more than `bytes_max` is refused.
+    pub fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        // Not by its length alone: it may grow meanwhile.
+        let read = self
+            .file(name)?
+            .take(bytes_max + 1)
+            .read_to_end(&mut bytes)?;
+        if read as u64 > bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes)
+    }
+
+    /// The path that it was opened by, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns `true` if both are the same directory, whatever their paths.
+    pub fn is_same(&self, other: &Directory) -> io::Result<bool> {
+        let (this, other) = (fstat(&self.handle)?, fstat(&other.handle)?);
+        Ok((this.st_dev, this.st_ino) == (other.st_dev, other.st_ino))
+    }
+
+    /// Opens a name component by component: `O_NOFOLLOW` is about the last one only.
+    fn open_beneath(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        if !is_plain(name) {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let (mut at, mut rest) = (None::<OwnedFd>, name);
+        while let Some((folder, below)) = rest.split_once('/') {
+            let handle = at.as_ref().unwrap_or(&self.handle);
+            at = Some(open_at(
+                handle,
+                folder,
+                OFlags::DIRECTORY | OFlags::NOFOLLOW,
+            )?);
+            rest = below;
+        }
+        let handle = at.as_ref().unwrap_or(&self.handle);
+        open_at(handle, rest, flags | OFlags::NOFOLLOW).map_err(|error| match error {
+            Errno::LOOP => io::Error::other("is a symbolic link"),
+            error => error.into(),
+        })
+    }
+}
+
+/// Returns `true` if a name, joined to that of a directory, names something beneath it.
+pub fn is_plain(name: &str) -> bool {
+    let is_word = |word: &str| !matches!(word, "" | "." | "..");
+    name.split('/').all(is_word) && !name.contains(char::is_control)
+}
+
+/// Returns `true` if a name, joined to that of a directory, names an entry of it.
+pub fn is_file_name(name: &str) -> bool {
+    is_plain(name) && !name.contains('/')
+}
+
+fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+    retry_on_intr(|| openat(handle.as_fd(), path, flags, Mode::empty()))
+}
+
+/// The file, if it is a regular one: others could be waited for, or read, without end.
+pub fn checked(file: File) -> io::Result<File> {
+    require(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn require(found: &Metadata) -> io::Result<()> {
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(io::Error::other("is not a regular file"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// A directory `inside` with a file, beside a secret; removed when dropped.
+    struct Scene(PathBuf);
+
+    impl Scene {
+        #[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
+        fn new(name: &str) -> Scene {
+            let path =
+                std::env::temp_dir().join(format!("im-regular-{name}-{}", std::process::id()));
+            fs::create_dir_all(path.join("inside/folder")).unwrap();
+            fs::create_dir_all(path.join("outside")).unwrap();
+            fs::write(path.join("inside/folder/file"), b"public").unwrap();
+            fs::write(path.join("outside/file"), b"secret").unwrap();
+            Scene(path)
+        }
+
+        fn inside(&self) -> Directory {
+            Directory::open(&self.0.join("inside")).unwrap()
+        }
+    }
+
+    impl Drop for Scene {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn no_link_is_followed_and_no_name_leads_out() {
+        let scene = Scene::new("links");
+        let inside = scene.inside();
+        assert_eq!(inside.read("folder/file", 6).unwrap(), b"public");
+        symlink("../outside", scene.0.join("inside/away")).unwrap();
+        symlink("folder/file", scene.0.join("inside/here")).unwrap();
+        for name in [
+            "away/file",
+            "here",
+            "away",
+            "folder",
+            "folder/../../outside/file",
+            "../outside/file",
+            "..",
+            ".",
+            "",
+            "/",
+            "/etc/passwd",
+            "folder/",
+            "folder//file",
+            "folder/file\0",
+            "folder/fi\nle",
+            "nothing",
+        ] {
+            assert!(inside.file(name).is_err(), "{name:?}");
+        }
+        for name in ["away", "away/", "..", "folder/file", "nothing"] {
+            assert!(inside.subdirectory(name).is_err(), "{name:?}");
+        }
+        assert!(inside.subdirectory("folder").unwrap().file("file").is_ok());
+        // The path that an operator gives may be a link.
+        let linked = Directory::open(&scene.0.join("inside/away")).unwrap();
+        assert_eq!(linked.read("file", 6).unwrap(), b"secret");
+        assert!(!linked.is_same(&inside).unwrap());
+        assert!(open(&scene.0.join("inside/here")).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let scene = Scene::new("kinds");
+        let pipe = scene.0.join("inside/pipe");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        for refused in [
+            open(&pipe).map(drop),
+            open(&scene.0).map(drop),
+            open(Path::new("/dev/zero")).map(drop),
+            scene.inside().file("pipe").map(drop),
+            scene.inside().file("folder").map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), "is not a regular file");
+        }
+        assert!(Directory::open(&pipe).is_err());
+        assert!(open(&scene.0.join("nothing")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_a_bound_however_long_it_is() {
+        let scene = Scene::new("bound");
+        let inside = scene.inside();
+        let refused = inside.read("folder/file", 5).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+        let sparse = File::create(scene.0.join("inside/sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        assert!(inside.read("sparse", 1 << 20).is_err());
+    }
+
+    #[test]
+    fn a_name_that_changes_meanwhile_never_leads_outside() {
+        let scene = Scene::new("swaps");
+        let (inside, done) = (scene.inside(), AtomicBool::new(false));
+        let place = |name: &str| scene.0.join("inside").join(name);
+        symlink("../outside", place("away")).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // The directory and the link change places.
+                    for (from, to) in [
+                        ("folder", "aside"),
+                        ("away", "folder"),
+                        ("folder", "away"),
+                        ("aside", "folder"),
+                    ] {
+                        fs::rename(place(from), place(to)).unwrap();
+                    }
+                }
+            });
+            let mut reads = 0;
+            for _ in 0..20_000 {
+                if let Ok(read) = inside.read("folder/file", 6) {
+                    assert_eq!(read, b"public");
+                    reads += 1;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(reads > 0);
+        });
+    }
+
+    #[test]
+    fn an_open_directory_is_the_same_one_under_another_name() {
+        let scene = Scene::new("moved");
+        let folder = scene.inside().subdirectory("folder").unwrap();
+        fs::rename(scene.0.join("inside/folder"), scene.0.join("inside/moved")).unwrap();
+        fs::create_dir(scene.0.join("inside/folder")).unwrap();
+        assert_eq!(folder.read("file", 6).unwrap(), b"public");
+        let inside = scene.inside();
+        assert!(
+            folder
+                .is_same(&inside.subdirectory("moved").unwrap())
+                .unwrap()
+        );
+        assert!(
+            !folder
+                .is_same(&inside.subdirectory("folder").unwrap())
+                .unwrap()
+        );
+    }
+}
