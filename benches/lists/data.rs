@@ -68,7 +68,8 @@ impl World {
         let published = publish(&files, &options, &mut |_| {}).unwrap();
         let history = published.manifest.history.unwrap();
         let file = options.directory.join(history.file);
-        let open = || History::open(Storage::File(Arc::new(File::open(&file).unwrap())), 0).unwrap();
+        let open =
+            || History::open(Storage::File(Arc::new(File::open(&file).unwrap())), 0).unwrap();
         // Once before, so that what is measured does not wait for the disk to take the file.
         drop(open());
         let begun = Instant::now();

@@ -5,6 +5,7 @@
 //! never names a member of an answer's body but `error`.
 
 mod caller;
+mod capacity;
 mod connection;
 mod faces;
 mod http;
@@ -13,6 +14,7 @@ mod listener;
 mod operator;
 mod outside;
 mod pipeline;
+mod response;
 mod room;
 mod run;
 mod settings;

@@ -6,7 +6,7 @@
 use hyper::Method;
 use hyper::header::TRANSFER_ENCODING;
 
-use super::caller::{Caller, KeyFault, Visit};
+use super::caller::{Caller, Gate, KeyFault, Visit};
 use super::faces::pages::Visitor;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
@@ -36,20 +36,6 @@ pub(crate) struct Outcome {
 /// Answers a request.
 pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) -> Outcome {
     let gate = state.gate;
-    let limits = |caller, remaining| Limits {
-        limit: gate.limit(caller),
-        remaining,
-        reset_seconds: now.reset_seconds,
-    };
-    let unspent = |caller| limits(caller, gate.left(caller, now.day));
-    let address = || Caller::Anonymous(gate.client(visit, head.headers));
-    let outcome = |answer, limits, template, caller| Outcome {
-        answer,
-        limits,
-        template,
-        caller,
-        place: None,
-    };
     let visitor = || Visitor {
         client: gate.client(visit, head.headers),
         address: gate.address(visit, head.headers),
@@ -57,85 +43,139 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
         is_head: head.method == Method::HEAD,
         moment: now.moment(),
     };
-    let route = match outside_api(head, state, visitor) {
-        Way::Outside(answer, template) => {
-            return outcome(answer, unspent(address()), template, None);
+    // The figures of the address, of which nothing is spent.
+    let unspent = |answer, template| {
+        let caller = Caller::Anonymous(gate.client(visit, head.headers));
+        Outcome {
+            answer,
+            limits: limits(gate, caller, gate.left(caller, now.day), now),
+            template,
+            caller: None,
+            place: None,
         }
+    };
+    let route = match outside_api(head, state, visitor) {
+        Way::Outside(answer, template) => return unspent(answer, template),
         Way::Api(route) => route,
     };
     let template = match &route {
         Ok(route) => route.template(),
         Err(_) => Template::of_path(head.path),
     };
-    let outcome = |answer, limits, caller| outcome(answer, limits, template, caller);
-    let caller = match gate.caller(visit, head.headers, head.query) {
-        Ok(caller) => caller,
-        Err(fault) => return outcome(Answer::Failed(fault.into()), unspent(address()), None),
-    };
-    let outcome = |answer, limits| outcome(answer, limits, Some(caller));
-    if matches!(route, Ok(Route::Health)) {
-        let body = state.snapshot.health(accepts_gzip(head.headers));
-        let known = is_known(head.headers, body.etag.as_bytes());
-        return outcome(Answer::Momentary { body, known }, unspent(caller));
-    }
-    let limit = gate.limit(caller);
-    // A 503 spends nothing, but the quota is judged before it.
-    let unavailable = |error| {
-        let limits = unspent(caller);
-        if limits.remaining == 0 {
-            return outcome(Answer::Failed(ApiError::RateLimited { limit }), limits);
+    match gate.caller(visit, head.headers, head.query) {
+        Ok(caller) => ApiRequest {
+            head,
+            visit,
+            now,
+            state,
+            caller,
+            template,
         }
-        outcome(Answer::Failed(error), limits)
-    };
-    if matches!(&route, Ok(route) if !is_ready(route, state.snapshot)) {
-        return unavailable(ApiError::NotReady);
+        .answer(route.as_ref()),
+        Err(fault) => unspent(Answer::Failed(fault.into()), template),
     }
-    let needs_content =
-        |etag: &EntityTag| head.method != Method::HEAD && !is_known(head.headers, etag.as_bytes());
-    let context = ReadContext {
-        client: caller.number(),
-        accepts_gzip: accepts_gzip(head.headers),
-        needs_content: &needs_content,
-    };
-    let route = route.as_ref();
-    let cached = route.map(|route| {
-        let form = (route, context.accepts_gzip);
-        (route, state.cache.get(form, state.generation))
-    });
-    let mut place = None;
-    if let Ok((route, Err(_))) = &cached
-        && state.snapshot.is_long(route, context)
-    {
-        place = state.downloads.take_for(gate.address(visit, head.headers));
-        if place.is_none() {
-            return unavailable(ApiError::Busy);
+}
+
+fn limits(gate: &Gate, caller: Caller, remaining: u32, now: Now) -> Limits {
+    Limits {
+        limit: gate.limit(caller),
+        remaining,
+        reset_seconds: now.reset_seconds,
+    }
+}
+
+/// A request under `/v1`, whose caller is known.
+struct ApiRequest<'a> {
+    head: Head<'a>,
+    visit: &'a Visit,
+    now: Now,
+    state: State<'a>,
+    caller: Caller,
+    template: Template,
+}
+
+impl ApiRequest<'_> {
+    fn answer(&self, route: Result<&Route, &RouteError>) -> Outcome {
+        let (head, state) = (self.head, self.state);
+        if matches!(route, Ok(Route::Health)) {
+            let body = state.snapshot.health(accepts_gzip(head.headers));
+            let known = is_known(head.headers, body.etag.as_bytes());
+            return self.outcome(Answer::Momentary { body, known }, self.left());
         }
-    }
-    match gate.admit(caller, now.day) {
-        Decision::Refuse => outcome(
-            Answer::Failed(ApiError::RateLimited { limit }),
-            limits(caller, 0),
-        ),
-        Decision::Admit { remaining } => {
-            let found = match cached {
-                Ok((_, Ok(found))) => Ok(found),
-                Ok((route, Err(vacancy))) => {
-                    let look_up = || look_up(route, vacancy, state.snapshot, context);
-                    state.turn.spend(look_up)
-                }
-                Err(error) => Err(error.clone().into()),
-            };
-            let answer = found.map(|Found { body, links }| Answer::Found {
-                known: is_known(head.headers, body.etag.as_bytes()),
-                body,
-                links,
-            });
-            let answer = answer.unwrap_or_else(Answer::Failed);
-            Outcome {
-                place,
-                ..outcome(answer, limits(caller, remaining))
+        if matches!(route, Ok(route) if !is_ready(route, state.snapshot)) {
+            return self.unavailable(ApiError::NotReady);
+        }
+        let needs_content = |etag: &EntityTag| {
+            head.method != Method::HEAD && !is_known(head.headers, etag.as_bytes())
+        };
+        let context = ReadContext {
+            client: self.caller.number(),
+            accepts_gzip: accepts_gzip(head.headers),
+            needs_content: &needs_content,
+        };
+        let cached = route.map(|route| {
+            let form = (route, context.accepts_gzip);
+            (route, state.cache.get(form, state.generation))
+        });
+        let mut place = None;
+        if let Ok((route, Err(_))) = &cached
+            && state.snapshot.is_long(route, context)
+        {
+            let address = state.gate.address(self.visit, head.headers);
+            place = state.downloads.take_for(address);
+            if place.is_none() {
+                return self.unavailable(ApiError::Busy);
             }
         }
+        let remaining = match state.gate.admit(self.caller, self.now.day) {
+            Decision::Admit { remaining } => remaining,
+            Decision::Refuse => return self.outcome(self.rate_limited(), 0),
+        };
+        let found = match cached {
+            Ok((_, Ok(found))) => Ok(found),
+            Ok((route, Err(vacancy))) => {
+                let look_up = || look_up(route, vacancy, state.snapshot, context);
+                state.turn.spend(look_up)
+            }
+            Err(error) => Err(error.clone().into()),
+        };
+        let answer = found.map(|Found { body, links }| Answer::Found {
+            known: is_known(head.headers, body.etag.as_bytes()),
+            body,
+            links,
+        });
+        let answer = answer.unwrap_or_else(Answer::Failed);
+        Outcome {
+            place,
+            ..self.outcome(answer, remaining)
+        }
+    }
+
+    fn outcome(&self, answer: Answer, remaining: u32) -> Outcome {
+        Outcome {
+            answer,
+            limits: limits(self.state.gate, self.caller, remaining, self.now),
+            template: self.template,
+            caller: Some(self.caller),
+            place: None,
+        }
+    }
+
+    fn left(&self) -> u32 {
+        self.state.gate.left(self.caller, self.now.day)
+    }
+
+    /// A 503, which spends nothing; but a spent quota comes before it.
+    fn unavailable(&self, error: ApiError) -> Outcome {
+        match self.left() {
+            0 => self.outcome(self.rate_limited(), 0),
+            left => self.outcome(Answer::Failed(error), left),
+        }
+    }
+
+    fn rate_limited(&self) -> Answer {
+        let limit = self.state.gate.limit(self.caller);
+        Answer::Failed(ApiError::RateLimited { limit })
     }
 }
 

@@ -16,7 +16,7 @@ use super::operator::admin;
 use super::operator::metrics::{Figures, SHAPE};
 use super::operator::steward::{Ended, Signals, Steward};
 use super::room::Room;
-use super::settings::{DESCRIPTORS_ASIDE, Served, Settings, StartError};
+use super::settings::{Served, Settings, StartError};
 use super::socket::roster::Roster;
 use super::upkeep::gates::Gates;
 use super::upkeep::log::Log;
@@ -26,7 +26,7 @@ use super::upkeep::reload::Reloader;
 use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
 use super::worker_cache::WorkerCache;
-use crate::observe::{AccessLog, Notifier, Tally, descriptors_max};
+use crate::observe::{AccessLog, Notifier, Tally};
 use crate::publish::open_sample;
 use crate::snapshot::{Snapshot, both};
 use crate::sync::{Latest, LatestReader};
@@ -34,17 +34,6 @@ use crate::sync::{Latest, LatestReader};
 /// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
 /// no use for more requests at a time, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
-/// Of the places for connections, one in so many may send a file, for which a descriptor more is kept.
-const FILES_OF: u32 = 8;
-/// What a download holds in memory, at the most: a piece that is sent, the next one, and a decompressor.
-/// All downloads together take no more than `--memory` again.
-const DOWNLOAD_BYTES: usize = 320 * 1024;
-/// Downloads that there may be however little memory and however few connections there are.
-const DOWNLOADS_MIN: u32 = 16;
-/// Downloads of one address at a time. Programs that download in parallel use fewer.
-const DOWNLOADS_OF_ADDRESS: u16 = 32;
-/// The workers' own caches have one part in so many of `--memory`.
-const WORKER_CACHES_SHARE: usize = 8;
 
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound, and has something to say to it; `say` gets a line for each event.
@@ -127,31 +116,11 @@ fn end(steward: Steward, ended: Ended, log: &Log) {
 }
 
 impl Settings {
-    /// The part of `--memory` that the cache of one worker has.
-    fn worker_cache_bytes(&self) -> usize {
-        self.memory_bytes / WORKER_CACHES_SHARE / self.workers
-    }
-
-    /// The part of `--memory` that the caches of the snapshot have.
-    fn snapshot_cache_bytes(&self) -> usize {
-        self.memory_bytes - self.memory_bytes / WORKER_CACHES_SHARE
-    }
-
     fn rosters(&self) -> Vec<Arc<Roster>> {
         let workers = 0..self.workers;
         workers
             .map(|_| Arc::new(Roster::new(self.connections)))
             .collect()
-    }
-
-    /// How many connections there may be: as many as there are descriptors for.
-    fn connections_max(&self) -> u32 {
-        let descriptors = descriptors_max().unwrap_or(1024);
-        let room = descriptors.saturating_sub(DESCRIPTORS_ASIDE).max(16);
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let with_files = u64::from(room) * u64::from(FILES_OF) / u64::from(FILES_OF + 1);
-        let with_files = u32::try_from(with_files).expect("less than before").max(16);
-        self.connections.in_all.unwrap_or(with_files).min(room)
     }
 }
 
@@ -303,19 +272,11 @@ fn start_workers(
     figures: &Figures,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let complaints = Arc::new(Seldom::new(figures.log.clone()));
-    let limits = settings.connections;
-    let connections_max = settings.connections_max();
-    // Whoever waits for a connection holds a place for it.
+    // Each listener that waits for a connection holds a place for it.
     let waiting: usize = sockets.of_workers.iter().map(Vec::len).sum();
     let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-    // One address does not get all of it, however little there is.
-    let of_address = u32::from(limits.of_address).min(connections_max / 2).max(1);
-    let of_address = u16::try_from(of_address).expect("at most what it was");
-    let room = Arc::new(Room::new(
-        connections_max.saturating_add(waiting),
-        of_address,
-    ));
-    let downloads = Arc::new(downloads(connections_max, settings.memory_bytes));
+    let room = Arc::new(settings.room_for_connections(waiting));
+    let downloads = Arc::new(settings.room_for_downloads());
     let cache_bytes = settings.worker_cache_bytes();
     let are_inherited = sockets.are_inherited;
     let mut threads = Vec::new();
@@ -330,7 +291,7 @@ fn start_workers(
             roster: Arc::clone(&figures.rosters[at]),
             buffers: Arc::default(),
             complaints: Arc::clone(&complaints),
-            limits,
+            limits: settings.connections,
             tally: Arc::clone(&figures.tallies[at]),
             ids: RequestIds::new(),
             downloads: Arc::clone(&downloads),
@@ -344,18 +305,6 @@ fn start_workers(
         threads.push(start(at, worker, doors)?);
     }
     Ok(threads)
-}
-
-/// Places for the dumps and long bodies that are sent at a time.
-fn downloads(connections_max: u32, memory_bytes: usize) -> Room {
-    let in_memory = u32::try_from(memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
-    let in_all = (connections_max / FILES_OF)
-        .min(in_memory)
-        .max(DOWNLOADS_MIN);
-    // One address does not get all of them, however few there are.
-    let of_address = u32::from(DOWNLOADS_OF_ADDRESS).min(in_all / 2);
-    let of_address = u16::try_from(of_address).expect("at most what it was");
-    Room::new(in_all, of_address)
 }
 
 /// Where a worker's connections come from.

@@ -19,9 +19,10 @@ use super::faces::window::Window;
 use super::http::answer::{Answer, Limits};
 use super::http::api_error::ApiError;
 use super::http::body::{Download, ResponseBody};
-use super::http::request_id::{RequestId, RequestIds};
+use super::http::request_id::RequestIds;
 use super::judged::{Head, State};
 use super::pipeline::{self, Outcome};
+use super::response::{LoggedRequest, ResponseContext};
 use super::room::{Place, Room};
 use super::settings::ConnectionLimits;
 use super::socket::buffers::Buffers;
@@ -31,10 +32,9 @@ use super::socket::roster::Roster;
 use super::socket::turn::Turn;
 use super::upkeep::seldom::Seldom;
 use super::worker_cache::WorkerCache;
-use crate::calendar::{Clock, UnixSeconds};
-use crate::keys::KeyId;
+use crate::calendar::Clock;
 use crate::observe::{AccessPen, Tally};
-use crate::request::{Template, loggable};
+use crate::request::loggable;
 use crate::snapshot::Snapshot;
 use crate::sync::{LatestReader, Ordering};
 
@@ -66,6 +66,14 @@ pub(crate) enum Responding {
     Later(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }
 
+impl Responding {
+    fn later(
+        response: impl Future<Output = Response<ResponseBody>> + Send + 'static,
+    ) -> Responding {
+        Responding::Later(Box::pin(response))
+    }
+}
+
 impl Future for Responding {
     type Output = Result<Response<ResponseBody>, Infallible>;
 
@@ -78,30 +86,6 @@ impl Future for Responding {
             Responding::Later(response) => response.as_mut().poll(cx).map(Ok),
         }
     }
-}
-
-/// What a response has beside its answer.
-struct Envelope {
-    limits: Limits,
-    id: RequestId,
-    template: Template,
-    tier: usize,
-    headers: HeaderMap,
-    /// The request's, of the last: to HTTP/1.0 hyper adds `keep-alive` otherwise.
-    version: Option<Version>,
-    is_head: bool,
-    /// Where requests are logged.
-    asked: Option<Box<Asked>>,
-}
-
-/// What is logged of a request.
-struct Asked {
-    begun: Instant,
-    time: UnixSeconds,
-    client: IpAddr,
-    key: Option<KeyId>,
-    method: Method,
-    target: String,
 }
 
 impl Worker {
@@ -191,7 +175,7 @@ impl Worker {
         if closes {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let envelope = Envelope {
+        let context = ResponseContext {
             limits,
             id: self.ids.next(),
             template,
@@ -204,25 +188,16 @@ impl Worker {
         if let (Some(form), Some(window)) = (form, &self.window) {
             let asked = (form, request.into_body());
             let window = (window.clone(), Arc::clone(&self.clock));
-            return Responding::Later(Box::pin(sign_up(
-                asked,
-                window,
-                envelope,
-                Arc::clone(shared),
-            )));
+            return Responding::later(sign_up(asked, window, context, Arc::clone(shared)));
         }
         if let Some(download) = download {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
             let download = place.map(|place| (download, place));
-            return Responding::Later(Box::pin(async move {
-                worker
-                    .respond_later(answer, download, envelope, &shared)
-                    .await
-            }));
+            return Responding::later(worker.respond_later(answer, download, context, shared));
         }
-        let response = envelope.respond(answer, None, shared);
+        let response = context.respond(answer, None, shared);
         if shared.turn.is_over() {
-            return Responding::Later(Box::pin(next_turn(response, Arc::clone(shared))));
+            return Responding::later(next_turn(response, Arc::clone(shared)));
         }
         Responding::Now(Some(response))
     }
@@ -253,8 +228,8 @@ impl Worker {
         visit: &Visit,
         caller: Option<Caller>,
         begun: Instant,
-    ) -> Asked {
-        Asked {
+    ) -> LoggedRequest {
+        LoggedRequest {
             begun,
             time: self.clock.now().moment(),
             client: self.gate.address(visit, head.headers),
@@ -267,23 +242,23 @@ impl Worker {
     /// Responds when a body is open, or is found not to be what was published. Without a place for it the
     /// response is 503.
     async fn respond_later(
-        &self,
+        self: Arc<Self>,
         answer: Answer,
         download: Option<(Download, Place)>,
-        envelope: Envelope,
-        shared: &Shared,
+        context: ResponseContext,
+        shared: Arc<Shared>,
     ) -> Response<ResponseBody> {
         let Some((download, place)) = download else {
             let full = ApiError::Busy;
-            return envelope.respond(Answer::Failed(full), None, shared);
+            return context.respond(Answer::Failed(full), None, &shared);
         };
         shared.waiting.store(true, Ordering::Relaxed);
-        let with_bytes = !envelope.is_head;
+        let with_bytes = !context.is_head;
         let opened = download.open(with_bytes, place, &self.complaints).await;
         shared.waiting.store(false, Ordering::Relaxed);
         match opened {
-            Ok(body) => envelope.respond(answer, Some(body), shared),
-            Err(error) => envelope.respond(Answer::Failed(error), None, shared),
+            Ok(body) => context.respond(answer, Some(body), &shared),
+            Err(error) => context.respond(Answer::Failed(error), None, &shared),
         }
     }
 
@@ -332,62 +307,6 @@ impl Worker {
     }
 }
 
-impl Envelope {
-    /// The response. `body` is what a download opened; without one the answer has its body with it.
-    fn respond(
-        self,
-        answer: Answer,
-        body: Option<ResponseBody>,
-        shared: &Shared,
-    ) -> Response<ResponseBody> {
-        shared
-            .prepared
-            .put(|lines| answer.write_lines(self.limits, self.id, lines));
-        let (status, gzip) = (answer.status(), answer.is_gzip());
-        let body = body.unwrap_or_else(|| answer.into_body());
-        let body_bytes = if self.is_head { 0 } else { body.bytes() };
-        self.count(status, body_bytes, gzip, shared);
-        if !self.is_head {
-            let bytes = body.bytes_in_pieces();
-            shared.in_pieces.store(bytes, Ordering::Relaxed);
-            if let ResponseBody::Whole(bytes) = &body
-                && shared.ending.load(Ordering::Relaxed)
-            {
-                shared.last_body.put(bytes.clone());
-            }
-        }
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        *response.version_mut() = self.version.unwrap_or_default();
-        *response.headers_mut() = self.headers;
-        response
-    }
-
-    #[inline]
-    fn count(&self, status: StatusCode, body_bytes: u64, gzip: bool, shared: &Shared) {
-        let (tally, route) = (&shared.tally, self.template as usize);
-        tally.answered(route, status.as_u16(), body_bytes, gzip);
-        if status == StatusCode::TOO_MANY_REQUESTS && self.template.is_metered() {
-            tally.rejections[self.tier].add(1);
-        }
-        if let Some(asked) = &self.asked {
-            let record = Record {
-                time: asked.time,
-                id: self.id,
-                client: asked.client,
-                key: asked.key,
-                method: &asked.method,
-                route: self.template.text(),
-                target: &asked.target,
-                status,
-                body_bytes,
-                gzip,
-            };
-            shared.journal.note(&record, asked.begun);
-        }
-    }
-}
-
 /// Hands over a response after the other connections have had their turn.
 async fn next_turn(
     response: Response<ResponseBody>,
@@ -404,7 +323,7 @@ async fn next_turn(
 async fn sign_up(
     (form, body): (Form, Incoming),
     (window, clock): (Window, Arc<Clock>),
-    envelope: Envelope,
+    context: ResponseContext,
     shared: Arc<Shared>,
 ) -> Response<ResponseBody> {
     let wish = form.wish(body, &window.base_url).await;
@@ -413,7 +332,7 @@ async fn sign_up(
     let moment = clock.now().moment();
     let answer = window.answer(form.client, wish, moment).await;
     shared.waiting.store(false, Ordering::Relaxed);
-    envelope.respond(answer, None, &shared)
+    context.respond(answer, None, &shared)
 }
 
 /// Whether nothing that follows this request is answered.

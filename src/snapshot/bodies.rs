@@ -165,8 +165,8 @@ impl Bodies {
             })));
         }
         let stored = read_stored(&self.storage, body)?;
-        let content = if gzip { stored } else { plain(body, stored)? };
-        let found = encoded(Content::Whole(content));
+        let sent = if gzip { stored } else { plain(body, stored)? };
+        let found = encoded(Content::Whole(sent));
         if let Some(vacancy) = vacancy {
             vacancy.fill(&found, bytes as usize + 2 * ALLOCATION_BYTES, Keep::AtOnce);
         }

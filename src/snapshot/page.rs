@@ -43,7 +43,7 @@ impl History {
             row: |row| self.island_row(row),
             url: || format!("{base_url}/v1/islands?{}", query.to_query()),
         };
-        self.page(query, list, context)
+        self.page(query, &list, context)
     }
 
     /// A page of `/v1/creators`, and its links, which begin with `base_url`.
@@ -63,7 +63,7 @@ impl History {
             row: |row| self.creator_row(row),
             url: || format!("{base_url}/v1/creators?{}", query.to_query()),
         };
-        self.page(query, list, context)
+        self.page(query, &list, context)
     }
 
     /// A page from the cache, or a new one. If no content is needed, only the rows are found: the links and
@@ -71,7 +71,7 @@ impl History {
     fn page<'h, Q: Hash + Eq + Clone>(
         &'h self,
         query: &Q,
-        list: List<'_, Q, impl Fn() -> Selection, impl Fn(u32) -> &'h [u8], impl Fn() -> String>,
+        list: &List<'_, Q, impl Fn() -> Selection, impl Fn(u32) -> &'h [u8], impl Fn() -> String>,
         context: ReadContext<'_>,
     ) -> (Encoded, Bytes) {
         let vacancy = match list.cache.get(query, context.client) {

@@ -106,14 +106,12 @@ fn caches_hold_no_more_than_they_may() {
 fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
     let catalogue = Catalogue::new();
     let server = Server::of(&catalogue.published, &[]);
-    let requests: String = (0..400)
-        .map(|at| {
-            format!(
-                "GET /v1/islands?limit=200&offset={} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
-                at * 70
-            )
-        })
-        .collect();
+    let mut requests = String::new();
+    for at in 0..400 {
+        let target = format!("/v1/islands?limit=200&offset={}", at * 70);
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+        requests.push_str(&head);
+    }
     let mut stream = TcpStream::connect(server.addr()).unwrap();
     stream.write_all(requests.as_bytes()).unwrap();
     let mut reading = stream.try_clone().unwrap();

@@ -93,7 +93,7 @@ enum PieceReader {
         dump: Arc<Dump>,
         complaints: Arc<Seldom>,
     },
-    Body(LongBodyReader),
+    Body(Box<LongBodyReader>),
 }
 
 impl PieceReader {
@@ -246,7 +246,7 @@ impl Download {
                 }
             },
             Download::Body(body) => match body.open() {
-                Ok(reader) => Ok(PieceReader::Body(reader)),
+                Ok(reader) => Ok(PieceReader::Body(Box::new(reader))),
                 Err(_) => Err(ApiError::Damaged),
             },
         }

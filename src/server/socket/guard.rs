@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::{memchr, memmem};
 
@@ -31,6 +30,7 @@ use super::buffers::{Buffers, LastBody, Prepared};
 use super::journal::Journal;
 use super::phase::Phase;
 use super::roster::Membership;
+use super::send_buffer::{SendBuffer, Taken};
 use super::turn::Turn;
 use crate::observe::{Count, Tally};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
@@ -92,12 +92,8 @@ pub(crate) struct Guard<S, F> {
     socket: S,
     refusal: F,
     shared: Arc<Shared>,
-    /// What hyper has written and the socket has not taken yet, from `taken` on. Without capacity
-    /// while there is nothing, so that an idle connection holds no buffer.
-    gathered: Vec<u8>,
-    taken: usize,
-    /// The rest of the connection's last body, behind what is gathered.
-    rest: Bytes,
+    /// What hyper has written and the socket has not taken yet.
+    buffer: SendBuffer,
     /// Bytes of a body whose beginning was taken, or whose head was, and that hyper will offer yet.
     owed: u64,
     /// When what is being answered was read, if that is timed.
@@ -123,9 +119,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             socket,
             refusal,
             shared,
-            gathered: Vec::new(),
-            taken: 0,
-            rest: Bytes::new(),
+            buffer: SendBuffer::default(),
             owed: 0,
             timed: None,
             goes_on: false,
@@ -181,9 +175,8 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     }
 
     fn have_room(&mut self) {
-        if self.gathered.capacity() == 0 {
-            self.gathered = self.shared.buffers.take(GATHERED_BYTES_MAX);
-        }
+        self.buffer
+            .reserve(&self.shared.buffers, GATHERED_BYTES_MAX);
     }
 
     /// Gathers a head, with its lines behind the status line.
@@ -192,11 +185,11 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         self.have_room();
         let status_line_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
         let (status_line, rest) = head.split_at(status_line_end);
-        let gathered = &mut self.gathered;
+        let buffer = &mut self.buffer;
         let known = self.shared.prepared.take(|lines| {
-            gathered.extend_from_slice(status_line);
-            gathered.extend_from_slice(lines);
-            gathered.extend_from_slice(rest);
+            buffer.extend(status_line);
+            buffer.extend(lines);
+            buffer.extend(rest);
         });
         if !known {
             self.refuse(status(status_line));
@@ -207,7 +200,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     pub(crate) fn refuse(&mut self, status: u16) {
         self.answered = true;
         self.have_room();
-        self.gathered.extend_from_slice(&(self.refusal)(status));
+        self.buffer.extend(&(self.refusal)(status));
     }
 }
 
@@ -226,75 +219,53 @@ fn status(status_line: &[u8]) -> u16 {
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     /// Writes what is gathered. To be called when hyper has ended, however it did.
     pub(crate) fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.gathered.is_empty() {
+        if self.buffer.gathered_bytes() == 0 {
             return Poll::Ready(Ok(()));
         }
-        while self.taken < self.gathered.len() || !self.rest.is_empty() {
-            let rest = self.rest.clone();
-            let before = self.gathered.len() - self.taken;
-            let written = ready!(self.write(cx, &rest))?;
-            if written == 0 {
+        while !self.buffer.is_taken() {
+            if ready!(self.write(cx, &[]))?.bytes == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.rest.advance(written.saturating_sub(before));
         }
-        self.taken = 0;
-        let buffer = std::mem::take(&mut self.gathered);
-        self.shared.buffers.give_back(buffer);
+        self.buffer.give_back(&self.shared.buffers);
         Poll::Ready(Ok(()))
     }
 
     /// One write of what is gathered, and of `body` behind it. Yields if the connection's turn is over.
-    fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
-        if self.shared.turn.is_over() {
+    fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<Taken>> {
+        let turn = &self.shared.turn;
+        if turn.is_over() {
             return Turn::poll_yield(cx);
         }
-        let socket = Pin::new(&mut self.socket);
-        let gathered = &self.gathered[self.taken..];
-        let gathered_bytes = gathered.len();
-        let write = || {
-            if gathered.is_empty() {
-                socket.poll_write(cx, body)
-            } else if body.is_empty() {
-                socket.poll_write(cx, gathered)
-            } else {
-                socket.poll_write_vectored(cx, &[IoSlice::new(gathered), IoSlice::new(body)])
-            }
-        };
-        let written = if body.len() >= TIMED_BYTES_MIN {
-            self.shared.turn.spend(write)
-        } else {
-            write()
-        };
+        let is_timed = self.buffer.write_bytes(body) >= TIMED_BYTES_MIN;
+        let (buffer, socket) = (&mut self.buffer, &mut self.socket);
+        let mut write = || buffer.poll_write(socket, cx, body);
+        let written = if is_timed { turn.spend(write) } else { write() };
         if written.is_pending() && self.shared.membership.phase() != Phase::Sending {
             self.wait();
         }
-        let count = ready!(written)?;
-        if count > 0 {
-            self.sent_bytes += count as u64;
-            self.shared.tally.sent_bytes.add(count as u64);
+        let taken = ready!(written)?;
+        if taken.bytes > 0 {
+            self.sent_bytes += taken.bytes as u64;
+            self.shared.tally.sent_bytes.add(taken.bytes as u64);
             self.shared.membership.enter(Phase::Answering);
         }
-        self.taken += count.min(gathered_bytes);
-        Poll::Ready(Ok(count))
+        Poll::Ready(Ok(taken))
+    }
+
+    /// Writes a body, or the rest of one, of which `owed` bytes are left. Returns how much of it was taken.
+    fn write_body(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
+        let of_body = ready!(self.write(cx, body))?.of_body;
+        self.owed = self.owed.saturating_sub(of_body as u64);
+        Poll::Ready(Ok(of_body))
     }
 
     /// Takes all of the last body, or of its last piece: hyper may end before it offers more.
     fn take_last(&mut self, piece: &[u8]) {
         match self.shared.last_body.take(piece.len()) {
-            Some(body) => self.rest = body,
-            None => self.gathered.extend_from_slice(piece),
+            Some(body) => self.buffer.set_rest(body),
+            None => self.buffer.extend(piece),
         }
-    }
-
-    /// Writes a body, or the rest of one, of which `owed` bytes are left. Says how much of it was
-    /// taken.
-    fn write_body(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
-        let before = self.gathered.len() - self.taken;
-        let count = ready!(self.write(cx, body))?;
-        let of_body = count.saturating_sub(before);
-        self.owed = self.owed.saturating_sub(of_body as u64);
-        Poll::Ready(Ok(of_body))
     }
 
     /// Takes some of a body whose beginning was taken before: what was not taken of that, and the
@@ -369,13 +340,13 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             // An answer that is ready already stands behind it, and is offered again by itself.
             let bytes = memmem::find(first, b"\r\n\r\n").map_or(first.len(), |at| at + 4);
             self.have_room();
-            self.gathered.extend_from_slice(&first[..bytes]);
+            self.buffer.extend(&first[..bytes]);
             self.goes_on = true;
             return Poll::Ready(Ok(bytes));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
         let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();
-        if self.gathered.len() >= GATHERED_BYTES_MAX && !last {
+        if self.buffer.gathered_bytes() >= GATHERED_BYTES_MAX && !last {
             ready!(self.drain(cx))?;
         }
         self.take_head(first);
@@ -388,7 +359,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             if last {
                 self.take_last(body);
             } else {
-                self.gathered.extend_from_slice(body);
+                self.buffer.extend(body);
             }
             self.owed -= body.len() as u64;
             return Poll::Ready(Ok(first.len() + body.len()));

@@ -179,7 +179,7 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
         }
         Ok::<_, Infallible>(response)
     });
-    let mut conversation = Box::pin(converse(guard, service, &shared));
+    let mut conversation = Box::pin(converse(guard, service, shared));
     let mut cx = Context::from_waker(Waker::noop());
     let mut minutes = 0;
     // Longer than a client may be silent, which does not count while it is the disk.

@@ -7,6 +7,8 @@ pub(super) mod buffers;
 pub(super) mod guard;
 pub(super) mod journal;
 pub(super) mod linger;
+mod member;
 pub(super) mod phase;
 pub(super) mod roster;
+mod send_buffer;
 pub(super) mod turn;

@@ -4,12 +4,13 @@
 //! A connection notes what it does with one store. The time comes from [`Roster::tick`], which another
 //! thread calls; so no request registers a timer, and a worker's runtime has none.
 
-use std::sync::{Arc, OnceLock, PoisonError};
-use std::task::{Context, Waker};
+use std::sync::{Arc, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::member::Member;
 use super::phase::Phase;
 use crate::observe::Cut;
 use crate::server::room::Place;
@@ -41,16 +42,6 @@ const MADE_ROOM_OF: usize = 64;
 /// come may have asked already, and not been looked at yet.
 const MADE_ROOM_AFTER_TICKS: u64 = 5;
 
-/// The connection is within its limits.
-const IN_TIME: u64 = 0;
-/// It was found overdue, and its task was woken: what the client has sent or taken may not have been looked
-/// at yet, if the worker was busy.
-const OVERDUE: u64 = 1;
-/// Its task has run since. If it is overdue at the next look too, it ends.
-const OVERDUE_AND_POLLED: u64 = 2;
-/// It is to end, for the reason that is added.
-const ENDS: u64 = 3;
-
 /// Ticks that clients have.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
@@ -75,20 +66,6 @@ pub(crate) struct Roster {
     descriptors: Notify,
     /// Told when a sign of life is due.
     pulse: Notify,
-}
-
-/// What a connection shows of itself.
-#[derive(Debug)]
-struct Member {
-    /// Place among the members.
-    at: AtomicU64,
-    /// What it is doing, and since which tick.
-    state: AtomicU64,
-    /// Ticks that its client has beyond the limit to take some of an answer.
-    grace: AtomicU64,
-    /// Whether it is to end, and why: one of the constants below, or from [`ENDS`] on the reason.
-    ends: AtomicU64,
-    waker: OnceLock<Waker>,
 }
 
 /// A connection's place in the roster, which it leaves when this is dropped.
@@ -130,13 +107,7 @@ impl Roster {
     pub(crate) fn join(self: &Arc<Self>, place: Option<Place>) -> Membership {
         let mut members = self.members();
         let joined = self.now();
-        let member = Arc::new(Member {
-            at: AtomicU64::new(members.len() as u64),
-            state: AtomicU64::new(Phase::Fresh.since(joined)),
-            grace: AtomicU64::new(0),
-            ends: AtomicU64::new(0),
-            waker: OnceLock::new(),
-        });
+        let member = Arc::new(Member::new(members.len(), joined));
         members.push(Arc::clone(&member));
         drop(members);
         Membership {
@@ -208,7 +179,7 @@ impl Roster {
         let members = self.members();
         let mut waiting: Vec<(u64, &Arc<Member>)> = members
             .iter()
-            .filter(|member| member.ends.load(Ordering::Relaxed) < ENDS)
+            .filter(|member| !member.ends())
             .map(|member| (member.doing(), member))
             .filter(|((phase, since), _)| {
                 phase.waits_for_client() && since + MADE_ROOM_AFTER_TICKS <= now
@@ -287,49 +258,6 @@ fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Member {
-    fn doing(&self) -> (Phase, u64) {
-        Phase::of(self.state.load(Ordering::Relaxed))
-    }
-
-    /// Ends the connection at the second look that finds it overdue, and not before its task has run in
-    /// between: a client is not cut for a delay of the server's own.
-    fn look(&self, is_overdue: bool, cut: Cut) {
-        let seen = self.ends.load(Ordering::Relaxed);
-        let turn_to = |next| {
-            // The task may have run meanwhile; the next look sees that.
-            let _ = self
-                .ends
-                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
-        };
-        match (seen, is_overdue) {
-            (OVERDUE | OVERDUE_AND_POLLED, false) => turn_to(IN_TIME),
-            (IN_TIME, true) => {
-                turn_to(OVERDUE);
-                self.wake();
-            }
-            (OVERDUE_AND_POLLED, true) => self.end(cut),
-            _ => {}
-        }
-    }
-
-    /// Has the connection's task end it.
-    fn end(&self, cut: Cut) {
-        self.ends.store(ENDS + cut as u64, Ordering::Relaxed);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(waker) = self.waker.get() {
-            waker.wake_by_ref();
-        }
-    }
-
-    fn place(&self) -> usize {
-        usize::try_from(self.at.load(Ordering::Relaxed)).expect("it was a length")
-    }
-}
-
 impl Membership {
     /// What the connection is doing.
     #[inline]
@@ -372,16 +300,7 @@ impl Membership {
     /// Whether the connection is to end at once, and why. Has its task woken when that changes.
     #[inline]
     pub(crate) fn ends(&self, cx: &Context<'_>) -> Option<Cut> {
-        // One task polls a connection all its life.
-        self.member.waker.get_or_init(|| cx.waker().clone());
-        let ends = &self.member.ends;
-        let seen = ends.load(Ordering::Relaxed);
-        if seen == OVERDUE {
-            let polled = OVERDUE_AND_POLLED;
-            let _ = ends.compare_exchange(seen, polled, Ordering::Relaxed, Ordering::Relaxed);
-        }
-        let at = usize::try_from(seen.checked_sub(ENDS)?).expect("one of a few");
-        Some(Cut::ALL[at])
+        self.member.poll_ends(cx)
     }
 }
 

@@ -1,0 +1,161 @@
+//! Queries of the lists: parsed, and written into links.
+
+use super::*;
+
+fn islands(raw: &str) -> Result<IslandQuery, String> {
+    IslandQuery::parse(Some(raw)).map_err(|bad| bad.to_string())
+}
+
+#[test]
+fn nothing_sent_means_the_defaults() {
+    let plain = IslandQuery::parse(None).unwrap();
+    assert_eq!(
+        (plain.sort, plain.order),
+        (SortField::PeakCcu, SortOrder::Desc)
+    );
+    assert_eq!(
+        plain.page,
+        Page {
+            limit: 50,
+            offset: 0
+        }
+    );
+    for raw in [
+        "",
+        "tag=&creator=&q",
+        "key=k&sorts=x",
+        "limit=050&offset=0&order=desc",
+    ] {
+        assert_eq!(islands(raw).as_ref(), Ok(&plain), "{raw}");
+    }
+}
+
+#[test]
+fn messages_name_the_parameter_the_value_and_what_is_allowed() {
+    let sorts = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations";
+    let long = "7".repeat(41);
+    let shown = format!(
+        "limit is \"{}…\"; want an integer from 1 to 200",
+        &long[..40]
+    );
+    for (raw, message) in [
+        ("limit=0", "limit is \"0\"; want an integer from 1 to 200"),
+        ("limit=", "limit is \"\"; want an integer from 1 to 200"),
+        (&format!("limit={long}"), &shown),
+        (
+            "offset=-1",
+            "offset is \"-1\"; want an integer from 0 to 18446744073709551615",
+        ),
+        ("sort=x", &format!("sort is \"x\"; want one of {sorts}")),
+        ("order=Desc", "order is \"Desc\"; want one of desc, asc"),
+        (
+            "createdIn=",
+            "createdIn is \"\"; want one of uefn, creative",
+        ),
+        ("q=&q=", "q is given twice; want it once"),
+        ("tag=a&t%61g=b", "tag is given twice; want it once"),
+    ] {
+        assert_eq!(islands(raw), Err(message.to_owned()), "{raw}");
+    }
+}
+
+#[test]
+fn numbers_are_ascii_digits_of_any_length() {
+    let big: [u128; 12] = [
+        0,
+        1,
+        199,
+        200,
+        201,
+        1 << 31,
+        1 << 32,
+        (1 << 32) + 1,
+        1 << 63,
+        (1 << 64) - 1,
+        1 << 64,
+        10u128.pow(38) * 3,
+    ];
+    let mut texts: Vec<(String, Option<u128>)> = big
+        .iter()
+        .map(|number| (number.to_string(), Some(*number)))
+        .collect();
+    texts.extend(
+        big.iter()
+            .map(|number| (format!("{}{number}", "0".repeat(60)), Some(*number))),
+    );
+    texts.push((format!("1{}", "0".repeat(40)), None));
+    texts.push((format!("1{}", "0".repeat(5000)), None));
+    for text in [
+        "", "%2B1", "+1", "-0", "1.0", "1e2", "0x1", "%D9%A1", "1+", "1_0",
+    ] {
+        texts.push((text.to_owned(), None));
+    }
+    for (text, number) in texts {
+        let limit = islands(&format!("limit={text}"))
+            .ok()
+            .map(|query| u128::from(query.page.limit));
+        assert_eq!(
+            limit,
+            number.filter(|number| (1..=200).contains(number)),
+            "{text}"
+        );
+        let offset = CreatorQuery::parse(Some(&format!("offset={text}"))).ok();
+        let offset = offset.map(|query| u128::from(query.page.offset));
+        assert_eq!(offset, number.filter(|number| *number < 1 << 64), "{text}");
+    }
+}
+
+#[test]
+fn a_search_is_kept_as_sent_and_folded() {
+    let query = islands("q=SHOPP%C4%B0NG+a").unwrap();
+    assert_eq!(query.q.as_deref(), Some("SHOPPİNG a"));
+    assert_eq!(query.folded.as_deref(), Some("shopping a"));
+    let dot = islands("q=%CC%87").unwrap();
+    assert_eq!((dot.q.as_deref(), dot.folded), (Some("\u{307}"), None));
+}
+
+#[test]
+fn links_parse_back_to_the_query_they_were_written_from() {
+    arbtest::arbtest(|u| {
+        let sent: Option<String> = u.arbitrary()?;
+        let (q, folded) = search(sent.map(Cow::Owned));
+        let page = Page {
+            limit: u.int_in_range(1..=200)?,
+            offset: u.arbitrary()?,
+        };
+        let islands = IslandQuery {
+            tag: u
+                .arbitrary::<Option<String>>()?
+                .filter(|tag| !tag.is_empty()),
+            creator: u
+                .arbitrary::<Option<String>>()?
+                .filter(|slug| !slug.is_empty()),
+            created_in: *u.choose(&[None, Some(CreatedIn::Uefn), Some(CreatedIn::Creative)])?,
+            q: q.clone(),
+            folded: folded.clone(),
+            sort: *u.choose(&SortField::ALL)?,
+            order: *u.choose(&SortOrder::ALL)?,
+            page,
+        };
+        let written = islands.to_query() + &page.offset.to_string();
+        assert_eq!(IslandQuery::parse(Some(&written)), Ok(islands), "{written}");
+        let creators = CreatorQuery { q, folded, page };
+        let written = creators.to_query() + &page.offset.to_string();
+        assert_eq!(
+            CreatorQuery::parse(Some(&written)),
+            Ok(creators),
+            "{written}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn links_are_canonical() {
+    let query =
+        islands("key=secret&offset=3&sort=plays&limit=007&q=a+b%26&createdIn=uefn&order=desc");
+    assert_eq!(
+        query.unwrap().to_query(),
+        "createdIn=uefn&q=a%20b%26&sort=plays&limit=7&offset="
+    );
+}
