@@ -1,0 +1,281 @@
+//! The most expensive requests that an anonymous client can send to a full catalogue: what they cost, what
+//! they hold, and how long other connections of the same worker wait meanwhile.
+//!
+//! In: the release binary with 300,000 islands, all of them new on the first day. Out: a table on stdout, and
+//! an error if a figure is not what it must be. See `benches/README.md`.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::print_stdout,
+    reason = "a program that computes with measurements and prints what comes of it"
+)]
+
+#[allow(dead_code, reason = "each bench uses a part of it")]
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, BufWriter, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::common::histogram::Histogram;
+use crate::common::http::get;
+use crate::common::process::{Scratch, Server, pin_load};
+use crate::common::world::{self, Size};
+use crate::common::{Outcome, STALL, is_quick};
+
+/// Every island is new on this day: 121 MB of 300,000.
+const FIRST_DAY: &str = "2026-11-01";
+const GZIP: &str = "accept-encoding: gzip\r\n";
+const MIB: f64 = 1024.0;
+
+/// What is measured, printed as it comes.
+#[derive(Default)]
+struct Table {
+    /// Names of the figures that are above their bounds.
+    faults: Vec<String>,
+}
+
+impl Table {
+    fn row(&mut self, name: &str, value: f64, unit: &str, at_most: f64) {
+        println!("{name:<56}{value:>9.2} {unit:<8} at most {at_most}");
+        if value > at_most {
+            self.faults.push(name.to_owned());
+        }
+    }
+}
+
+/// Makes a dataset whose first day has every island.
+fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
+    let size = Size {
+        islands,
+        creators: islands / 3,
+        days: 3,
+    };
+    world::synthesize(directory, size)?;
+    let mut codes = BufReader::new(File::open(directory.join("islands.csv"))?).lines();
+    codes.next();
+    fs::create_dir_all(directory.join("ccu"))?;
+    let first = directory.join(format!("ccu/{FIRST_DAY}.csv"));
+    let mut first = BufWriter::new(File::create(first)?);
+    writeln!(first, "code,peakCCU")?;
+    for (peak, line) in (0..500).cycle().zip(codes) {
+        let line = line?;
+        let code = line.split(',').next().ok_or("an empty line")?;
+        writeln!(first, "{code},{peak}")?;
+    }
+    first.flush()?;
+    Ok(())
+}
+
+/// Sends requests and reads until the server closes; returns the bytes that came.
+fn exchange(server: &Server, requests: &[u8]) -> Outcome<u64> {
+    let mut stream = TcpStream::connect(server.address)?;
+    stream.set_read_timeout(Some(STALL))?;
+    let mut writing = stream.try_clone()?;
+    thread::scope(|scope| {
+        let sending = scope.spawn(move || writing.write_all(requests));
+        let (mut all, mut buffer) = (0, vec![0; 1 << 20]);
+        loop {
+            match stream.read(&mut buffer)? {
+                0 => break,
+                count => all += count as u64,
+            }
+        }
+        sending.join().map_err(|_| "the sender panicked")??;
+        Ok(all)
+    })
+}
+
+/// The same request so many times in a row, the last of which closes.
+fn pipeline(line: &str, headers: &str, times: usize) -> Vec<u8> {
+    let head = |more: &str| format!("{line} HTTP/1.1\r\nhost: x\r\n{headers}{more}\r\n");
+    (head("").repeat(times - 1) + &head("connection: close\r\n")).into_bytes()
+}
+
+/// Milliseconds of CPU that a request takes, one of so many in a row.
+fn cpu_millis(server: &Server, line: &str, headers: &str, times: usize) -> Outcome<f64> {
+    let before = server.cpu_nanos()?;
+    exchange(server, &pipeline(line, headers, times))?;
+    Ok((server.cpu_nanos()? - before) as f64 / 1e6 / times as f64)
+}
+
+/// Milliseconds that health takes on another connection of the worker while `work` goes on: the median, and
+/// the longest.
+fn health_beside(server: &Server, work: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f64)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| -> Result<(Histogram, u64), String> {
+            let told = |error: std::io::Error| error.to_string();
+            let mut stream = TcpStream::connect(server.address).map_err(told)?;
+            stream.set_nodelay(true).map_err(told)?;
+            stream.set_read_timeout(Some(STALL)).map_err(told)?;
+            let (mut seen, mut longest) = (Histogram::new(), 0);
+            let mut buffer = [0; 4096];
+            while !is_over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                stream.write_all(&get("/v1/health", "")).map_err(told)?;
+                let count = stream.read(&mut buffer).map_err(told)?;
+                if !buffer[..count].ends_with(b"}") {
+                    return Err("health came in pieces".to_owned());
+                }
+                let nanos = begun.elapsed().as_nanos() as u64;
+                seen.record(nanos);
+                longest = longest.max(nanos);
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok((seen, longest))
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        let (seen, longest) = watching.join().map_err(|_| "the watcher panicked")??;
+        done?;
+        Ok((seen.quantile_micros(0.5) / 1e3, longest as f64 / 1e6))
+    })
+}
+
+/// MiB of memory that so many clients hold that take next to nothing of what they requested.
+fn held_by_slow_readers(server: &Server, request: &[u8], readers: usize) -> Outcome<f64> {
+    let before = server.anonymous_kib()?;
+    let mut streams = Vec::new();
+    for _ in 0..readers {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_recv_buffer_size(4096)?;
+        socket.connect(&server.address.into())?;
+        let mut stream: TcpStream = socket.into();
+        stream.write_all(request)?;
+        streams.push(stream);
+    }
+    for stream in &mut streams {
+        stream.set_read_timeout(Some(STALL))?;
+        stream.read_exact(&mut [0; 100])?;
+    }
+    thread::sleep(Duration::from_millis(500));
+    Ok(server.anonymous_kib()?.saturating_sub(before) as f64 / MIB)
+}
+
+/// The entity tag of what a HEAD requests.
+fn entity_tag(server: &Server, line: &str) -> Outcome<String> {
+    let mut stream = TcpStream::connect(server.address)?;
+    stream.set_read_timeout(Some(STALL))?;
+    stream.write_all(&pipeline(line, "", 1))?;
+    let mut head = String::new();
+    stream.read_to_string(&mut head)?;
+    let mut lines = head.lines();
+    let etag = lines.find_map(|line| line.strip_prefix("etag: "));
+    Ok(etag.ok_or("no entity tag")?.to_owned())
+}
+
+/// What requests cost of which nothing is sent, and all of the long body.
+fn costs(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
+    let (read, head) = (format!("GET {target}"), format!("HEAD {target}"));
+    let known = format!("if-none-match: {}\r\n", entity_tag(server, &head)?);
+    let page = "HEAD /v1/islands?limit=200&offset=7";
+    for (name, line, headers) in [
+        ("HEAD of it", head.as_str(), ""),
+        ("304 of it", &read, &known),
+        ("HEAD of a page of 200, gzip", page, GZIP),
+    ] {
+        let millis = cpu_millis(server, line, headers, 100)?;
+        table.row(name, millis, "ms CPU", 3.0);
+    }
+    let request = pipeline(&read, "", 1);
+    let bytes = exchange(server, &request)?;
+    let before = server.cpu_nanos()?;
+    for _ in 0..5 {
+        exchange(server, &request)?;
+    }
+    let millis = (server.cpu_nanos()? - before) as f64 / 5e6;
+    let megabytes = bytes as f64 / 1e6;
+    println!(
+        "all of it, {megabytes:.0} MB: {:.2} ms of CPU a MB",
+        millis / megabytes
+    );
+    Ok(())
+}
+
+/// How long others wait.
+fn waits(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
+    let heads = pipeline(&format!("HEAD {target}"), "", 100);
+    let (_, longest) = health_beside(server, || exchange(server, &heads).map(drop))?;
+    table.row(
+        "health beside 100 HEADs of it, longest",
+        longest,
+        "ms",
+        300.0,
+    );
+    let request = pipeline(&format!("GET {target}"), "", 1);
+    let (_, longest) = health_beside(server, || {
+        thread::scope(|scope| {
+            let read = || exchange(server, &request).map_err(|error| error.to_string());
+            let readers: Vec<_> = (0..6).map(|_| scope.spawn(read)).collect();
+            for reader in readers {
+                reader.join().map_err(|_| "a reader panicked")??;
+            }
+            Ok(())
+        })
+    })?;
+    table.row(
+        "health beside six GETs of it, longest",
+        longest,
+        "ms",
+        500.0,
+    );
+    let mut pages = Vec::new();
+    for at in 0..1000 {
+        let line = format!("GET /v1/islands?limit=200&offset={}", at * 17);
+        pages.extend_from_slice(format!("{line} HTTP/1.1\r\nhost: x\r\n{GZIP}\r\n").as_bytes());
+    }
+    pages.extend_from_slice(&pipeline("HEAD /v1", "", 1));
+    let (median, longest) = health_beside(server, || exchange(server, &pages).map(drop))?;
+    let name = "health beside 1,000 pages of 200, gzip";
+    table.row(&format!("{name}, median"), median, "ms", 10.0);
+    table.row(&format!("{name}, longest"), longest, "ms", 100.0);
+    Ok(())
+}
+
+/// What clients hold that take next to nothing.
+fn memory(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
+    let live = b"GET /v1/live HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx".to_vec();
+    for (name, request, readers, at_most) in [
+        ("it", get(target, ""), 25, 150.0),
+        ("it, gzip", get(target, GZIP), 25, 150.0),
+        ("/v1/live, with a body", live, 90, 16.0),
+    ] {
+        let mib = held_by_slow_readers(server, &request, readers)?;
+        let name = format!("held by {readers} slow readers of {name}");
+        table.row(&name, mib, "MiB", at_most);
+    }
+    Ok(())
+}
+
+fn main() -> Outcome<()> {
+    println!("{}", pin_load()?);
+    let islands = if is_quick() { 20_000 } else { 300_000 };
+    let scratch = Scratch::new()?;
+    let data = scratch.path().join("dataset");
+    let published = scratch.path().join("published");
+    dataset(&data, islands)?;
+    world::publish(&data, &published, "2026-11-21T12:05:00Z")?;
+    let server = world::serve_behind("true", |serve| {
+        serve.arg("--published").arg(&published);
+        serve.args(["--memory", "64MiB"]);
+    })?;
+    let target = format!("/v1/new/{FIRST_DAY}");
+    println!("{islands} islands; \"it\" is {target}, on which all of them are new\n");
+    let mut table = Table::default();
+    costs(&server, &target, &mut table)?;
+    waits(&server, &target, &mut table)?;
+    memory(&server, &target, &mut table)?;
+    if table.faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!("too much: {}", table.faults.join("; ")).into())
+}
