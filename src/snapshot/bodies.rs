@@ -1,5 +1,5 @@
 //! The bodies of the history payload: found by family and number, read and checked when they are
-//! asked for, kept in a cache.
+//! requested.
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body::{Content, Encoded, EntityTag};
-use super::cache::{ALLOCATION_BYTES, ByteCache, Keep};
 use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile, expect_checksum};
@@ -18,7 +17,7 @@ use super::storage::Storage;
 use super::views::{BodyRef, BodyRefs};
 use crate::calendar::UnixSeconds;
 
-/// Families of bodies in the history payload; the number is part of the cache key.
+/// Families of bodies in the history payload, by the number of their section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Family {
     Island,
@@ -53,7 +52,6 @@ pub(crate) struct Bodies {
     storage: Storage,
     published: UnixSeconds,
     families: [BodyRefs; SECTIONS.len()],
-    cache: ByteCache<(u8, u32, bool), Encoded>,
     damage: Arc<Damage>,
 }
 
@@ -63,7 +61,6 @@ impl Bodies {
         file: SnapshotFile,
         counts: [usize; SECTIONS.len()],
         published: UnixSeconds,
-        memory_bytes: usize,
     ) -> Result<Bodies, SnapshotError> {
         let mut families = [const { BodyRefs::EMPTY }; SECTIONS.len()];
         for ((family, section), count) in families.iter_mut().zip(SECTIONS).zip(counts) {
@@ -73,7 +70,6 @@ impl Bodies {
             storage: file.into_storage(),
             published,
             families,
-            cache: ByteCache::new(memory_bytes),
             damage: Arc::new(Damage::none()),
         })
     }
@@ -131,52 +127,25 @@ impl Bodies {
         context: ReadContext<'_>,
     ) -> Result<Encoded, SnapshotError> {
         let form @ Form { body, gzip, bytes } = self.form(family, at, context.accepts_gzip);
-        let encoded = |content| {
-            let etag = self.etag(form);
-            Encoded {
-                content,
-                etag,
-                gzip,
-            }
-        };
-        let key = (
-            family as u8,
-            u32::try_from(at).expect("rows are numbered in u32"),
-            gzip,
-        );
-        let is_long = bytes >= LONG_BYTES_MIN;
-        // A long body is never in the cache, and one that is in memory already would only be copied to it.
-        let is_cached = !(is_long || self.is_in_memory(form));
-        let vacancy = match is_cached.then(|| self.cache.get(&key, context.client)) {
-            Some(Ok(found)) => return Ok(found),
-            Some(Err(vacancy)) => Some(vacancy),
-            None => None,
-        };
-        let omitted = encoded(Content::Omitted(Some(bytes.into())));
-        if !(context.needs_content)(&omitted.etag) {
-            return Ok(omitted);
-        }
-        if is_long {
-            return Ok(encoded(Content::Long(LongBody {
+        let (needs_content, etag) = (context.needs_content, self.etag(form));
+        let sent = if !needs_content(&etag) {
+            Content::Omitted(Some(bytes.into()))
+        } else if bytes >= LONG_BYTES_MIN {
+            Content::Long(LongBody {
                 storage: self.storage.clone(),
                 body,
                 gzip,
                 damage: Arc::clone(&self.damage),
-            })));
-        }
-        let stored = read_stored(&self.storage, body)?;
-        let sent = if gzip { stored } else { plain(body, stored)? };
-        let found = encoded(Content::Whole(sent));
-        if let Some(vacancy) = vacancy {
-            vacancy.fill(&found, bytes as usize + 2 * ALLOCATION_BYTES, Keep::AtOnce);
-        }
-        Ok(found)
-    }
-
-    /// Whether the form is in memory with the whole payload.
-    fn is_in_memory(&self, form: Form) -> bool {
-        let is_stored = form.gzip || !form.body.has_gzip();
-        is_stored && self.storage.in_memory()
+            })
+        } else {
+            let stored = read_stored(&self.storage, body)?;
+            Content::Whole(if gzip { stored } else { plain(body, stored)? })
+        };
+        Ok(Encoded {
+            content: sent,
+            etag,
+            gzip,
+        })
     }
 
     /// Reads every body and checks both its forms.

@@ -2,26 +2,24 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::bodies::Bodies;
-use super::cache::ByteCache;
 use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::groups::{Groups, ORDERINGS};
 use super::identity::Identity;
-use super::list_page::{Frame, ListPage, PageTags};
+use super::list_page::{Frame, PageTags};
 use super::pace::both;
+use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
 use super::views::{Ints, IntsView, Longs};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
-use crate::request::{CreatorQuery, IslandQuery};
 
 /// `RowCreators` holds this where an island has no creator.
 pub(crate) const NO_CREATOR: u32 = u32::MAX;
@@ -99,12 +97,11 @@ pub struct History {
     pub(crate) island_frame: Frame,
     pub(crate) creator_frame: Frame,
     pub(crate) page_tags: PageTags,
-    pub(crate) island_pages: ByteCache<IslandQuery, Arc<ListPage>>,
-    pub(crate) creator_pages: ByteCache<CreatorQuery, Arc<ListPage>>,
+    pub(crate) cache: ResponseCache,
 }
 
 impl History {
-    /// Opens the payload; caches take at most `memory_bytes`.
+    /// Opens the payload; its cache takes at most `memory_bytes`.
     pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let stamp = Stamp::open(&file)?;
@@ -151,10 +148,9 @@ impl History {
             island_frame,
             creator_frame,
             page_tags: PageTags::new(stamp.published, identity.checksum),
-            island_pages: ByteCache::new(memory_bytes / 16 * 3),
-            creator_pages: ByteCache::new(memory_bytes / 16),
+            cache: ResponseCache::new(memory_bytes),
             identity,
-            bodies: Bodies::open(file, counts, stamp.published, memory_bytes / 4 * 3)?,
+            bodies: Bodies::open(file, counts, stamp.published)?,
         };
         history.check_lengths(rows, creator_count)?;
         Ok(history)

@@ -1,13 +1,9 @@
-//! A list page as it is kept: the text around its rows, both forms, its links.
-
-use std::sync::OnceLock;
+//! A list page: the text around its rows, and its entity tags.
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, EntityTag, gzip};
-use super::cache::ALLOCATION_BYTES;
+use super::body::{Content, Encoded, EntityTag};
 use super::error::SnapshotError;
-use super::read_context::ReadContext;
 use crate::calendar::UnixSeconds;
 use crate::request::{LIMIT_MAX, Page};
 
@@ -142,15 +138,6 @@ fn touch(rows: &[&[u8]]) {
     std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
 }
 
-/// An assembled page. Its gzip form is made when it is first requested.
-#[derive(Debug)]
-pub(crate) struct ListPage {
-    plain: Encoded,
-    gzip: OnceLock<Encoded>,
-    plain_bytes: usize,
-    pub(crate) links: Bytes,
-}
-
 /// The entity tags of a snapshot's pages. A page is made of nothing but the payload and the query, so
 /// all pages share the payload's: for one address, another tag is another page.
 #[derive(Clone, Copy, Debug)]
@@ -178,49 +165,6 @@ impl PageTags {
             etag: if gzip { self.gzip } else { self.plain },
             gzip,
         }
-    }
-}
-
-impl ListPage {
-    pub(crate) fn new(text: Vec<u8>, links: Bytes, tags: PageTags) -> ListPage {
-        ListPage {
-            plain_bytes: text.len(),
-            plain: Encoded {
-                content: Content::Whole(text.into()),
-                etag: tags.plain,
-                gzip: false,
-            },
-            gzip: OnceLock::new(),
-            links,
-        }
-    }
-
-    /// What the page takes in a cache. The gzip form, at most half as long again, comes later: its
-    /// room is charged now.
-    pub(crate) fn bytes(&self) -> usize {
-        let blocks = 2 * size_of::<usize>() + size_of::<ListPage>() + 6 * ALLOCATION_BYTES;
-        self.plain_bytes * 3 / 2 + self.links.len() + blocks
-    }
-
-    /// The form to send. The gzip form is made only if its content is needed.
-    pub(crate) fn choose(&self, tags: PageTags, context: ReadContext<'_>) -> Encoded {
-        let form = tags.omitted(self.plain_bytes, context.accepts_gzip);
-        if !form.gzip {
-            return self.plain.clone();
-        }
-        if self.gzip.get().is_none() && !(context.needs_content)(&form.etag) {
-            return form;
-        }
-        let packed = self.gzip.get_or_init(|| {
-            let Content::Whole(plain) = &self.plain.content else {
-                unreachable!("a page is made whole");
-            };
-            Encoded {
-                content: Content::Whole(gzip(plain).into()),
-                ..form
-            }
-        });
-        packed.clone()
     }
 }
 

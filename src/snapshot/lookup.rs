@@ -1,4 +1,4 @@
-//! The one lookup of the snapshot: from a route to its body.
+//! The one lookup of the snapshot: from a route to its response.
 
 use bytes::Bytes;
 
@@ -8,6 +8,7 @@ use super::error::SnapshotError;
 use super::history::FixedHistory;
 use super::read::{FixedLive, Snapshot};
 use super::read_context::ReadContext;
+use super::response_cache::Keep;
 use crate::request::{DayRef, Route};
 
 /// A body found by its route.
@@ -44,35 +45,37 @@ struct Stored<'a> {
 impl Snapshot {
     /// Returns the body of a route under `/v1`, except health.
     pub fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
-        let history = || self.history.as_deref().ok_or(Missing::Payload);
-        let page = |(body, links)| Found {
-            body,
-            links: Some(links),
-        };
         let body = match route {
-            Route::Islands(query) => {
-                return Ok(page(history()?.island_page(query, &self.base_url, context)));
-            }
-            Route::Creators(query) => {
-                return Ok(page(history()?.creator_page(
-                    query,
-                    &self.base_url,
-                    context,
-                )));
-            }
             Route::Index => {
                 let index = self.index.as_ref().ok_or(Missing::Payload)?;
                 index.choose(context.accepts_gzip)
             }
             Route::Live => self.live_body(FixedLive::Live, context)?,
             Route::Intraday => self.live_body(FixedLive::Intraday, context)?,
+            _ => return self.get_cached(route, context),
+        };
+        Ok(Found { body, links: None })
+    }
+
+    /// Returns a response that is read or made when it is requested.
+    fn get_cached(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
+        let history = self.history.as_deref().ok_or(Missing::Payload)?;
+        let vacancy = match history.cache.get(route, context) {
+            Ok(found) => return Ok(found),
+            Err(vacancy) => vacancy,
+        };
+        let (found, keep) = match route {
+            Route::Islands(query) => history.island_page(query, &self.base_url, context),
+            Route::Creators(query) => history.creator_page(query, &self.base_url, context),
             _ => {
                 let Stored { bodies, family, at } = self.stored(route)?;
                 let found = bodies.get(family, at, context);
-                found.map_err(Missing::Damaged)?
+                let body = found.map_err(Missing::Damaged)?;
+                (Found { body, links: None }, Keep::Always)
             }
         };
-        Ok(Found { body, links: None })
+        vacancy.fill(&found, keep);
+        Ok(found)
     }
 
     /// Whether the response to a route carries a body so long that it is sent in pieces.

@@ -7,7 +7,6 @@
 
 mod bodies;
 mod body;
-mod cache;
 mod damage;
 mod dumps;
 mod error;
@@ -26,6 +25,7 @@ mod page;
 mod read;
 mod read_context;
 mod resident;
+mod response_cache;
 mod row_set;
 mod search;
 mod select;

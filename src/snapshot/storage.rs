@@ -26,11 +26,6 @@ impl Storage {
         })
     }
 
-    /// Whether what is read is in memory already, so that a cache of it would only be a copy.
-    pub(crate) fn in_memory(&self) -> bool {
-        matches!(self, Storage::Memory(_))
-    }
-
     /// Returns `true` if the file that is `named` now is another one than this.
     pub(crate) fn is_superseded(&self, named: &File) -> bool {
         let Storage::File(file) = self else {
