@@ -20,15 +20,14 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::caller::Caller;
-use super::socket::buffers::{LastBody, Prepared};
 use super::socket::guard::{Guard, Shared};
 use super::socket::journal::Journal;
 use super::socket::linger::linger;
+use super::socket::pending::PendingResponse;
 use super::socket::roster::Membership;
 use super::socket::turn::Turn;
 use super::worker::Worker;
 use crate::observe::{Count, Cut};
-use crate::sync::{AtomicBool, AtomicU64};
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies, stay well below.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -91,12 +90,8 @@ impl Shared {
     /// What the parts of a new connection of a worker share.
     pub(super) fn new(worker: &Worker, membership: Membership) -> Arc<Shared> {
         Arc::new(Shared {
-            prepared: Prepared::default(),
+            pending: PendingResponse::default(),
             buffers: Arc::clone(&worker.buffers),
-            ending: AtomicBool::new(false),
-            last_body: LastBody::default(),
-            in_pieces: AtomicU64::new(0),
-            waiting: AtomicBool::new(false),
             turn: Turn::default(),
             asked: Count::default(),
             membership,

@@ -13,7 +13,6 @@ use super::socket::journal::Record;
 use crate::calendar::UnixSeconds;
 use crate::keys::KeyId;
 use crate::request::Template;
-use crate::sync::Ordering;
 
 /// What a response has beside its answer.
 pub(super) struct ResponseContext {
@@ -47,22 +46,22 @@ impl ResponseContext {
         body: Option<ResponseBody>,
         shared: &Shared,
     ) -> Response<ResponseBody> {
-        shared
-            .prepared
-            .put(|lines| answer.write_lines(self.limits, self.id, lines));
         let (status, gzip) = (answer.status(), answer.is_gzip());
+        let streamed_bytes = match &body {
+            Some(ResponseBody::Stream(stream)) => stream.left(),
+            _ => 0,
+        };
+        let write = |lines: &mut Vec<u8>| answer.write_lines(self.limits, self.id, lines);
+        let is_last = shared.pending.put(streamed_bytes, write);
         let body = body.unwrap_or_else(|| answer.into_body());
+        if let ResponseBody::Whole(bytes) = &body
+            && is_last
+            && !self.is_head
+        {
+            shared.pending.set_last_body(bytes.clone());
+        }
         let body_bytes = if self.is_head { 0 } else { body.bytes() };
         self.count(status, body_bytes, gzip, shared);
-        if !self.is_head {
-            let bytes = body.bytes_in_pieces();
-            shared.in_pieces.store(bytes, Ordering::Relaxed);
-            if let ResponseBody::Whole(bytes) = &body
-                && shared.ending.load(Ordering::Relaxed)
-            {
-                shared.last_body.put(bytes.clone());
-            }
-        }
         let mut response = Response::new(body);
         *response.status_mut() = status;
         *response.version_mut() = self.version.unwrap_or_default();

@@ -36,7 +36,7 @@ use crate::calendar::Clock;
 use crate::observe::{AccessPen, Tally};
 use crate::request::loggable;
 use crate::snapshot::Snapshot;
-use crate::sync::{LatestReader, Ordering};
+use crate::sync::LatestReader;
 
 /// What all connections of a worker share.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Worker {
         if closes {
             // Hyper then ends without offering all of the answer.
             if last || request.headers().contains_key(UPGRADE) {
-                shared.ending.store(true, Ordering::Relaxed);
+                shared.pending.set_last();
             }
         }
         closes
@@ -252,11 +252,8 @@ impl Worker {
             let full = ApiError::Busy;
             return context.respond(Answer::Failed(full), None, &shared);
         };
-        shared.waiting.store(true, Ordering::Relaxed);
-        let with_bytes = !context.is_head;
-        let opened = download.open(with_bytes, place, &self.complaints).await;
-        shared.waiting.store(false, Ordering::Relaxed);
-        match opened {
+        let opening = download.open(!context.is_head, place, &self.complaints);
+        match shared.pending.waiting(opening).await {
             Ok(body) => context.respond(answer, Some(body), &shared),
             Err(error) => context.respond(Answer::Failed(error), None, &shared),
         }
@@ -312,10 +309,8 @@ async fn next_turn(
     response: Response<ResponseBody>,
     shared: Arc<Shared>,
 ) -> Response<ResponseBody> {
-    // The responses before this one are written meanwhile.
-    shared.waiting.store(true, Ordering::Relaxed);
-    tokio::task::yield_now().await;
-    shared.waiting.store(false, Ordering::Relaxed);
+    let others = tokio::task::yield_now();
+    shared.pending.waiting(others).await;
     response
 }
 
@@ -327,11 +322,10 @@ async fn sign_up(
     shared: Arc<Shared>,
 ) -> Response<ResponseBody> {
     let wish = form.wish(body, &window.base_url).await;
-    shared.waiting.store(true, Ordering::Relaxed);
-    // Of when it is all there: paces would go back with a form that was held back.
+    // The time at which all of it is there: with an earlier one, a rate limiter's clock would go back.
     let moment = clock.now().moment();
-    let answer = window.answer(form.client, wish, moment).await;
-    shared.waiting.store(false, Ordering::Relaxed);
+    let answering = window.answer(form.client, wish, moment);
+    let answer = shared.pending.waiting(answering).await;
     context.respond(answer, None, &shared)
 }
 

@@ -44,14 +44,6 @@ impl ResponseBody {
             ResponseBody::Stream(stream) => stream.left,
         }
     }
-
-    /// How many bytes come in pieces, of which hyper writes the first without knowing the others.
-    pub(crate) fn bytes_in_pieces(&self) -> u64 {
-        match self {
-            ResponseBody::Whole(_) | ResponseBody::Omitted(_) => 0,
-            ResponseBody::Stream(stream) => stream.left,
-        }
-    }
 }
 
 impl Body for ResponseBody {
@@ -139,6 +131,11 @@ enum State {
 }
 
 impl PieceStream {
+    /// Bytes that hyper does not have yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// The next piece. After an error hyper cuts the connection, so that the client sees that bytes
     /// are missing.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {

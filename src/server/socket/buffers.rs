@@ -1,17 +1,11 @@
-//! Memory that answers pass through: buffers that a worker's connections share, and the header lines
-//! of a connection's answer on their way to its socket.
+//! `Buffers`: memory in which a worker's connections gather responses.
 
 use std::sync::PoisonError;
-
-use bytes::Bytes;
 
 use crate::sync::{Mutex, MutexGuard};
 
 /// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
 const SPARE_BUFFERS_MAX: usize = 64;
-
-/// Memory that a connection keeps for header lines: as much as those of most answers take.
-const LINES_BYTES: usize = 1024;
 
 /// Buffers of a worker to gather answers in. A connection has one only while something is gathered,
 /// so that thousands of idle ones hold none, and those that are busy share one that is in the cache.
@@ -36,64 +30,6 @@ impl Buffers {
     }
 }
 
-/// The header lines of a connection's answer, until its head passes. Hyper asks for no other answer
-/// before that.
-#[derive(Debug, Default)]
-pub(crate) struct Prepared(Mutex<Lines>);
-
-#[derive(Debug, Default)]
-struct Lines {
-    text: Vec<u8>,
-    are_there: bool,
-}
-
-impl Prepared {
-    /// Takes in the lines that `write` writes.
-    pub(crate) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut lines = locked(&self.0);
-        debug_assert!(!lines.are_there, "one answer at a time");
-        lines.text.clear();
-        write(&mut lines.text);
-        lines.are_there = true;
-    }
-
-    /// Whether there are no lines.
-    pub(crate) fn is_empty(&self) -> bool {
-        !locked(&self.0).are_there
-    }
-
-    /// Gives the lines to `read`, and forgets them. `false` if there are none.
-    pub(crate) fn take(&self, read: impl FnOnce(&[u8])) -> bool {
-        let mut lines = locked(&self.0);
-        if !lines.are_there {
-            return false;
-        }
-        lines.are_there = false;
-        read(&lines.text);
-        lines.text.clear();
-        // The links of a search that is kilobytes long are: an idle connection has no use for that.
-        lines.text.shrink_to(LINES_BYTES);
-        true
-    }
-}
-
-/// The body of a connection's last response. Hyper may end before it has offered all of that; then the rest
-/// is taken from here, where it costs no copy.
-#[derive(Debug, Default)]
-pub(crate) struct LastBody(Mutex<Bytes>);
-
-impl LastBody {
-    pub(crate) fn put(&self, body: Bytes) {
-        *locked(&self.0) = body;
-    }
-
-    /// Takes the body, if it is as long as what hyper offers of it.
-    pub(crate) fn take(&self, offered_bytes: usize) -> Option<Bytes> {
-        let mut body = locked(&self.0);
-        (body.len() == offered_bytes).then(|| std::mem::take(&mut *body))
-    }
-}
-
 /// Taken by one thread only, so never waited for.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,22 +38,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_are_taken_once_and_leave_little_behind() {
-        let prepared = Prepared::default();
-        for length in [0, 1, 500, 5000, 9] {
-            assert!(prepared.is_empty());
-            assert!(!prepared.take(|_| panic!("nothing is there")));
-            let lines = vec![b'x'; length];
-            prepared.put(|text| text.extend_from_slice(&lines));
-            assert!(!prepared.is_empty());
-            let mut taken = None;
-            assert!(prepared.take(|lines| taken = Some(lines.to_vec())));
-            assert_eq!(taken, Some(lines));
-            assert!(locked(&prepared.0).text.capacity() <= LINES_BYTES);
-        }
-    }
 
     #[test]
     fn a_worker_keeps_few_buffers_and_none_that_grew_much() {

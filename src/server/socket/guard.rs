@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::{memchr, memmem};
 
-use super::buffers::{Buffers, LastBody, Prepared};
+use super::buffers::Buffers;
 use super::journal::Journal;
+use super::pending::PendingResponse;
 use super::phase::Phase;
 use super::roster::Membership;
 use super::send_buffer::{SendBuffer, Taken};
 use super::turn::Turn;
 use crate::observe::{Count, Tally};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Answers gathered before they are written.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
@@ -52,19 +52,10 @@ const GO_ON: &[u8] = b"HTTP/1.1 100 ";
 
 /// What a guard shares with the rest of its connection.
 pub(crate) struct Shared {
-    /// The header lines of the answer whose head hyper has not written yet.
-    pub(crate) prepared: Prepared,
+    /// The response whose head hyper has not written yet.
+    pub(crate) pending: PendingResponse,
     /// The worker's buffers.
     pub(crate) buffers: Arc<Buffers>,
-    /// Set before the connection's last answer: hyper may then end without offering all of it, as
-    /// after CONNECT, or after `upgrade` and a body.
-    pub(crate) ending: AtomicBool,
-    /// The body of that answer, if it is in memory.
-    pub(crate) last_body: LastBody,
-    /// How many bytes of the answer's body come in pieces; told with the lines.
-    pub(crate) in_pieces: AtomicU64,
-    /// Whether an answer waits for a disk, or for sign-up: those before it are not kept waiting with it.
-    pub(crate) waiting: AtomicBool,
     /// The time that the connection uses before others get theirs.
     pub(crate) turn: Turn,
     /// Requests that came.
@@ -96,6 +87,8 @@ pub(crate) struct Guard<S, F> {
     buffer: SendBuffer,
     /// Bytes of a body whose beginning was taken, or whose head was, and that hyper will offer yet.
     owed: u64,
+    /// Whether that body is the connection's last.
+    is_last: bool,
     /// When what is being answered was read, if that is timed.
     timed: Option<Instant>,
     /// Whether a client is to be told at once to go on.
@@ -121,6 +114,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
             shared,
             buffer: SendBuffer::default(),
             owed: 0,
+            is_last: false,
             timed: None,
             goes_on: false,
             answered: false,
@@ -186,13 +180,14 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         let status_line_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
         let (status_line, rest) = head.split_at(status_line_end);
         let buffer = &mut self.buffer;
-        let known = self.shared.prepared.take(|lines| {
+        let streamed_bytes = self.shared.pending.take(|lines| {
             buffer.extend(status_line);
             buffer.extend(lines);
             buffer.extend(rest);
         });
-        if !known {
-            self.refuse(status(status_line));
+        match streamed_bytes {
+            Some(bytes) => self.owed = bytes,
+            None => self.refuse(status(status_line)),
         }
     }
 
@@ -262,7 +257,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
 
     /// Takes all of the last body, or of its last piece: hyper may end before it offers more.
     fn take_last(&mut self, piece: &[u8]) {
-        match self.shared.last_body.take(piece.len()) {
+        match self.shared.pending.take_last_body(piece.len()) {
             Some(body) => self.buffer.set_rest(body),
             None => self.buffer.extend(piece),
         }
@@ -273,7 +268,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
     fn go_on(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_rest = offered as u64 >= self.owed;
-        if is_rest && self.shared.ending.load(Ordering::Relaxed) {
+        if is_rest && self.is_last {
             // A body that is in memory is one piece.
             for piece in pieces {
                 self.take_last(piece);
@@ -345,12 +340,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             return Poll::Ready(Ok(bytes));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
-        let last = self.shared.ending.load(Ordering::Relaxed) || self.shared.prepared.is_empty();
+        let last = self.shared.pending.is_last();
+        self.is_last = last;
         if self.buffer.gathered_bytes() >= GATHERED_BYTES_MAX && !last {
             ready!(self.drain(cx))?;
         }
         self.take_head(first);
-        self.owed = self.shared.in_pieces.swap(0, Ordering::Relaxed);
         let Some(body) = bodies.first() else {
             return Poll::Ready(Ok(first.len()));
         };
@@ -381,7 +376,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             // It has as long as if it had come with its head.
             self.shared.membership.enter(Phase::Head);
         }
-        if self.owed > 0 || self.shared.waiting.load(Ordering::Relaxed) {
+        if self.owed > 0 || self.shared.pending.waits() {
             ready!(self.drain(cx))?;
             // It is not the client who is silent.
             self.shared.membership.enter(Phase::Answering);

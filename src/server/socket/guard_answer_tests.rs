@@ -14,7 +14,6 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::server::socket::guard::Shared;
 use crate::server::worker::is_last;
-use crate::sync::Ordering;
 
 /// A body that no other answer has. Some look like an answer.
 pub(super) fn body(number: usize, size: usize) -> Vec<u8> {
@@ -103,17 +102,20 @@ pub(super) fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<P
     let (number, status, size, piece) = (figure(), figure(), figure(), figure());
     let last = is_last(request);
     if last {
-        shared.ending.store(true, Ordering::Relaxed);
+        shared.pending.set_last();
     }
-    shared
-        .prepared
-        .put(|text| text.extend_from_slice(lines(number).as_bytes()));
     let size = if status == 304 { 0 } else { size };
-    if piece > 0 && request.method() != "HEAD" {
-        shared.in_pieces.store(size as u64, Ordering::Relaxed);
+    let is_head = request.method() == "HEAD";
+    let streamed_bytes = if piece > 0 && !is_head { size } else { 0 };
+    let is_last = shared.pending.put(streamed_bytes as u64, |text| {
+        text.extend_from_slice(lines(number).as_bytes());
+    });
+    let left: Bytes = body(number, size).into();
+    if is_last && piece == 0 && !is_head {
+        shared.pending.set_last_body(left.clone());
     }
     let mut response = Response::new(Pieces {
-        left: body(number, size).into(),
+        left,
         piece,
         is_there: false,
         sound: usize::MAX,

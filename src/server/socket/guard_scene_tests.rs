@@ -16,12 +16,13 @@ use super::socket::{Side, Socket, Wire};
 use crate::observe::{Count, Tally};
 use crate::server::connection::converse;
 use crate::server::operator::metrics::SHAPE;
-use crate::server::socket::buffers::{Buffers, LastBody, Prepared};
+use crate::server::socket::buffers::Buffers;
 use crate::server::socket::guard::{Guard, Shared};
 use crate::server::socket::journal::Journal;
+use crate::server::socket::pending::PendingResponse;
 use crate::server::socket::roster::Roster;
 use crate::server::socket::turn::Turn;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ask {
@@ -222,12 +223,8 @@ pub(super) fn take_all(rest: &mut &[u8], asks: &[Ask]) -> bool {
 /// What a guard shares, of a connection that has just come.
 pub(super) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) -> Arc<Shared> {
     Arc::new(Shared {
-        prepared: Prepared::default(),
+        pending: PendingResponse::default(),
         buffers: Arc::clone(buffers),
-        ending: AtomicBool::new(false),
-        last_body: LastBody::default(),
-        in_pieces: AtomicU64::new(0),
-        waiting: AtomicBool::new(false),
         turn: Turn::default(),
         asked: Count::default(),
         membership: roster.join(None),

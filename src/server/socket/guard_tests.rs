@@ -162,16 +162,14 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
     let shared = &shared;
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.uri().path().starts_with("/1") {
-            shared.waiting.store(true, Ordering::Relaxed);
-            std::future::poll_fn(|_| {
+            let opened = std::future::poll_fn(|_| {
                 if is_open.get() {
                     Poll::Ready(())
                 } else {
                     Poll::Pending
                 }
-            })
-            .await;
-            shared.waiting.store(false, Ordering::Relaxed);
+            });
+            shared.pending.waiting(opened).await;
         }
         let mut response = answer(&request, shared);
         if response.body().piece > 0 {

@@ -8,6 +8,7 @@ pub(super) mod guard;
 pub(super) mod journal;
 pub(super) mod linger;
 mod member;
+pub(super) mod pending;
 pub(super) mod phase;
 pub(super) mod roster;
 mod send_buffer;
