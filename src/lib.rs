@@ -32,6 +32,7 @@
 //! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; replacing files; opening files that others may have put there | islands |
+//! | [`arena`] | the setting of the allocator | everything else |
 //! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
 //!
 //! Beside `src`: `data/` has the sample, units, proxy, Prometheus and Grafana files; `tests/it` the running
@@ -47,6 +48,7 @@
 //! - Payload files are read whole where they are needed at once and with `read_at` elsewhere. `mmap`
 //!   was rejected: a file cut short by another process would kill the server.
 
+pub mod arena;
 pub mod calendar;
 pub mod cli;
 pub mod dataset;

@@ -1,6 +1,6 @@
 //! Words in mapped memory, of a file or of the process alone. In a file, what is counted is in the
-//! kernel's hands the moment it is counted, so that a killed process loses nothing. The one place in
-//! the program with `unsafe` code.
+//! kernel's hands the moment it is counted, so that a killed process loses nothing. One of the two
+//! places in the program with `unsafe` code.
 #![expect(
     unsafe_code,
     reason = "a slice of atomics over mapped memory cannot be had without it"

@@ -4,17 +4,20 @@ use super::room::Room;
 use super::settings::{DESCRIPTORS_ASIDE, Settings};
 use crate::observe::descriptors_max;
 
-/// Of the places for connections, one in so many may send a file, for which a descriptor more is kept.
+/// One in so many connections may send a dump or a long body. A descriptor is kept for each: dumps have one.
 const DOWNLOADS_SHARE: u32 = 8;
-/// What a download holds in memory at the most: a piece that is sent, the next one, and a decompressor.
-/// All downloads together take no more than `--memory` again.
-const DOWNLOAD_BYTES: usize = 320 * 1024;
+/// What a download holds in memory: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB was the
+/// most that was measured). All downloads together take about as much as `--memory` again.
+const DOWNLOAD_BYTES: usize = 256 * 1024;
 /// Downloads that there may be however little memory and however few connections there are.
 const DOWNLOADS_MIN: u32 = 16;
 /// Downloads of one address at a time. Programs that download in parallel use fewer.
 const DOWNLOADS_OF_ADDRESS_MAX: u32 = 128;
 /// The caches of all workers together have one part in so many of `--memory`.
 const WORKER_CACHES_SHARE: usize = 8;
+/// The caches of the snapshot have so many sixteenths of `--memory`. Three more are for the holes that the
+/// allocator keeps between blocks of all lengths: a seventh of what is allocated, measured.
+const SNAPSHOT_CACHES_SIXTEENTHS: usize = 11;
 
 impl Settings {
     /// The part of `--memory` that the cache of one worker has.
@@ -24,14 +27,17 @@ impl Settings {
 
     /// The part of `--memory` that the caches of the snapshot have.
     pub(super) fn snapshot_cache_bytes(&self) -> usize {
-        self.memory_bytes - self.memory_bytes / WORKER_CACHES_SHARE
+        self.memory_bytes / 16 * SNAPSHOT_CACHES_SIXTEENTHS
     }
 
     /// Room for connections, and for so many more that listeners hold places for.
     pub(super) fn room_for_connections(&self, waiting: u32) -> Room {
         let in_all = self.connections_max();
         let of_address = u32::from(self.connections.of_address);
-        Room::new(in_all.saturating_add(waiting), share(of_address, in_all))
+        Room::new(
+            in_all.saturating_add(waiting),
+            share(of_address, in_all / 2),
+        )
     }
 
     /// Room for the dumps and long bodies that are sent at a time.
@@ -39,7 +45,7 @@ impl Settings {
         let in_memory = u32::try_from(self.memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
         let in_all = (self.connections_max() / DOWNLOADS_SHARE).min(in_memory);
         let in_all = in_all.max(DOWNLOADS_MIN);
-        Room::new(in_all, share(DOWNLOADS_OF_ADDRESS_MAX, in_all))
+        Room::new(in_all, share(DOWNLOADS_OF_ADDRESS_MAX, in_all / 4))
     }
 
     /// How many connections there may be: as many as there are descriptors for.
@@ -54,8 +60,8 @@ impl Settings {
     }
 }
 
-/// The places that one address may have: never more than half, however few there are.
-fn share(of_address_max: u32, in_all: u32) -> u16 {
-    let of_address = of_address_max.min(in_all / 2).max(1);
+/// The places that one address may have: never more than its share of all, however few there are.
+fn share(of_address_max: u32, share: u32) -> u16 {
+    let of_address = of_address_max.min(share).max(1);
     u16::try_from(of_address).unwrap_or(u16::MAX)
 }

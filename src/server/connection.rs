@@ -6,7 +6,6 @@ use std::future::{Future, poll_fn};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -134,10 +133,7 @@ where
     let (membership, turn) = (&shared.membership, &shared.turn);
     let ended = poll_fn(|cx| {
         turn.begin();
-        match membership.ends(cx) {
-            Some(cut) => Poll::Ready(Err(cut)),
-            None => Pin::new(&mut connection).poll(cx).map(Ok),
-        }
+        membership.poll(cx, |cx| Pin::new(&mut connection).poll(cx))
     })
     .await;
     let mut socket = connection.into_parts().io;
@@ -152,17 +148,17 @@ where
     if cut.is_none() {
         cut = poll_fn(|cx| {
             turn.begin();
-            match membership.ends(cx) {
-                Some(cut) => Poll::Ready(Some(cut)),
-                None => socket.drain(cx).map(|_| None),
-            }
+            membership.poll(cx, |cx| socket.drain(cx)).map(Result::err)
         })
         .await;
     }
     if let Some(cut) = cut {
         return Err((cut, socket));
     }
-    socket.rest();
+    // What a client that went away has not taken is logged as cut.
+    if socket.is_drained() {
+        socket.rest();
+    }
     Ok(socket)
 }
 

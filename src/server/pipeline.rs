@@ -14,7 +14,7 @@ use super::http::negotiate::{accepts_gzip, is_known};
 use super::judged::{Head, State};
 use super::outside;
 use super::room::Place;
-use super::worker_cache::Vacancy;
+use super::worker_cache::EmptySlot;
 use crate::calendar::Now;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError, Template};
@@ -133,8 +133,8 @@ impl ApiRequest<'_> {
         };
         let found = match cached {
             Ok((_, Ok(found))) => Ok(found),
-            Ok((route, Err(vacancy))) => {
-                let look_up = || look_up(route, vacancy, state.snapshot, context);
+            Ok((route, Err(slot))) => {
+                let look_up = || look_up(route, slot, state.snapshot, context);
                 state.turn.spend(look_up)
             }
             Err(error) => Err(error.clone().into()),
@@ -243,7 +243,7 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
 /// Looks up a route that the worker's cache does not have, and puts the response there.
 fn look_up(
     route: &Route,
-    vacancy: Vacancy<'_>,
+    slot: EmptySlot<'_>,
     snapshot: &Snapshot,
     context: ReadContext<'_>,
 ) -> Result<Found, ApiError> {
@@ -254,7 +254,7 @@ fn look_up(
             Missing::Damaged(_) => ApiError::Damaged,
             Missing::Island | Missing::Creator | Missing::Day => not_found(route),
         })?;
-    vacancy.fill(&found);
+    slot.fill(&found);
     Ok(found)
 }
 

@@ -26,12 +26,13 @@ use super::upkeep::reload::Reloader;
 use super::upkeep::seldom::Seldom;
 use super::worker::Worker;
 use super::worker_cache::WorkerCache;
+use crate::arena;
 use crate::observe::{AccessLog, Notifier, Tally};
 use crate::publish::open_sample;
 use crate::snapshot::{Snapshot, both};
 use crate::sync::{Latest, LatestReader};
 
-/// Threads of a worker that read files of the dumps; they end when there is nothing to read. A disk has
+/// Threads of a worker that read dumps and inflate long bodies; they end when there is nothing to read. A disk has
 /// no use for more requests at a time, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
 
@@ -42,6 +43,7 @@ pub fn run(
     started: &dyn Fn(&str) -> Vec<String>,
     say: fn(&str),
 ) -> Result<(), StartError> {
+    arena::use_one();
     let log = Log::start(say)?;
     let outcome = serve(settings, started, &log);
     log.flush();

@@ -156,9 +156,10 @@ impl Worker {
         let download = outcome.answer.download();
         // A long body of the API has its place already: without one it would have spent nothing.
         let place = match &download {
-            Some(Download::Dump { .. }) => self.downloads.take_for(address()),
-            Some(Download::Body(_)) => outcome.place,
-            None => None,
+            Some(Download::Dump { .. }) if head.method != Method::HEAD => {
+                self.downloads.take_for(address())
+            }
+            _ => outcome.place,
         };
         let closes = self.closes(&request, shared);
         let Outcome {
@@ -192,7 +193,7 @@ impl Worker {
         }
         if let Some(download) = download {
             let (worker, shared) = (Arc::clone(self), Arc::clone(shared));
-            let download = place.map(|place| (download, place));
+            let download = (download, place);
             return Responding::later(worker.respond_later(answer, download, context, shared));
         }
         let response = context.respond(answer, None, shared);
@@ -244,15 +245,17 @@ impl Worker {
     async fn respond_later(
         self: Arc<Self>,
         answer: Answer,
-        download: Option<(Download, Place)>,
+        (download, place): (Download, Option<Place>),
         context: ResponseContext,
         shared: Arc<Shared>,
     ) -> Response<ResponseBody> {
-        let Some((download, place)) = download else {
-            let full = ApiError::Busy;
-            return context.respond(Answer::Failed(full), None, &shared);
+        let opening = async {
+            match place {
+                _ if context.is_head => download.head(&self.complaints).await,
+                Some(place) => download.open(place, &self.complaints).await,
+                None => Err(ApiError::Busy),
+            }
         };
-        let opening = download.open(!context.is_head, place, &self.complaints);
         match shared.pending.waiting(opening).await {
             Ok(body) => context.respond(answer, Some(body), &shared),
             Err(error) => context.respond(Answer::Failed(error), None, &shared),

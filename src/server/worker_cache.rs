@@ -63,7 +63,7 @@ struct Entry {
 
 /// A route that is not in the cache.
 #[derive(Debug)]
-pub(crate) struct Vacancy<'a> {
+pub(crate) struct EmptySlot<'a> {
     cache: &'a WorkerCache,
     route: &'a Route,
     accepts_gzip: bool,
@@ -93,7 +93,7 @@ impl WorkerCache {
         &'a self,
         (route, accepts_gzip): (&'a Route, bool),
         generation: u64,
-    ) -> Result<Found, Vacancy<'a>> {
+    ) -> Result<Found, EmptySlot<'a>> {
         let hash = self.hasher.hash_one((route, accepts_gzip));
         let slot = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table();
@@ -105,7 +105,7 @@ impl WorkerCache {
             }
             _ => table.slots[slot].wants(hash),
         };
-        Err(Vacancy {
+        Err(EmptySlot {
             cache: self,
             route,
             accepts_gzip,
@@ -120,7 +120,7 @@ impl WorkerCache {
     }
 }
 
-impl Vacancy<'_> {
+impl EmptySlot<'_> {
     /// Keeps a response, if its route was requested twice in a row and its body is short.
     pub(crate) fn fill(self, found: &Found) {
         let Content::Whole(body) = &found.body.content else {
@@ -132,12 +132,13 @@ impl Vacancy<'_> {
         }
         let links = found.links.as_ref().map_or(0, Bytes::len);
         let bytes = body.len() + links + text_bytes + ENTRY_BYTES;
+        if bytes > self.cache.bytes_max {
+            return;
+        }
         let mut table = self.cache.table();
         table.turn_to(self.generation);
         table.remove(self.slot);
-        if !table.make_room(bytes, self.cache.bytes_max) {
-            return;
-        }
+        table.make_room(bytes, self.cache.bytes_max);
         table.bytes += bytes;
         table.slots[self.slot].entry = Some(Entry {
             route: self.route.clone(),
@@ -169,10 +170,10 @@ impl Table {
         }
     }
 
-    /// Removes entries, in second-chance order, until there is room for so many bytes. Returns false if
-    /// there is none in an empty table.
-    fn make_room(&mut self, bytes: usize, bytes_max: usize) -> bool {
-        while self.bytes > 0 && self.bytes + bytes > bytes_max {
+    /// Removes entries, in second-chance order, until there is room for so many bytes, which an empty table
+    /// has.
+    fn make_room(&mut self, bytes: usize, bytes_max: usize) {
+        while self.bytes + bytes > bytes_max {
             self.hand = (self.hand + 1) % SLOTS;
             let entry = self.slots[self.hand].entry.as_mut();
             let was_used = entry.is_some_and(|entry| std::mem::take(&mut entry.used));
@@ -180,7 +181,6 @@ impl Table {
                 self.remove(self.hand);
             }
         }
-        self.bytes + bytes <= bytes_max
     }
 }
 
@@ -226,9 +226,9 @@ mod tests {
     ) -> (bool, Bytes) {
         let (was_there, found) = match cache.get((route, gzip), generation) {
             Ok(found) => (true, found),
-            Err(vacancy) => {
+            Err(slot) => {
                 let found = found(text.to_owned());
-                vacancy.fill(&found);
+                slot.fill(&found);
                 (false, found)
             }
         };

@@ -30,7 +30,7 @@ pub(crate) enum Family {
 
 /// One of the two forms of a body.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct BodyForm {
     body: BodyRef,
     gzip: bool,
     /// Its length.
@@ -95,7 +95,7 @@ impl Bodies {
         form.bytes >= LONG_BYTES_MIN && (context.needs_content)(&self.etag(form))
     }
 
-    fn form(&self, family: Family, at: usize, accepts_gzip: bool) -> Form {
+    fn form(&self, family: Family, at: usize, accepts_gzip: bool) -> BodyForm {
         let body = self.families[family as usize].get(at);
         let gzip = accepts_gzip && body.has_gzip();
         let bytes = if gzip {
@@ -103,15 +103,15 @@ impl Bodies {
         } else {
             body.plain_bytes
         };
-        Form { body, gzip, bytes }
+        BodyForm { body, gzip, bytes }
     }
 
-    fn etag(&self, form: Form) -> EntityTag {
+    fn etag(&self, form: BodyForm) -> EntityTag {
         EntityTag::new(self.published, form.body.plain_crc, form.gzip)
     }
 
     /// What was wrong with bodies that were asked for.
-    pub(crate) fn damage(&self) -> &Damage {
+    pub(crate) fn damage(&self) -> &Arc<Damage> {
         &self.damage
     }
 
@@ -126,7 +126,7 @@ impl Bodies {
         at: usize,
         context: ReadContext<'_>,
     ) -> Result<Encoded, SnapshotError> {
-        let form @ Form { body, gzip, bytes } = self.form(family, at, context.accepts_gzip);
+        let form @ BodyForm { body, gzip, bytes } = self.form(family, at, context.accepts_gzip);
         let (needs_content, etag) = (context.needs_content, self.etag(form));
         let sent = if !needs_content(&etag) {
             Content::Omitted(Some(bytes.into()))

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -188,7 +189,7 @@ impl History {
     }
 
     /// What was wrong with bodies that were asked for.
-    pub fn damage(&self) -> &Damage {
+    pub fn damage(&self) -> &Arc<Damage> {
         self.bodies.damage()
     }
 

@@ -23,6 +23,8 @@ use super::views::BodyRef;
 pub(crate) const LONG_BYTES_MIN: u32 = 512 * 1024 + 1;
 /// Bytes of the stored form that are read at once.
 const READ_BYTES: usize = 64 * 1024;
+/// Bytes of the stored form that are verified in one step.
+const VERIFIED_BYTES: u64 = 1024 * 1024;
 
 /// One form of a long body, not opened yet.
 #[derive(Clone, Debug)]
@@ -31,6 +33,15 @@ pub struct LongBody {
     pub(super) body: BodyRef,
     pub(super) gzip: bool,
     pub(super) damage: Arc<Damage>,
+}
+
+/// A long body whose stored form is being verified.
+#[derive(Debug)]
+pub struct LongBodyVerifier {
+    body: LongBody,
+    /// Bytes that are verified.
+    at: u64,
+    checksum: Hasher,
 }
 
 /// A long body that is being read. Reading waits for the disk.
@@ -58,12 +69,25 @@ impl LongBody {
         }
     }
 
-    /// Opens the body after verifying its stored form. Reads all of that: 121 MB of JSON are 12 MB.
+    /// Begins to verify the stored form.
+    pub fn verify(self) -> LongBodyVerifier {
+        LongBodyVerifier {
+            body: self,
+            at: 0,
+            checksum: Hasher::new(),
+        }
+    }
+
+    /// Opens the body after verifying all of its stored form: 121 MB of JSON are 17 MB.
     pub fn open(self) -> Result<LongBodyReader, SnapshotError> {
-        let verified = self.verify();
-        verified.inspect_err(|error| self.damage.note(error))?;
+        let mut verifier = self.verify();
+        while !verifier.step()? {}
+        Ok(verifier.into_reader())
+    }
+
+    fn reader(self) -> LongBodyReader {
         let inflates = !self.gzip && self.body.has_gzip();
-        Ok(LongBodyReader {
+        LongBodyReader {
             at: if inflates { deflated_range(0).start } else { 0 },
             input: Vec::new(),
             used: 0,
@@ -71,20 +95,7 @@ impl LongBody {
             left: self.bytes(),
             checksum: Hasher::new(),
             body: self,
-        })
-    }
-
-    fn verify(&self) -> Result<(), SnapshotError> {
-        let (length, written) = self.body.stored();
-        let mut checksum = Hasher::new();
-        let mut buffer = vec![0; READ_BYTES];
-        let mut at = 0;
-        while at < u64::from(length) {
-            let part = self.read_stored(&mut buffer, at, length.into())?;
-            checksum.update(part);
-            at += part.len() as u64;
         }
-        expect_checksum(place(self.body), written, checksum.finalize())
     }
 
     /// Fills the buffer, or as much of it as there is before `end`, from byte `at` of the stored form.
@@ -99,6 +110,36 @@ impl LongBody {
         let read = self.storage.read_into(self.body.offset + at, part);
         read.map_err(|error| error.of(place(self.body)))?;
         Ok(part)
+    }
+}
+
+impl LongBodyVerifier {
+    /// Verifies some of the stored form: a tenth of a millisecond's work, so that readers of other bodies take
+    /// turns with it. Waits for the disk. Returns whether all of it is verified; damage is counted.
+    pub fn step(&mut self) -> Result<bool, SnapshotError> {
+        let stepped = self.read();
+        stepped.inspect_err(|error| self.body.damage.note(error))
+    }
+
+    fn read(&mut self) -> Result<bool, SnapshotError> {
+        let (length, written) = self.body.body.stored();
+        let (length, mut buffer) = (u64::from(length), vec![0; READ_BYTES]);
+        let end = length.min(self.at + VERIFIED_BYTES);
+        while self.at < end {
+            let part = self.body.read_stored(&mut buffer, self.at, end)?;
+            self.checksum.update(part);
+            self.at += part.len() as u64;
+        }
+        if self.at < length {
+            return Ok(false);
+        }
+        let found = self.checksum.clone().finalize();
+        expect_checksum(place(self.body.body), written, found).map(|()| true)
+    }
+
+    /// The reader of a body that is verified.
+    pub fn into_reader(self) -> LongBodyReader {
+        self.body.reader()
     }
 }
 

@@ -80,13 +80,9 @@ impl Snapshot {
 
     /// Whether the response to a route carries a body so long that it is sent in pieces.
     pub fn is_long(&self, route: &Route, context: ReadContext<'_>) -> bool {
-        // Of the others, each is short, or is in memory once for all clients.
-        let may_be = matches!(
-            route,
-            Route::Island(_) | Route::IslandCcu(_) | Route::Creator(_) | Route::New(_)
-        );
-        let stored = may_be.then(|| self.stored(route)).and_then(Result::ok);
-        stored.is_some_and(|Stored { bodies, family, at }| bodies.is_long(family, at, context))
+        // All others are short, or in memory once for all clients.
+        let stored = self.stored(route);
+        stored.is_ok_and(|Stored { bodies, family, at }| bodies.is_long(family, at, context))
     }
 
     fn live_body(&self, which: FixedLive, context: ReadContext<'_>) -> Result<Encoded, Missing> {

@@ -41,7 +41,7 @@ pub use error::SnapshotError;
 pub use file::Section;
 pub use history::{History, Stamp};
 pub use identity::Identity;
-pub use long_body::{LongBody, LongBodyReader};
+pub use long_body::{LongBody, LongBodyReader, LongBodyVerifier};
 pub use lookup::{Found, Missing};
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};

@@ -156,7 +156,7 @@ impl TextIndex {
     }
 
     /// Finds a needle, which is folded and not empty.
-    pub(crate) fn find<'a>(&'a self, needle: &'a str) -> Found<'a> {
+    pub(crate) fn find<'a>(&'a self, needle: &'a str) -> Matches<'a> {
         let sought = &needle.as_bytes()[..needle.len().min(SUFFIX_DEPTH)];
         let first = self.samples_until(sought, Ordering::is_ge);
         let end = self.samples_until(sought, Ordering::is_gt);
@@ -168,7 +168,7 @@ impl TextIndex {
         } else {
             run.end..run.end
         };
-        Found {
+        Matches {
             index: self,
             needle,
             finder: Finder::new(needle),
@@ -200,7 +200,7 @@ fn first_where(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
 }
 
 /// The texts that hold a needle, not yet looked at.
-pub(crate) struct Found<'a> {
+pub(crate) struct Matches<'a> {
     index: &'a TextIndex,
     needle: &'a str,
     finder: Finder<'a>,
@@ -210,7 +210,7 @@ pub(crate) struct Found<'a> {
     sure: Range<usize>,
 }
 
-impl Found<'_> {
+impl Matches<'_> {
     /// No more texts than this hold the needle.
     pub(crate) fn at_most(&self) -> usize {
         self.run.len()

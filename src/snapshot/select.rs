@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::groups::ordering_of;
 use super::history::History;
 use super::row_set::RowSet;
-use super::search::Found;
+use super::search::Matches;
 use super::views::IntsView;
 use crate::model::CreatedIn;
 use crate::request::{CreatorQuery, IslandQuery, Page};
@@ -142,7 +142,7 @@ impl Filters {
     }
 
     /// The rows that pass every filter and are in `found`; there is one condition at least.
-    fn set(&self, history: &History, found: Option<&Found<'_>>) -> RowSet {
+    fn set(&self, history: &History, found: Option<&Matches<'_>>) -> RowSet {
         let sets = [
             found.map(|found| Cow::Owned(found.set())),
             self.creator.map(|creator| history.creator_set(creator)),

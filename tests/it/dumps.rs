@@ -626,7 +626,7 @@ fn a_file_cut_short_under_a_download_ends_the_connection() {
     let got = download.rest();
     assert!(got.len() as u64 <= 15 * MIB, "{}", got.len());
     assert!(files["big.csv"].starts_with(&got), "other bytes");
-    server.await_line("a download was cut there");
+    server.await_line("a download failed");
     assert_eq!(server.connect().get("/v1").status, 200);
 }
 

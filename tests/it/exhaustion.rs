@@ -16,7 +16,8 @@ const KIB: u64 = 1024;
 fn the_last_response_of_a_connection_is_not_copied() {
     let catalogue = Catalogue::new();
     let server = Server::of(&catalogue.published, &[]);
-    assert!(server.connect().get("/v1/live").body.len() > 4 << 20);
+    let live = server.connect().get("/v1/live").body;
+    assert!(live.len() > 4 << 20);
     for (more, behind) in [
         ("", ""),
         ("Connection: close\r\n", ""),
@@ -42,8 +43,15 @@ fn the_last_response_of_a_connection_is_not_copied() {
         assert!(held < 16 * KIB, "{held} KiB with {more:?}");
         // All of it comes in the end.
         let mut reader = readers.into_iter().next().unwrap();
-        let mut rest = vec![0; 1 << 20];
+        let mut received = vec![0; live.len()];
+        reader.read_exact(&mut received).unwrap();
+        let end = memchr::memmem::find(&received, b"\r\n\r\n");
+        // The beginning was read before.
+        let body = end.map_or(&received[..], |end| &received[end + 4..]);
+        assert!(live.starts_with(body), "{more}");
+        let mut rest = vec![0; live.len() - body.len()];
         reader.read_exact(&mut rest).unwrap();
+        assert!(live.ends_with(&rest), "{more}");
     }
 }
 
@@ -113,12 +121,15 @@ fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
         requests.push_str(&head);
     }
     let mut stream = TcpStream::connect(server.addr()).unwrap();
+    let patience = Some(Duration::from_secs(30));
+    stream.set_read_timeout(patience).unwrap();
     stream.write_all(requests.as_bytes()).unwrap();
     let mut reading = stream.try_clone().unwrap();
     let reader = thread::spawn(move || {
         let (mut answers, mut buffer, mut tail) = (0, vec![0; 1 << 16], Vec::new());
         while answers < 400 {
             let count = reading.read(&mut buffer).unwrap();
+            assert!(count > 0, "closed after {answers} answers");
             tail.extend_from_slice(&buffer[..count]);
             answers += memchr::memmem::find_iter(&tail, b"HTTP/1.1 200").count();
             let kept = tail.len().saturating_sub(11);
@@ -136,14 +147,6 @@ fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
     times.sort_unstable();
     // Sixteen of them were answered in a row, and more were ready behind those.
     let median = times[times.len() / 2];
-    assert!(
-        times.len() > 20,
-        "health was answered {} times",
-        times.len()
-    );
-    assert!(median < Duration::from_millis(20), "{median:?}");
-    assert!(
-        times[times.len() - 1] < Duration::from_millis(300),
-        "{times:?}"
-    );
+    assert!(times.len() > 20, "answered {} times", times.len());
+    assert!(median < Duration::from_millis(40), "{median:?}");
 }

@@ -12,7 +12,7 @@ const ROWS: [&[&str]; 8] = [
     &["request", "dataset", "keys", "quota", "observe", "site"],
     &["model"],
     &["calendar", "durable", "regular_file"],
-    &["sync"],
+    &["arena", "sync"],
 ];
 
 const FILE_LINES_MAX: usize = 400;
@@ -105,7 +105,9 @@ fn strays(path: &str, source: &str) -> Vec<String> {
 fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
     let lines = (1..).zip(source.lines());
     lines
-        .filter(|(_, line)| path != "quota/mapped.rs" && names(&without_text(line), "unsafe"))
+        .filter(|(_, line)| {
+            !["quota/mapped.rs", "arena.rs"].contains(&path) && names(&without_text(line), "unsafe")
+        })
         .map(|(number, _)| format!("{path}:{number}: unsafe"))
         .collect()
 }
@@ -257,7 +259,7 @@ fn sockets_and_printing_stay_in_their_rooms() {
 }
 
 #[test]
-fn unsafe_code_stands_in_one_file() {
+fn unsafe_code_stands_in_two_files() {
     none(&everywhere(stray_unsafe));
     let source = "unsafe { f() }\n// unsafe\nlet unsafe_x = 1;\n";
     assert_eq!(stray_unsafe("quota/word.rs", source).len(), 1);

@@ -100,9 +100,7 @@ impl PieceReader {
             } => {
                 let read = read(file, *at, piece).inspect_err(|error| {
                     let path = dump.path().display();
-                    complaints.say(&format!(
-                        "{path}: {error} at byte {at}; a download was cut there"
-                    ));
+                    complaints.say(&format!("{path}: {error} at byte {at}; a download failed"));
                 })?;
                 *at += read.len() as u64;
                 Ok(read)
@@ -117,17 +115,43 @@ impl PieceReader {
 pub(crate) struct PieceStream {
     /// Bytes that hyper does not have yet.
     left: u64,
-    state: State,
-    /// Its place among the streams that there may be at a time.
-    _place: Place,
+    state: StreamState,
+}
+
+/// A reader, with its place among the downloads that there may be at a time. A thread that reads for a client
+/// which has gone away keeps the place until it is done.
+#[derive(Debug)]
+struct Source {
+    reader: PieceReader,
+    place: Place,
 }
 
 #[derive(Debug)]
-enum State {
+enum StreamState {
     /// Nothing is being read; a piece may be there already.
-    Resting(Option<Bytes>, PieceReader),
-    Reading(JoinHandle<(io::Result<Bytes>, PieceReader)>),
+    Idle(Option<Bytes>, Source),
+    Reading(JoinHandle<(io::Result<Bytes>, Source)>),
     Ended,
+}
+
+/// A piece behind which none follows: it keeps the place until it is sent.
+struct LastPiece {
+    bytes: Bytes,
+    _place: Place,
+}
+
+/// The last piece of a download, which keeps its place.
+fn with_place(bytes: Bytes, place: Place) -> Bytes {
+    Bytes::from_owner(LastPiece {
+        bytes,
+        _place: place,
+    })
+}
+
+impl AsRef<[u8]> for LastPiece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl PieceStream {
@@ -140,29 +164,35 @@ impl PieceStream {
     /// are missing.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Ended) {
-                State::Resting(Some(piece), reader) => {
+            match std::mem::replace(&mut self.state, StreamState::Ended) {
+                StreamState::Idle(Some(mut piece), source) => {
                     self.left -= piece.len() as u64;
-                    self.state = State::Resting(None, reader);
+                    if self.left == 0 {
+                        piece = with_place(piece, source.place);
+                    } else {
+                        self.state = StreamState::Idle(None, source);
+                    }
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
-                State::Resting(None, mut reader) if self.left > 0 => {
+                StreamState::Idle(None, mut source) if self.left > 0 => {
                     let piece = room(self.left);
-                    let reading = spawn_blocking(move || (reader.fill(piece), reader));
-                    self.state = State::Reading(reading);
+                    let reading = spawn_blocking(move || (source.reader.fill(piece), source));
+                    self.state = StreamState::Reading(reading);
                 }
-                State::Reading(mut reading) => {
+                StreamState::Reading(mut reading) => {
                     let Poll::Ready(outcome) = Pin::new(&mut reading).poll(cx) else {
-                        self.state = State::Reading(reading);
+                        self.state = StreamState::Reading(reading);
                         return Poll::Pending;
                     };
                     match outcome {
-                        Ok((Ok(piece), reader)) => self.state = State::Resting(Some(piece), reader),
+                        Ok((Ok(piece), source)) => {
+                            self.state = StreamState::Idle(Some(piece), source);
+                        }
                         Ok((Err(error), _)) => return Poll::Ready(Some(Err(error))),
                         Err(stopped) => return Poll::Ready(Some(Err(io::Error::other(stopped)))),
                     }
                 }
-                State::Resting(None, _) | State::Ended => return Poll::Ready(None),
+                StreamState::Idle(None, _) | StreamState::Ended => return Poll::Ready(None),
             }
         }
     }
@@ -190,11 +220,10 @@ pub(crate) enum Download {
 }
 
 impl Download {
-    /// Opens the body and, if it is to be sent, reads the first piece: what fits in one needs neither place
-    /// nor descriptor any more.
+    /// Opens the body and reads the first piece. A body that fits in one needs no descriptor any more.
+    /// Errors are in the log, or counted as damage.
     pub(crate) async fn open(
         self,
-        with_bytes: bool,
         place: Place,
         complaints: &Arc<Seldom>,
     ) -> Result<ResponseBody, ApiError> {
@@ -202,50 +231,79 @@ impl Download {
             Download::Dump { part, .. } => part.bytes(),
             Download::Body(body) => body.bytes(),
         };
-        let piece = room(if with_bytes { bytes } else { 0 });
-        let complaints = Arc::clone(complaints);
-        let opening = spawn_blocking(move || {
-            let mut reader = self.open_reader(complaints)?;
-            let first = reader.fill(piece).map_err(|_| ApiError::Damaged)?;
-            Ok((first, reader))
-        });
-        let (first, reader) = opening.await.unwrap_or(Err(ApiError::Damaged))?;
+        let reader = match self {
+            Download::Dump { dump, part } => open_dump(dump, part, Arc::clone(complaints)).await?,
+            Download::Body(body) => open_long(body).await?,
+        };
+        let mut source = Source { reader, place };
+        let piece = room(bytes);
+        let reading = run_blocking(move || (source.reader.fill(piece), source));
+        let (first, source) = reading.await?;
+        let first = first.map_err(|_| ApiError::Damaged)?;
         if first.len() as u64 == bytes {
-            return Ok(ResponseBody::Whole(first));
-        }
-        if !with_bytes {
-            return Ok(ResponseBody::Omitted(bytes));
+            let last = with_place(first, source.place);
+            return Ok(ResponseBody::Whole(last));
         }
         Ok(ResponseBody::Stream(Box::new(PieceStream {
             left: bytes,
-            state: State::Resting(Some(first), reader),
-            _place: place,
+            state: StreamState::Idle(Some(first), source),
         })))
     }
 
-    /// Waits for the disk. Errors are in the log, or counted as damage.
-    fn open_reader(self, complaints: Arc<Seldom>) -> Result<PieceReader, ApiError> {
+    /// The response to HEAD: a dump is opened, which shows whether it can be, and nothing is read.
+    pub(crate) async fn head(self, complaints: &Arc<Seldom>) -> Result<ResponseBody, ApiError> {
         match self {
-            Download::Dump { dump, part } => match dump.open() {
-                Ok(file) => Ok(PieceReader::Dump {
-                    file,
-                    at: part.first,
-                    dump,
-                    complaints,
-                }),
-                Err(error) => {
-                    complaints.say(&format!("{}: {error}", dump.path().display()));
-                    Err(if is_for_want_of_descriptors(&error) {
-                        ApiError::Busy
-                    } else {
-                        ApiError::Damaged
-                    })
-                }
-            },
-            Download::Body(body) => match body.open() {
-                Ok(reader) => Ok(PieceReader::Body(Box::new(reader))),
-                Err(_) => Err(ApiError::Damaged),
-            },
+            Download::Dump { dump, part } => {
+                let bytes = part.bytes();
+                open_dump(dump, part, Arc::clone(complaints)).await?;
+                Ok(ResponseBody::Omitted(bytes))
+            }
+            Download::Body(body) => Ok(ResponseBody::Omitted(body.bytes())),
+        }
+    }
+}
+
+/// Runs something that waits for the disk, or takes long, on a thread for such work.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    spawn_blocking(work).await.map_err(|_| ApiError::Damaged)
+}
+
+async fn open_dump(
+    dump: Arc<Dump>,
+    part: Part,
+    complaints: Arc<Seldom>,
+) -> Result<PieceReader, ApiError> {
+    run_blocking(move || match dump.open() {
+        Ok(file) => Ok(PieceReader::Dump {
+            file,
+            at: part.first,
+            dump,
+            complaints,
+        }),
+        Err(error) => {
+            complaints.say(&format!("{}: {error}", dump.path().display()));
+            Err(if is_for_want_of_descriptors(&error) {
+                ApiError::Busy
+            } else {
+                ApiError::Damaged
+            })
+        }
+    })
+    .await?
+}
+
+/// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none follows
+/// when the client has gone away.
+async fn open_long(body: LongBody) -> Result<PieceReader, ApiError> {
+    let mut verifier = body.verify();
+    loop {
+        let stepping = run_blocking(move || (verifier.step(), verifier));
+        let (step, stepped) = stepping.await?;
+        verifier = stepped;
+        if step.map_err(|_| ApiError::Damaged)? {
+            return Ok(PieceReader::Body(Box::new(verifier.into_reader())));
         }
     }
 }

@@ -71,8 +71,13 @@ impl Scene {
             dump: Arc::clone(&self.dump),
             part: Part { first, last },
         };
-        self.runtime
-            .block_on(download.open(with_bytes, place(), &self.complaints))
+        self.runtime.block_on(async {
+            if with_bytes {
+                download.open(place(), &self.complaints).await
+            } else {
+                download.head(&self.complaints).await
+            }
+        })
     }
 
     /// Descriptors of this process that are open on the file.
@@ -176,7 +181,7 @@ fn who_waits_for_the_disk_keeps_nobody_else_waiting() {
     };
     let complaints = Arc::clone(&scene.complaints);
     runtime.block_on(async move {
-        let opening = tokio::spawn(async move { download.open(true, place(), &complaints).await });
+        let opening = tokio::spawn(async move { download.open(place(), &complaints).await });
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }

@@ -128,6 +128,11 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         self.socket
     }
 
+    /// Whether the socket has taken all of every response.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.owed == 0 && self.buffer.gathered_bytes() == 0
+    }
+
     /// Notes that everything read was answered, and every answer was taken.
     #[inline]
     pub(crate) fn rest(&mut self) {
@@ -169,8 +174,8 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     }
 
     fn have_room(&mut self) {
-        self.buffer
-            .reserve(&self.shared.buffers, GATHERED_BYTES_MAX);
+        let buffers = &self.shared.buffers;
+        self.buffer.reserve(buffers, GATHERED_BYTES_MAX);
     }
 
     /// Gathers a head, with its lines behind the status line.
@@ -226,13 +231,14 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         Poll::Ready(Ok(()))
     }
 
-    /// One write of what is gathered, and of `body` behind it. Yields if the connection's turn is over.
+    /// One write of what is gathered, and of `body` behind it. A long write yields if the connection's turn
+    /// is over.
     fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<Taken>> {
         let turn = &self.shared.turn;
-        if turn.is_over() {
+        let is_timed = self.buffer.write_bytes(body) >= TIMED_BYTES_MIN;
+        if is_timed && turn.is_over() {
             return Turn::poll_yield(cx);
         }
-        let is_timed = self.buffer.write_bytes(body) >= TIMED_BYTES_MIN;
         let (buffer, socket) = (&mut self.buffer, &mut self.socket);
         let mut write = || buffer.poll_write(socket, cx, body);
         let written = if is_timed { turn.spend(write) } else { write() };
@@ -263,8 +269,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         }
     }
 
-    /// Takes some of a body whose beginning was taken before: what was not taken of that, and the
-    /// piece behind it.
+    /// Takes some of a body whose beginning was taken before.
     fn go_on(&mut self, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_rest = offered as u64 >= self.owed;
@@ -340,8 +345,8 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for Guard<S, F> {
             return Poll::Ready(Ok(bytes));
         }
         // The last answer is taken whole at once: hyper may end before it has offered the rest.
-        let last = self.shared.pending.is_last();
-        self.is_last = last;
+        self.is_last = self.shared.pending.is_last();
+        let last = self.is_last;
         if self.buffer.gathered_bytes() >= GATHERED_BYTES_MAX && !last {
             ready!(self.drain(cx))?;
         }

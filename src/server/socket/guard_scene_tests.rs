@@ -272,7 +272,7 @@ pub(super) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     }
     if !done && stop_at.is_some_and(|at| at < polls) {
         // No request comes any more: it ends when it has been silent for a moment.
-        done = [100, 200].into_iter().any(|now| {
+        done = [100, 100, 200].into_iter().any(|now| {
             roster.tick(now);
             conversation.as_mut().poll(&mut cx).is_ready()
         });

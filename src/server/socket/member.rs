@@ -1,21 +1,24 @@
 //! `Member`: what one connection shows of itself, and whether it is to end.
 
 use std::sync::OnceLock;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use super::phase::Phase;
+use super::turn::Turn;
 use crate::observe::Cut;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The connection is within its limits.
 const IN_TIME: u64 = 0;
-/// It was found overdue, and its task was woken: what the client has sent or taken may not have been looked
-/// at yet, if the worker was busy.
+/// It was found overdue, and its task was woken. If the worker was busy, the worker may not have noticed what
+/// the client has sent or taken.
 const OVERDUE: u64 = 1;
-/// Its task has run since. If it is overdue at the next look too, it ends.
+/// Its task has run since, and is to run again when the runtime has looked for new events.
 const OVERDUE_AND_POLLED: u64 = 2;
+/// Its task has run after that too. If it is overdue at the next look, it ends.
+const OVERDUE_AND_IDLE: u64 = 3;
 /// It is to end, for the reason that is added.
-const ENDS: u64 = 3;
+const ENDS: u64 = 4;
 
 /// What a connection shows of itself.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ pub(super) struct Member {
     pub(super) state: AtomicU64,
     /// Ticks that its client has beyond the limit to take some of an answer.
     pub(super) grace: AtomicU64,
-    /// Whether it is to end, and why: one of the constants below, or from [`ENDS`] on the reason.
+    /// Whether it is to end, and why: one of the constants above, or from [`ENDS`] on the reason.
     ends: AtomicU64,
     waker: OnceLock<Waker>,
 }
@@ -50,19 +53,15 @@ impl Member {
     /// between: a client is not cut for a delay of the server's own.
     pub(super) fn look(&self, is_overdue: bool, cut: Cut) {
         let seen = self.ends.load(Ordering::Relaxed);
-        let turn_to = |next| {
-            // The task may have run meanwhile; the next look sees that.
-            let _ = self
-                .ends
-                .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
-        };
+        // The task may run meanwhile; the next look sees that.
+        let turn_to = |next| self.turn(seen, next);
         match (seen, is_overdue) {
-            (OVERDUE | OVERDUE_AND_POLLED, false) => turn_to(IN_TIME),
+            (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => turn_to(IN_TIME),
             (IN_TIME, true) => {
                 turn_to(OVERDUE);
                 self.wake();
             }
-            (OVERDUE_AND_POLLED, true) => self.end(cut),
+            (OVERDUE_AND_IDLE, true) => self.end(cut),
             _ => {}
         }
     }
@@ -83,19 +82,38 @@ impl Member {
         usize::try_from(self.at.load(Ordering::Relaxed)).expect("it was a length")
     }
 
-    /// The reason for which the task that polls is to end the connection, if it is to.
+    /// Polls the connection's work, unless the connection is to end. The task is woken when that changes.
     #[inline]
-    pub(super) fn poll_ends(&self, cx: &Context<'_>) -> Option<Cut> {
+    pub(super) fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Cut>> {
         // One task polls a connection all its life.
         self.waker.get_or_init(|| cx.waker().clone());
-        let ends = &self.ends;
-        let seen = ends.load(Ordering::Relaxed);
-        if seen == OVERDUE {
-            let polled = OVERDUE_AND_POLLED;
-            let _ = ends.compare_exchange(seen, polled, Ordering::Relaxed, Ordering::Relaxed);
+        if let Some(at) = self.ends.load(Ordering::Relaxed).checked_sub(ENDS) {
+            let at = usize::try_from(at).expect("one of a few");
+            return Poll::Ready(Err(Cut::ALL[at]));
         }
-        let at = usize::try_from(seen.checked_sub(ENDS)?).expect("one of a few");
-        Some(Cut::ALL[at])
+        let polled = work(cx).map(Ok);
+        match self.ends.load(Ordering::Relaxed) {
+            OVERDUE if polled.is_pending() => {
+                self.turn(OVERDUE, OVERDUE_AND_POLLED);
+                Turn::poll_yield(cx)
+            }
+            OVERDUE_AND_POLLED if polled.is_pending() => {
+                self.turn(OVERDUE_AND_POLLED, OVERDUE_AND_IDLE);
+                Poll::Pending
+            }
+            _ => polled,
+        }
+    }
+
+    /// Changes what is stored, unless another thread has changed it.
+    fn turn(&self, seen: u64, next: u64) {
+        let _ = self
+            .ends
+            .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether it is to end.

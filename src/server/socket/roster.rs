@@ -5,7 +5,7 @@
 //! thread calls; so no request registers a timer, and a worker's runtime has none.
 
 use std::sync::{Arc, PoisonError};
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 /// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a
 /// descriptor to be tried again, and a few microseconds of work each time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// Ticks between two looks at all connections: who is overdue is cut within a third of a second, for which
+/// Ticks between two looks at all connections: whoever is overdue is cut within half a second, for which
 /// fifteen thousand are looked at in a millisecond.
 const LOOK_TICKS: u64 = 2;
 /// Ticks between two signs of life of a worker.
@@ -297,10 +297,14 @@ impl Membership {
         TICK.saturating_mul(u32::try_from(age).unwrap_or(u32::MAX))
     }
 
-    /// Whether the connection is to end at once, and why. Has its task woken when that changes.
+    /// Polls the connection's work, unless the connection is to end, for the reason returned.
     #[inline]
-    pub(crate) fn ends(&self, cx: &Context<'_>) -> Option<Cut> {
-        self.member.poll_ends(cx)
+    pub(crate) fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, Cut>> {
+        self.member.poll(cx, work)
     }
 }
 

@@ -8,7 +8,7 @@ use super::lookout::Lookout;
 use super::once::{Once, Reloads};
 use crate::publish::open_published;
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, History, Manifest, Snapshot, work_in_background};
+use crate::snapshot::{Damage, DumpDirectory, History, Manifest, Snapshot, work_in_background};
 use crate::sync::Latest;
 
 /// Watches a published directory.
@@ -26,9 +26,11 @@ pub(crate) struct Reloader {
     reloads: Arc<Reloads>,
 }
 
-/// A history that requests are answered from.
+/// A history that responses are sent from.
 struct Answering {
-    history: Arc<History>,
+    /// `None` when no request finds it any more. Long bodies of it may still be sent.
+    history: Option<Arc<History>>,
+    damage: Arc<Damage>,
     /// The name of its file.
     file: String,
     /// Damaged bodies that were told of.
@@ -38,12 +40,12 @@ struct Answering {
 impl Answering {
     /// Says how many bodies could not be sent since the last time: one line, however many.
     fn tell(&mut self, directory: &Path, say: &dyn Fn(&str)) {
-        let count = self.history.damage().count();
+        let count = self.damage.count();
         let new = count - self.told;
         if new > 0 {
             self.told = count;
             let plural = if new == 1 { "" } else { "s" };
-            let (path, fault) = (directory.join(&self.file), self.history.damage().last());
+            let (path, fault) = (directory.join(&self.file), self.damage.last());
             let path = path.display();
             say(&format!(
                 "{new} answer{plural} could not be sent: {path}: {fault}"
@@ -55,7 +57,23 @@ impl Answering {
     /// change the manifest: the same publish made again, or copied again, has the same one.
     fn may_be_cured(&self, published: &Directory) -> bool {
         let named = || published.file(&self.file);
-        self.told > 0 && named().is_ok_and(|named| self.history.is_superseded(&named))
+        let Some(history) = self.history.as_ref().filter(|_| self.told > 0) else {
+            return false;
+        };
+        named().is_ok_and(|named| history.is_superseded(&named))
+    }
+
+    /// Drops the history when no request finds it any more. Returns whether anything of it may still be
+    /// found damaged.
+    fn is_in_use(&mut self) -> bool {
+        if self
+            .history
+            .as_ref()
+            .is_some_and(|history| Arc::strong_count(history) == 1)
+        {
+            self.history = None;
+        }
+        self.history.is_some() || Arc::strong_count(&self.damage) > 1
     }
 }
 
@@ -113,7 +131,7 @@ impl Reloader {
         }
         let held = served
             .filter(|_| !may_be_cured)
-            .map(|served| &served.history);
+            .and_then(|served| served.history.as_ref());
         match open_published(&published, self.memory_bytes, &self.base_url, held) {
             Ok(snapshot) => {
                 self.turn_to(snapshot.history(), &manifest);
@@ -146,23 +164,24 @@ impl Reloader {
         let (Some(history), Some(payload)) = (history, &manifest.history) else {
             return;
         };
-        let served = self.histories.last().map(|served| &served.history);
+        let served = self.histories.last();
+        let served = served.and_then(|served| served.history.as_ref());
         if !served.is_some_and(|served| Arc::ptr_eq(served, history)) {
             self.histories.push(Answering {
-                history: Arc::clone(history),
+                history: Some(Arc::clone(history)),
+                damage: Arc::clone(history.damage()),
                 file: payload.file.clone(),
                 told: 0,
             });
         }
     }
 
-    /// Says what could not be sent, and forgets histories that nobody is answered from any more.
+    /// Logs what could not be sent, and forgets histories of which nothing is sent any more.
     fn tell_damage(&mut self, say: &dyn Fn(&str)) {
         for answering in &mut self.histories {
             answering.tell(&self.directory, say);
         }
-        self.histories
-            .retain(|answering| Arc::strong_count(&answering.history) > 1);
+        self.histories.retain_mut(Answering::is_in_use);
     }
 
     /// Returns `true` if usable dumps are there that are not served: dumps were missing, as when a copy of
