@@ -5,11 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::arguments::Arguments;
-use super::completions;
 use super::failure::Failure;
 use super::help;
 use super::keys;
-use super::man;
 use super::progress::Progress;
 use super::serve;
 use super::{print, say};
@@ -34,6 +32,13 @@ const VERSION: &str = concat!(
     ")\n"
 );
 
+/// Manual page and shell completions. Tests compare their commands, flags and help texts with the
+/// flag table.
+const MAN_PAGE: &str = include_str!("../../data/man/island-metrics.1");
+const BASH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.bash");
+const ZSH_COMPLETIONS: &str = include_str!("../../data/completions/_island-metrics");
+const FISH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.fish");
+
 /// Runs the command that the words name.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
     let arguments = Arguments::parse(words, std::env::vars_os())?;
@@ -53,8 +58,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
         "keys revoke" => keys::revoke(&arguments),
         "keys restore" => keys::restore(&arguments),
         "openapi" => openapi(&arguments),
-        "completions" => completions::completions(&arguments),
-        _ => print(&man::page()),
+        "completions" => completions(&arguments),
+        _ => print(MAN_PAGE),
     }
 }
 
@@ -186,4 +191,16 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
 fn openapi(arguments: &Arguments) -> Result<(), Failure> {
     let base_url = serve::base_url(arguments)?;
     print(&site::openapi(&base_url.expect("the table has a value")))
+}
+
+/// Prints the completion script of the shell that the operand names.
+fn completions(arguments: &Arguments) -> Result<(), Failure> {
+    const SHELLS: &str = "bash, zsh or fish";
+    let shell: String = arguments.operand(SHELLS)?;
+    match shell.as_str() {
+        "bash" => print(BASH_COMPLETIONS),
+        "zsh" => print(ZSH_COMPLETIONS),
+        "fish" => print(FISH_COMPLETIONS),
+        _ => Err(Failure::usage(format!("completions wants {SHELLS}"))),
+    }
 }

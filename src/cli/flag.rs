@@ -23,7 +23,7 @@ pub(crate) struct Flag {
     pub(crate) repeatable: bool,
 }
 
-/// What a value is: shown in help, and completed by shells.
+/// What a value is: shown in help.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
     /// A text, and what stands for it in help.
@@ -34,8 +34,6 @@ pub(crate) enum Value {
     Directory,
     /// A file.
     File,
-    /// One of these words, and what stands for it in help.
-    Words(&'static str, &'static [&'static str]),
 }
 
 /// What holds where a flag is not given.
@@ -118,7 +116,7 @@ impl Value {
     /// What stands for it in help.
     pub(crate) const fn shown(self) -> &'static str {
         match self {
-            Value::Text(shown) | Value::Words(shown, _) => shown,
+            Value::Text(shown) => shown,
             Value::Number(..) => "N",
             Value::Directory => "DIR",
             Value::File => "PATH",

@@ -1,7 +1,7 @@
-//! The one table of commands and flags: parsing, defaults, environment names, help, man page and
-//! shell completions come from it.
+//! The one table of commands and flags: parsing, defaults, environment names and help
+//! come from it; a test holds the man page and the shell completions to it.
 
-use super::flag::Value::{Directory, File, Number, Text, Words};
+use super::flag::Value::{Directory, File, Number, Text};
 use super::flag::{Command, Flag, Value, flag, switch};
 use crate::quota::Sizes;
 
@@ -72,12 +72,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 Text("ADDRESS"),
                 "the e-mail or IP address that the key is for",
             ),
-            flag(
-                "tier",
-                Words("TIER", &["free", "starter", "pro"]),
-                "free, starter or pro",
-            )
-            .or("free"),
+            flag("tier", Text("TIER"), "free, starter or pro").or("free"),
             KEY_PREFIX,
         ],
     },
@@ -138,7 +133,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "completions",
         help: "prints the completions of a shell",
-        operand: Some(Words("SHELL", &["bash", "zsh", "fish"])),
+        operand: Some(Text("SHELL")),
         flags: &[],
     },
     Command {
@@ -173,7 +168,7 @@ const SERVE: &[Flag] = &[
     KEY_PREFIX,
     flag(
         "signup",
-        Words("HOW", &["ip", "email"]),
+        Text("HOW"),
         "opens /keys: free keys for the client's own IP address, or for an e-mail address",
     )
     .or_else("closed"),

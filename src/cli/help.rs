@@ -30,7 +30,7 @@ pub(crate) fn help(name: &str) -> String {
 }
 
 /// A flag with what stands for its value.
-pub(crate) fn usage_of(flag: &Flag) -> String {
+fn usage_of(flag: &Flag) -> String {
     match flag.value {
         None => format!("--{}", flag.name),
         Some(value) => format!("--{} {}", flag.name, value.shown()),

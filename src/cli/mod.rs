@@ -2,14 +2,12 @@
 
 mod arguments;
 mod commands;
-mod completions;
 mod config;
 mod failure;
 mod flag;
 mod flags;
 mod help;
 mod keys;
-mod man;
 mod nearest;
 mod possible;
 mod progress;
