@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
-use super::failure::Failure;
-use super::flag::{Command, Flag, PREFIX, Unset, Value};
-use super::flags::{COMMANDS, is_begun_by};
-use super::nearest::nearest;
+use super::closest::closest;
+use super::error::CliError;
+use super::flag::{Command, DefaultValue, Flag, PREFIX, Value};
+use super::flags::{COMMANDS, matches_name};
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -16,16 +16,16 @@ pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
     /// The words of the command's name that were given; none means the first command.
     pub(crate) name: String,
-    pub(crate) wants_help: bool,
-    pub(crate) wants_version: bool,
+    pub(crate) help_requested: bool,
+    pub(crate) version_requested: bool,
     /// The word after the command's name, for a command that has one.
     pub(crate) operand: Option<String>,
-    given: BTreeMap<&'static str, Given>,
+    given: BTreeMap<&'static str, FlagValues>,
 }
 
 /// The values that a flag was given.
 #[derive(Debug)]
-struct Given {
+struct FlagValues {
     values: Vec<String>,
     /// What a person would look for to change it: `--listen` or `ISLAND_METRICS_LISTEN`.
     place: String,
@@ -36,37 +36,39 @@ impl Arguments {
     pub(crate) fn parse(
         words: impl Iterator<Item = OsString>,
         environment: impl Iterator<Item = (OsString, OsString)>,
-    ) -> Result<Arguments, Failure> {
+    ) -> Result<Arguments, CliError> {
         let mut parser = lexopt::Parser::from_args(words);
         let mut arguments = Arguments {
             command: &COMMANDS[0],
             name: String::new(),
-            wants_help: false,
-            wants_version: false,
+            help_requested: false,
+            version_requested: false,
             operand: None,
             given: BTreeMap::new(),
         };
-        while let Some(word) = parser.next().map_err(Failure::usage)? {
+        while let Some(word) = parser.next().map_err(CliError::usage)? {
             match word {
-                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => arguments.wants_help = true,
+                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => {
+                    arguments.help_requested = true
+                }
                 lexopt::Arg::Long("version") | lexopt::Arg::Short('V') => {
-                    arguments.wants_version = true;
+                    arguments.version_requested = true;
                 }
                 lexopt::Arg::Long(flag) => {
                     whole(&arguments.name, &arguments.name)?;
                     let flag = arguments.flag(flag)?;
                     let value = match flag.value {
-                        Some(_) => parser.value().map_err(Failure::usage)?,
+                        Some(_) => parser.value().map_err(CliError::usage)?,
                         None => OsString::new(),
                     };
                     arguments.give(flag, value)?;
                 }
                 lexopt::Arg::Value(word) => arguments.take_word(text(word)?)?,
-                lexopt::Arg::Short(_) => return Err(Failure::usage(word.unexpected())),
+                lexopt::Arg::Short(_) => return Err(CliError::usage(word.unexpected())),
             }
         }
         // Who asks for help may be asking because the environment is not right.
-        if !arguments.wants_help && !arguments.wants_version {
+        if !arguments.help_requested && !arguments.version_requested {
             whole(&arguments.name, &arguments.name)?;
             arguments.take_environment(environment)?;
         }
@@ -74,7 +76,7 @@ impl Arguments {
     }
 
     /// A word that belongs to no flag: of the command's name, or its operand.
-    fn take_word(&mut self, word: String) -> Result<(), Failure> {
+    fn take_word(&mut self, word: String) -> Result<(), CliError> {
         let name = &self.name;
         let longer = if name.is_empty() {
             word.clone()
@@ -83,7 +85,7 @@ impl Arguments {
         };
         let begun = COMMANDS
             .iter()
-            .find(|command| is_begun_by(command, &longer));
+            .find(|command| matches_name(command, &longer));
         match begun {
             Some(command) if self.given.is_empty() && self.operand.is_none() => {
                 self.command = command;
@@ -98,26 +100,26 @@ impl Arguments {
                     &word
                 };
                 let meant = meant_command(&word);
-                Err(Failure::usage(format!("no command {shown}{meant}")))
+                Err(CliError::usage(format!("no command {shown}{meant}")))
             }
             _ if self.command.name == *name && self.command.operand.is_some() => {
                 match self.operand.replace(word) {
                     None => Ok(()),
                     // The first may be a key, so neither is repeated.
-                    Some(_) => Err(Failure::usage(format!("{name} wants one word"))),
+                    Some(_) => Err(CliError::usage(format!("{name} wants one word"))),
                 }
             }
             // The word is not repeated: it may be a key.
             _ => {
                 whole(name, &longer)?;
-                Err(Failure::usage(
+                Err(CliError::usage(
                     "a word stands where none is wanted; the command comes first",
                 ))
             }
         }
     }
 
-    fn flag(&self, name: &str) -> Result<&'static Flag, Failure> {
+    fn flag(&self, name: &str) -> Result<&'static Flag, CliError> {
         let flags = self.command.flags;
         flags.iter().find(|flag| flag.name == name).ok_or_else(|| {
             let command = self.command.name;
@@ -128,7 +130,7 @@ impl Arguments {
                 format!("--{name}")
             };
             let dashed = name.replace('_', "-").to_lowercase();
-            let meant = nearest(
+            let meant = closest(
                 &dashed,
                 flags
                     .iter()
@@ -136,11 +138,11 @@ impl Arguments {
                     .chain(["help", "version"]),
             )
             .map_or_else(String::new, |meant| format!("; did you mean --{meant}?"));
-            Failure::usage(format!("{command} has no flag {shown}{meant}"))
+            CliError::usage(format!("{command} has no flag {shown}{meant}"))
         })
     }
 
-    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), Failure> {
+    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), CliError> {
         let place = format!("--{}", flag.name);
         let value = value
             .into_string()
@@ -149,13 +151,13 @@ impl Arguments {
             return Err(self.bad_value(format!("{place} is empty; want a value")));
         }
         if !flag.repeatable && self.given.contains_key(flag.name) {
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "{place} is given twice; want it once"
             )));
         }
         let values = Vec::new();
         let given = self.given.entry(flag.name);
-        let given = given.or_insert(Given { values, place });
+        let given = given.or_insert(FlagValues { values, place });
         given.values.push(value);
         Ok(())
     }
@@ -163,7 +165,7 @@ impl Arguments {
     fn take_environment(
         &mut self,
         environment: impl Iterator<Item = (OsString, OsString)>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CliError> {
         // In order, so that the same environment is always told of the same fault.
         let ours: BTreeMap<String, OsString> = environment
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
@@ -204,7 +206,7 @@ impl Arguments {
                 let want = "values between the commas";
                 return Err(self.bad_value(format!("{place} is {value:?}; want {want}")));
             }
-            self.given.insert(flag.name, Given { values, place });
+            self.given.insert(flag.name, FlagValues { values, place });
         }
         Ok(())
     }
@@ -213,9 +215,9 @@ impl Arguments {
     pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
         let mut flags = self.command.flags.iter();
         let flag = flags.find(|flag| flag.name == name);
-        match (self.given.get(name), flag.map(|flag| flag.unset)) {
+        match (self.given.get(name), flag.map(|flag| flag.default)) {
             (Some(given), _) => given.values.iter().map(String::as_str).collect(),
-            (None, Some(Unset::Value(value))) => vec![value],
+            (None, Some(DefaultValue::Value(value))) => vec![value],
             (None, _) => Vec::new(),
         }
     }
@@ -232,7 +234,7 @@ impl Arguments {
     }
 
     /// All values of a flag.
-    pub(crate) fn all<T: FromStr>(&self, name: &str, want: &str) -> Result<Vec<T>, Failure>
+    pub(crate) fn all<T: FromStr>(&self, name: &str, want: &str) -> Result<Vec<T>, CliError>
     where
         T::Err: fmt::Display,
     {
@@ -246,16 +248,16 @@ impl Arguments {
     }
 
     /// What a server is started with is its configuration; other commands are used once.
-    pub(crate) fn bad_value(&self, message: String) -> Failure {
+    pub(crate) fn bad_value(&self, message: String) -> CliError {
         if self.command.name == "serve" {
-            Failure::configuration(message)
+            CliError::configuration(message)
         } else {
-            Failure::usage(message)
+            CliError::usage(message)
         }
     }
 
     /// The value of a flag, if it was given.
-    pub(crate) fn one<T: FromStr>(&self, name: &str, want: &str) -> Result<Option<T>, Failure>
+    pub(crate) fn one<T: FromStr>(&self, name: &str, want: &str) -> Result<Option<T>, CliError>
     where
         T::Err: fmt::Display,
     {
@@ -266,7 +268,7 @@ impl Arguments {
     pub(crate) fn number_if_given<T: TryFrom<u64>>(
         &self,
         name: &str,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, CliError> {
         let mut flags = self.command.flags.iter();
         let flag = flags.find(|flag| flag.name == name);
         let Some(Value::Number(least, most)) = flag.and_then(|flag| flag.value) else {
@@ -288,26 +290,26 @@ impl Arguments {
     }
 
     /// The same, of a flag to which the table gives a value where none is given.
-    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, Failure> {
+    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, CliError> {
         let number = self.number_if_given(name)?;
         Ok(number.expect("the table has a value"))
     }
 
     /// The word that follows the command's name.
-    pub(crate) fn operand<T: FromStr>(&self, want: &str) -> Result<T, Failure> {
+    pub(crate) fn operand<T: FromStr>(&self, want: &str) -> Result<T, CliError> {
         let name = self.command.name;
         let word = self.operand.as_deref();
         // Not repeated: it may be a key.
         word.and_then(|word| word.parse().ok())
-            .ok_or_else(|| Failure::usage(format!("{name} wants {want}")))
+            .ok_or_else(|| CliError::usage(format!("{name} wants {want}")))
     }
 
     /// The value of a flag without which the command has no meaning.
-    pub(crate) fn required<T: FromStr>(&self, name: &str, want: &str) -> Result<T, Failure>
+    pub(crate) fn required<T: FromStr>(&self, name: &str, want: &str) -> Result<T, CliError>
     where
         T::Err: fmt::Display,
     {
-        let missing = || Failure::usage(format!("{} wants --{name}", self.command.name));
+        let missing = || CliError::usage(format!("{} wants --{name}", self.command.name));
         self.one(name, want)?.ok_or_else(missing)
     }
 
@@ -318,14 +320,14 @@ impl Arguments {
 }
 
 /// Refuses a variable that belongs to no flag: it was meant to set something, and does not.
-fn known(name: &str) -> Result<(), Failure> {
+fn known(name: &str) -> Result<(), CliError> {
     let flags = COMMANDS.iter().flat_map(|command| command.flags);
     let variables: Vec<String> = flags.map(Flag::variable).collect();
     if variables.iter().any(|variable| variable == name) {
         return Ok(());
     }
     let short = |name: &str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
-    let meant = nearest(
+    let meant = closest(
         &short(&name.to_uppercase()),
         variables.iter().map(|name| short(name)),
     );
@@ -333,7 +335,7 @@ fn known(name: &str) -> Result<(), Failure> {
         || "`island-metrics serve --help` lists the settings".to_owned(),
         |meant| format!("did you mean {PREFIX}{meant}?"),
     );
-    Err(Failure::configuration(format!(
+    Err(CliError::configuration(format!(
         "{name} is no setting; {hint}"
     )))
 }
@@ -341,29 +343,31 @@ fn known(name: &str) -> Result<(), Failure> {
 /// The command that was meant, as a question to add; nothing if it resembles none.
 fn meant_command(word: &str) -> String {
     let first = |command: &Command| command.name.split(' ').next();
-    nearest(word, COMMANDS.iter().filter_map(first))
+    closest(word, COMMANDS.iter().filter_map(first))
         .map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
 /// Refuses a command's name of which a word is missing, as `keys`, or wrong, as the last one of
 /// these longer words, which is not repeated: it may be a key.
-fn whole(name: &str, longer: &str) -> Result<(), Failure> {
-    let begun = COMMANDS.iter().filter(|command| is_begun_by(command, name));
+fn whole(name: &str, longer: &str) -> Result<(), CliError> {
+    let begun = COMMANDS
+        .iter()
+        .filter(|command| matches_name(command, name));
     let names: Vec<&str> = begun.map(|command| command.name).collect();
     if name.is_empty() || names == [name] {
         return Ok(());
     }
-    let meant = nearest(longer, names.iter().copied()).filter(|_| longer != name);
+    let meant = closest(longer, names.iter().copied()).filter(|_| longer != name);
     let hint = meant.map_or_else(
         || format!("want {}", names.join(", ")),
         |meant| format!("did you mean {meant}?"),
     );
-    Err(Failure::usage(format!(
+    Err(CliError::usage(format!(
         "{name} is no whole command; {hint}"
     )))
 }
 
-fn text(word: OsString) -> Result<String, Failure> {
+fn text(word: OsString) -> Result<String, CliError> {
     word.into_string()
-        .map_err(|word| Failure::usage(format!("{} is not UTF-8", word.display())))
+        .map_err(|word| CliError::usage(format!("{} is not UTF-8", word.display())))
 }

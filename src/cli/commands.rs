@@ -5,12 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
+use super::error::CliError;
 use super::help;
 use super::keys;
 use super::progress::Progress;
 use super::serve;
-use super::{print, say};
+use super::{print, report};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{self, Files, Synthetic, synthesize};
 use crate::durable;
@@ -40,12 +40,12 @@ const ZSH_COMPLETIONS: &str = include_str!("../../data/completions/_island-metri
 const FISH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.fish");
 
 /// Runs the command that the words name.
-pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError> {
     let arguments = Arguments::parse(words, std::env::vars_os())?;
-    if arguments.wants_help {
+    if arguments.help_requested {
         return print(&help::help(&arguments.name));
     }
-    if arguments.wants_version {
+    if arguments.version_requested {
         return print(VERSION);
     }
     match arguments.command.name {
@@ -63,18 +63,18 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
     }
 }
 
-fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
+fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let from: PathBuf = arguments.required("dataset", "a directory")?;
     let to: PathBuf = arguments.required("to", "a directory")?;
     let want = "a timestamp, as 2026-11-20T12:05:00Z";
     let published = match arguments.one::<String>("generated-at", want)? {
         None => UnixSeconds::now(),
         Some(text) => UnixSeconds::parse(&text)
-            .ok_or_else(|| Failure::usage(format!("--generated-at is {text:?}; want {want}")))?,
+            .ok_or_else(|| CliError::usage(format!("--generated-at is {text:?}; want {want}")))?,
     };
     let credit: String = arguments.required("credit", "a line of text")?;
     if credit.contains(char::is_control) {
-        return Err(Failure::usage("--credit is of several lines; want one"));
+        return Err(CliError::usage("--credit is of several lines; want one"));
     }
     let options = Options {
         directory: &to,
@@ -88,16 +88,16 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         &Files::Directory(from),
         &options,
         &mut |event| match event {
-            Event::Waiting => say("waiting for another publish to this directory"),
-            Event::Made(summary) => say(summary),
+            Event::Waiting => report("waiting for another publish to this directory"),
+            Event::Made(summary) => report(summary),
             Event::Progress { what, done, all } => progress.show(what, done, all),
-            Event::LeftBehind(error) => say(&format!("something old is left behind: {error}")),
+            Event::LeftBehind(error) => report(&format!("something old is left behind: {error}")),
         },
     );
     drop(progress);
     let done = outcome.map_err(|error| {
         let is_refusal = error.is_refusal();
-        let failure = Failure::from(error);
+        let failure = CliError::from(error);
         if is_refusal {
             failure.with_line("nothing was published")
         } else {
@@ -108,24 +108,24 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         .into_iter()
         .flatten()
     {
-        say(&format!(
+        report(&format!(
             "{} {} bytes",
             to.join(&payload.file).display(),
             payload.bytes
         ));
     }
-    say(&format!(
+    report(&format!(
         "published {} islands and {} days at {published}",
         done.islands, done.days
     ));
     Ok(())
 }
 
-fn check(arguments: &Arguments) -> Result<(), Failure> {
+fn check(arguments: &Arguments) -> Result<(), CliError> {
     let from: Option<PathBuf> = arguments.one("dataset", "a directory")?;
     let published: Option<PathBuf> = arguments.one("published", "a directory")?;
     if from.is_none() && published.is_none() {
-        return Err(Failure::usage("check wants --dataset or --published"));
+        return Err(CliError::usage("check wants --dataset or --published"));
     }
     if let Some(directory) = from {
         let mut progress = Progress::new();
@@ -135,7 +135,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         });
         drop(progress);
         let sizes = sizes?;
-        say(&format!(
+        report(&format!(
             "{}: sound; {} islands, {} days with {} rows, {} live steps",
             directory.display(),
             sizes.islands,
@@ -149,7 +149,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         let published = snapshot
             .published()
             .map_or_else(|| "never".to_owned(), |time| time.to_string());
-        say(&format!(
+        report(&format!(
             "{}: sound; published {published}",
             directory.display()
         ));
@@ -157,7 +157,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn synth(arguments: &Arguments) -> Result<(), Failure> {
+fn synth(arguments: &Arguments) -> Result<(), CliError> {
     let to: PathBuf = arguments.required("to", "a directory")?;
     let days: u32 = arguments.number("days")?;
     let long_run_days = arguments.number_if_given("long-run-days")?;
@@ -170,10 +170,10 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
         seed: arguments.number("seed")?,
         last_day: SYNTH_LAST_DAY,
     };
-    fs::create_dir_all(&to).map_err(|error| Failure::io(&to, &error))?;
-    let mut entries = fs::read_dir(&to).map_err(|error| Failure::io(&to, &error))?;
+    fs::create_dir_all(&to).map_err(|error| CliError::io(&to, &error))?;
+    let mut entries = fs::read_dir(&to).map_err(|error| CliError::io(&to, &error))?;
     if entries.next().is_some() {
-        return Err(Failure::usage(format!(
+        return Err(CliError::usage(format!(
             "{} is not empty; want a new or empty directory",
             to.display()
         )));
@@ -185,22 +185,22 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
         }
         durable::replace(&path, bytes)
     });
-    written.map_err(|error| Failure::io(&to, &error))
+    written.map_err(|error| CliError::io(&to, &error))
 }
 
-fn openapi(arguments: &Arguments) -> Result<(), Failure> {
+fn openapi(arguments: &Arguments) -> Result<(), CliError> {
     let base_url = serve::base_url(arguments)?;
     print(&site::openapi(&base_url.expect("the table has a value")))
 }
 
 /// Prints the completion script of the shell that the operand names.
-fn completions(arguments: &Arguments) -> Result<(), Failure> {
+fn completions(arguments: &Arguments) -> Result<(), CliError> {
     const SHELLS: &str = "bash, zsh or fish";
     let shell: String = arguments.operand(SHELLS)?;
     match shell.as_str() {
         "bash" => print(BASH_COMPLETIONS),
         "zsh" => print(ZSH_COMPLETIONS),
         "fish" => print(FISH_COMPLETIONS),
-        _ => Err(Failure::usage(format!("completions wants {SHELLS}"))),
+        _ => Err(CliError::usage(format!("completions wants {SHELLS}"))),
     }
 }

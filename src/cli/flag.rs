@@ -18,7 +18,7 @@ pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// `None` for a switch.
     pub(crate) value: Option<Value>,
-    pub(crate) unset: Unset,
+    pub(crate) default: DefaultValue,
     pub(crate) help: &'static str,
     pub(crate) repeatable: bool,
 }
@@ -38,20 +38,20 @@ pub(crate) enum Value {
 
 /// What holds where a flag is not given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unset {
+pub(crate) enum DefaultValue {
     /// Nothing: a switch is off, and a value is wanted by the command or has no part in it.
-    Nothing,
+    None,
     /// The same as if this value was given.
     Value(&'static str),
     /// What these words say; the command sees to it.
-    Words(&'static str),
+    Described(&'static str),
 }
 
 pub(crate) const fn flag(name: &'static str, value: Value, help: &'static str) -> Flag {
     Flag {
         name,
         value: Some(value),
-        unset: Unset::Nothing,
+        default: DefaultValue::None,
         help,
         repeatable: false,
     }
@@ -61,7 +61,7 @@ pub(crate) const fn switch(name: &'static str, help: &'static str) -> Flag {
     Flag {
         name,
         value: None,
-        unset: Unset::Nothing,
+        default: DefaultValue::None,
         help,
         repeatable: false,
     }
@@ -71,7 +71,7 @@ impl Flag {
     /// With a value that holds where none is given.
     pub(crate) const fn or(self, value: &'static str) -> Flag {
         Flag {
-            unset: Unset::Value(value),
+            default: DefaultValue::Value(value),
             ..self
         }
     }
@@ -79,7 +79,7 @@ impl Flag {
     /// With words for what holds where none is given.
     pub(crate) const fn or_else(self, words: &'static str) -> Flag {
         Flag {
-            unset: Unset::Words(words),
+            default: DefaultValue::Described(words),
             ..self
         }
     }

@@ -285,7 +285,7 @@ const SERVE: &[Flag] = &[
 ];
 
 /// Whether the words are the command's name, or its first words.
-pub(crate) fn is_begun_by(command: &Command, words: &str) -> bool {
+pub(crate) fn matches_name(command: &Command, words: &str) -> bool {
     let rest = command.name.strip_prefix(words);
     words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
@@ -293,7 +293,7 @@ pub(crate) fn is_begun_by(command: &Command, words: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::flag::Unset;
+    use crate::cli::flag::DefaultValue;
     use crate::server::DESCRIPTORS_ASIDE;
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn every_setting_of_the_server_says_what_holds_without_it() {
         for flag in SERVE.iter().filter(|flag| flag.value.is_some()) {
-            assert!(!matches!(flag.unset, Unset::Nothing), "{}", flag.name);
+            assert!(!matches!(flag.default, DefaultValue::None), "{}", flag.name);
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn the_words_for_connections_name_the_descriptors_set_aside() {
         let flag = SERVE.iter().find(|flag| flag.name == "connections");
-        let Some(Unset::Words(words)) = flag.map(|flag| flag.unset) else {
+        let Some(DefaultValue::Described(words)) = flag.map(|flag| flag.default) else {
             panic!("no words for the default of --connections");
         };
         assert!(words.contains(&format!("but {DESCRIPTORS_ASIDE} and")));

@@ -2,22 +2,27 @@
 
 use std::fmt::Write as _;
 
-use super::flag::{Flag, Unset};
-use super::flags::{COMMANDS, is_begun_by};
+use super::flag::{DefaultValue, Flag};
+use super::flags::{COMMANDS, matches_name};
 
 /// What `--help` prints: the commands that a name, or its first words, mean; without one, all.
 pub(crate) fn help(name: &str) -> String {
     let mut text = String::from(
         "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
     );
-    for command in COMMANDS.iter().filter(|command| is_begun_by(command, name)) {
+    for command in COMMANDS
+        .iter()
+        .filter(|command| matches_name(command, name))
+    {
         let operand = command.operand.map_or("", |operand| operand.shown());
         let usage = format!("\nisland-metrics {} {operand}", command.name);
         let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
         for flag in command.flags {
-            let default = match flag.unset {
-                Unset::Nothing => String::new(),
-                Unset::Value(value) | Unset::Words(value) => format!(" ({value})"),
+            let default = match flag.default {
+                DefaultValue::None => String::new(),
+                DefaultValue::Value(value) | DefaultValue::Described(value) => {
+                    format!(" ({value})")
+                }
             };
             let (usage, described) = (usage_of(flag), flag.described());
             let _ = writeln!(text, "    {usage:<27} {described}{default}");
@@ -43,10 +48,10 @@ fn readme_table() -> String {
     let mut text =
         String::from("| flag of `serve` | default | what it sets |\n| --- | --- | --- |\n");
     for flag in COMMANDS[0].flags {
-        let default = match flag.unset {
-            Unset::Nothing => String::new(),
-            Unset::Value(value) => format!("`{value}`"),
-            Unset::Words(words) => words.to_owned(),
+        let default = match flag.default {
+            DefaultValue::None => String::new(),
+            DefaultValue::Value(value) => format!("`{value}`"),
+            DefaultValue::Described(words) => words.to_owned(),
         };
         let (usage, described) = (usage_of(flag), flag.described());
         let _ = writeln!(text, "| `{usage}` | {default} | {described} |");

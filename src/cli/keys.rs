@@ -6,21 +6,21 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::{print, say};
+use super::error::CliError;
+use super::{print, report};
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
 use crate::model::Tier;
 
 const WANT_ID: &str = "the <id> segment of a key, ten letters and digits";
 
-fn store(arguments: &Arguments) -> Result<KeyStore, Failure> {
+fn store(arguments: &Arguments) -> Result<KeyStore, CliError> {
     let directory: PathBuf = arguments.required("state", "a directory")?;
     Ok(KeyStore::new(&directory))
 }
 
 /// Issues a key, and prints it once it is durable.
-pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
     let store = store(arguments)?;
     let address: KeyAddress =
         arguments.required("address", "an e-mail or IP address, as ann@example.com")?;
@@ -39,19 +39,19 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
         ))
     })?;
     let tier = tier.as_str();
-    say(&format!(
+    report(&format!(
         "issued the {tier} key {id} to {address}; it is shown this once and stored only as a hash"
     ));
     Ok(())
 }
 
 /// Lists all keys, the oldest first.
-pub(super) fn list(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
     let directory: PathBuf = arguments.required("state", "a directory")?;
     // A mistyped directory should not read as one without keys.
     directory
         .read_dir()
-        .map_err(|error| Failure::io(&directory, &error))?;
+        .map_err(|error| CliError::io(&directory, &error))?;
     let records = KeyStore::new(&directory).read()?;
     if arguments.has("json") {
         let keys: serde_json::Value = records.iter().map(shown).collect();
@@ -93,10 +93,10 @@ fn shown(record: &KeyRecord) -> serde_json::Value {
 }
 
 /// Disables a key.
-pub(super) fn revoke(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn revoke(arguments: &Arguments) -> Result<(), CliError> {
     let id: KeyId = arguments.operand(WANT_ID)?;
     let changed = store(arguments)?.revoke(id, UnixSeconds::now())?;
-    say(&format!(
+    report(&format!(
         "{id} {}",
         if changed {
             "is revoked"
@@ -108,10 +108,10 @@ pub(super) fn revoke(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Makes a disabled key active again.
-pub(super) fn restore(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn restore(arguments: &Arguments) -> Result<(), CliError> {
     let id: KeyId = arguments.operand(WANT_ID)?;
     let changed = store(arguments)?.restore(id)?;
-    say(&format!(
+    report(&format!(
         "{id} {}",
         if changed {
             "is active again"

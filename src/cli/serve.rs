@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::{config, possible, print, say};
+use super::error::CliError;
+use super::{print, print_config, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
 use crate::quota::{Sizes, TierLimits};
@@ -20,11 +20,11 @@ const BUILD: Build = Build {
 };
 
 /// Serves until a signal.
-pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     let settings = settings(arguments)?;
-    possible::judge(arguments, &settings)?;
+    validate::validate(arguments, &settings)?;
     if arguments.has("print-config") {
-        return print(&config::shown(arguments, &settings));
+        return print(&print_config::settings_text(arguments, &settings));
     }
     let started = |address: &str| {
         let mut lines = vec![format!("listening on {address}")];
@@ -37,11 +37,11 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         }
         lines
     };
-    Ok(server::run(&settings, &started, say)?)
+    Ok(server::run(&settings, &started, report)?)
 }
 
 /// The flags as values, each sound by itself.
-fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
+fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let published: Option<PathBuf> = arguments.one("published", "a directory")?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers: Option<u16> = arguments.number_if_given("workers")?;
@@ -80,7 +80,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
 }
 
 /// Sign-up, and the command that it takes to prove e-mail addresses.
-fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, Failure> {
+fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, CliError> {
     let command: Option<String> = arguments.one("mailer", "a command, as /usr/sbin/sendmail")?;
     let how: Option<String> = arguments.one("signup", "ip or email")?;
     match (how.as_deref(), command) {
@@ -91,12 +91,12 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, Failure> {
             let problem =
                 "is email, which sends links; want --mailer COMMAND, as /usr/sbin/sendmail";
             let place = arguments.place("signup");
-            Err(Failure::configuration(format!("{place} {problem}")))
+            Err(CliError::configuration(format!("{place} {problem}")))
         }
         (Some("ip") | None, Some(_)) => {
             let place = arguments.place("mailer");
             let problem = "is given, but no mail is sent; want --signup email with it";
-            Err(Failure::configuration(format!("{place} {problem}")))
+            Err(CliError::configuration(format!("{place} {problem}")))
         }
         (Some(other), _) => {
             let place = arguments.place("signup");
@@ -105,11 +105,11 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, Failure> {
     }
 }
 
-fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, Failure> {
+fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {
     Ok(Duration::from_secs(arguments.number(name)?))
 }
 
-fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure> {
+fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError> {
     Ok(ConnectionLimits {
         first_byte: seconds(arguments, "first-byte-seconds")?,
         head: seconds(arguments, "head-seconds")?,
@@ -123,7 +123,7 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure>
 }
 
 /// A base URL without its trailing slash.
-pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
+pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, CliError> {
     let want = format!("{BASE_URL_FORM}, in at most {BASE_URL_BYTES_MAX} characters");
     let Some(url) = arguments.one::<String>("base-url", &want)? else {
         return Ok(None);
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::signup::Terms;
 
-    fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+    fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, CliError> {
         let words = words.iter().map(Into::into);
         let environment = environment
             .iter()

@@ -7,14 +7,14 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
+use super::error::CliError;
 use crate::server::{DESCRIPTORS_ASIDE, Served, Settings, SignUp};
 
 /// Refuses the first setting that cannot be met.
-pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
+pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
     let refuse = |name: &str, problem: String| {
         let place = arguments.place(name);
-        Err(Failure::configuration(format!("{place} {problem}")))
+        Err(CliError::configuration(format!("{place} {problem}")))
     };
     for (at, address) in settings.listen.iter().enumerate() {
         // Port 0 is another one each time.
@@ -36,13 +36,13 @@ pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Fa
         return refuse("published", problem);
     }
     if let Some(path) = &settings.state
-        && let Some(in_the_way) = in_the_way(path)
+        && let Some(obstacle) = obstacle(path)
     {
-        let problem = if in_the_way == path {
+        let problem = if obstacle == path {
             format!("is {}, which is no directory; want one", quoted(path))
         } else {
-            let (path, in_the_way) = (quoted(path), quoted(in_the_way));
-            format!("is {path}, but {in_the_way} is no directory; want a place to make one in")
+            let (path, obstacle) = (quoted(path), quoted(obstacle));
+            format!("is {path}, but {obstacle} is no directory; want a place to make one in")
         };
         return refuse("state", problem);
     }
@@ -61,11 +61,11 @@ pub(super) fn judge(arguments: &Arguments, settings: &Settings) -> Result<(), Fa
         return refuse("mailer", problem);
     }
     if let Some(path) = &settings.access_log
-        && let Err(problem) = appendable(path)
+        && let Err(problem) = check_appendable(path)
     {
         return refuse("access-log", format!("is {}; {problem}", quoted(path)));
     }
-    if let (Some(count), Some(limit)) = (settings.connections.in_all, descriptors()) {
+    if let (Some(count), Some(limit)) = (settings.connections.in_all, open_files_max()) {
         let most = limit.saturating_sub(DESCRIPTORS_ASIDE);
         if u64::from(count) > most {
             let problem = format!(
@@ -84,7 +84,7 @@ fn quoted(path: &Path) -> String {
 
 /// What keeps a directory from being there or being made: the nearest thing on its path that
 /// exists and is none.
-fn in_the_way(path: &Path) -> Option<&Path> {
+fn obstacle(path: &Path) -> Option<&Path> {
     // A link that leads nowhere is there too.
     let there = |path: &&Path| path.symlink_metadata().is_ok();
     let nearest = path.ancestors().find(there)?;
@@ -92,7 +92,7 @@ fn in_the_way(path: &Path) -> Option<&Path> {
 }
 
 /// Whether a log can be appended to, or be made, as far as that shows without making it.
-fn appendable(path: &Path) -> Result<(), String> {
+fn check_appendable(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err("want a file, not a directory".to_owned()),
         Ok(found) if found.is_file() => {
@@ -113,7 +113,7 @@ fn appendable(path: &Path) -> Result<(), String> {
 }
 
 /// How many files the process may open, where the system tells.
-fn descriptors() -> Option<u64> {
+fn open_files_max() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits
         .lines()

@@ -7,11 +7,11 @@
 use std::fmt::Write as _;
 
 use super::arguments::Arguments;
-use super::flag::{Flag, Unset};
+use super::flag::{DefaultValue, Flag};
 use crate::server::Settings;
 
 /// The settings, in the table's order. None of them is a secret.
-pub(super) fn shown(arguments: &Arguments, settings: &Settings) -> String {
+pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> String {
     let flags = arguments.command.flags.iter();
     let rows: Vec<(&str, String, &str)> = flags
         .filter(|flag| flag.value.is_some())
@@ -43,9 +43,9 @@ fn value(flag: &Flag, arguments: &Arguments, settings: &Settings) -> String {
         let line = texts.join(",");
         return line.replace(char::is_control, "\u{fffd}");
     }
-    match (flag.name, flag.unset) {
+    match (flag.name, flag.default) {
         ("workers", _) => settings.workers.to_string(),
-        (_, Unset::Words(words)) => format!("({words})"),
-        (_, Unset::Nothing | Unset::Value(_)) => String::new(),
+        (_, DefaultValue::Described(words)) => format!("({words})"),
+        (_, DefaultValue::None | DefaultValue::Value(_)) => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! `Failure`: what a person is told, and the sysexits code (CONTRACT section 2).
+//! `CliError`: what a person is told, and the sysexits code (CONTRACT section 2).
 
 use std::fmt;
 use std::path::Path;
@@ -12,46 +12,46 @@ use crate::signup::SignupError;
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliError {
     code: u8,
     message: String,
 }
 
-impl Failure {
+impl CliError {
     /// The command line is not understood.
-    pub(crate) fn usage(message: impl fmt::Display) -> Failure {
+    pub(crate) fn usage(message: impl fmt::Display) -> CliError {
         let message = one_line(message);
         let between = if message.ends_with('?') { " " } else { "; " };
-        Failure {
+        CliError {
             code: 64,
             message: format!("{message}{between}`island-metrics --help` lists commands and flags"),
         }
     }
 
     /// A setting is impossible.
-    pub(crate) fn configuration(message: impl fmt::Display) -> Failure {
-        Failure {
+    pub(crate) fn configuration(message: impl fmt::Display) -> CliError {
+        CliError {
             code: 78,
             message: one_line(message),
         }
     }
 
     /// Reading or writing failed.
-    pub(crate) fn io(path: &Path, error: &std::io::Error) -> Failure {
-        Failure {
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
+        CliError {
             code: 74,
             message: format!("{}: {error}", path.display()),
         }
     }
 
     /// The same, with one more thing to know.
-    pub(crate) fn and(mut self, more: impl fmt::Display) -> Failure {
+    pub(crate) fn and(mut self, more: impl fmt::Display) -> CliError {
         self.message = format!("{}; {more}", self.message);
         self
     }
 
     /// The same, with one more line at the end.
-    pub(crate) fn with_line(mut self, line: &str) -> Failure {
+    pub(crate) fn with_line(mut self, line: &str) -> CliError {
         self.message = format!("{}\n{line}", self.message);
         self
     }
@@ -74,20 +74,20 @@ fn one_line(message: impl fmt::Display) -> String {
     line
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Failure {
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> CliError {
         match error {
-            LoadError::Io { path, source } => Failure::io(&path, &source),
+            LoadError::Io { path, source } => CliError::io(&path, &source),
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
-                Failure {
+                CliError {
                     code: 65,
                     message: format!("the dataset has {total} fault{plural}\n{faults}"),
                 }
@@ -96,22 +96,22 @@ impl From<LoadError> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Failure {
+impl From<PublishError> for CliError {
+    fn from(error: PublishError) -> CliError {
         let code = match error {
             PublishError::Dataset(error) => return error.into(),
             PublishError::Io { .. } => 74,
             PublishError::Snapshot { .. } | PublishError::Older { .. } => 65,
         };
-        Failure {
+        CliError {
             code,
             message: error.to_string(),
         }
     }
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Failure {
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> CliError {
         let code = match &error {
             StartError::Bind { .. } => 69,
             StartError::Inherited(_)
@@ -129,29 +129,29 @@ impl From<StartError> for Failure {
             | StartError::AccessLog(_)
             | StartError::Supervisor(_) => 74,
         };
-        Failure {
+        CliError {
             code,
             message: error.to_string(),
         }
     }
 }
 
-impl From<KeyFileError> for Failure {
-    fn from(error: KeyFileError) -> Failure {
-        Failure {
+impl From<KeyFileError> for CliError {
+    fn from(error: KeyFileError) -> CliError {
+        CliError {
             code: key_file_code(&error),
             message: error.to_string(),
         }
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> CliError {
         let code = match &error {
             StoreError::File(error) => key_file_code(error),
             StoreError::Refused(_) => 65,
         };
-        Failure {
+        CliError {
             code,
             message: error.to_string(),
         }

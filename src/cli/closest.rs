@@ -6,7 +6,7 @@ const CHARS_MAX: usize = 64;
 const PREFIX_CHARS_MIN: usize = 3;
 
 /// The name nearest to a word; `None` where it resembles none.
-pub(crate) fn nearest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>) -> Option<S> {
+pub(crate) fn closest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>) -> Option<S> {
     let chars = word.chars().count();
     if chars > CHARS_MAX {
         return None;
@@ -15,14 +15,18 @@ pub(crate) fn nearest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>)
     let most = 1 + chars / 4;
     let scored = names.filter_map(|name| {
         let begun = chars >= PREFIX_CHARS_MIN && name.as_ref().starts_with(word);
-        let slips = if begun { 1 } else { slips(word, name.as_ref()) };
+        let slips = if begun {
+            1
+        } else {
+            edit_distance(word, name.as_ref())
+        };
         (slips <= most && slips < chars.max(1)).then_some((slips, name))
     });
     scored.min_by_key(|(slips, _)| *slips).map(|(_, name)| name)
 }
 
 /// How many characters were left out, added, mistaken for another, or swapped with the next.
-fn slips(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     // Of the first i and j characters of each.
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -60,8 +64,8 @@ mod tests {
             ("", "abc", 3),
             ("published", "publish", 2),
         ] {
-            assert_eq!(slips(a, b), want, "{a} {b}");
-            assert_eq!(slips(b, a), want, "{b} {a}");
+            assert_eq!(edit_distance(a, b), want, "{a} {b}");
+            assert_eq!(edit_distance(b, a), want, "{b} {a}");
         }
     }
 
@@ -78,9 +82,9 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(word, names.iter().copied()), want, "{word}");
+            assert_eq!(closest(word, names.iter().copied()), want, "{word}");
         }
         let long = "listen".repeat(1000);
-        assert_eq!(nearest(&long, names.iter().copied()), None);
+        assert_eq!(closest(&long, names.iter().copied()), None);
     }
 }
