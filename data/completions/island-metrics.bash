@@ -3,7 +3,7 @@ _island_metrics() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
     local command= words= flags= again= kind= at=1 found
     COMPREPLY=()
-    # bash makes three words of --flag=value.
+    # bash splits --flag=value into three words.
     if [[ $word == = ]]; then
         word=
     elif [[ $before == = ]]; then

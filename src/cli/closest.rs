@@ -1,47 +1,50 @@
-//! What a mistyped word was most likely meant to be.
+//! Suggestions for mistyped words, by edit distance.
 
-/// Words longer than this resemble no name; the work grows with the square.
+/// Words longer than this match no name, as the work grows with the square of the length.
 const CHARS_MAX: usize = 64;
-/// A word that a name begins with is taken for it from this length on.
+/// Words from this length on match a name that they are a prefix of.
 const PREFIX_CHARS_MIN: usize = 3;
 
-/// The name nearest to a word; `None` where it resembles none.
+/// The name closest to a word; `None` if none is close enough.
 pub(crate) fn closest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>) -> Option<S> {
     let chars = word.chars().count();
     if chars > CHARS_MAX {
         return None;
     }
-    // One slip in a short word, one more with every three characters.
-    let most = 1 + chars / 4;
+    // One edit, and another one for every four characters.
+    let max = 1 + chars / 4;
     let scored = names.filter_map(|name| {
-        let begun = chars >= PREFIX_CHARS_MIN && name.as_ref().starts_with(word);
-        let slips = if begun {
+        let is_prefix = chars >= PREFIX_CHARS_MIN && name.as_ref().starts_with(word);
+        let edits = if is_prefix {
             1
         } else {
             edit_distance(word, name.as_ref())
         };
-        (slips <= most && slips < chars.max(1)).then_some((slips, name))
+        (edits <= max && edits < chars.max(1)).then_some((edits, name))
     });
-    scored.min_by_key(|(slips, _)| *slips).map(|(_, name)| name)
+    scored.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
-/// How many characters were left out, added, mistaken for another, or swapped with the next.
+/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of two
+/// neighbouring characters.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Of the first i and j characters of each.
+    // table[i][j] is the distance of the first i and the first j characters.
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
     for i in 0..=a.len() {
         for j in 0..=b.len() {
             table[i][j] = if i == 0 || j == 0 {
                 i + j
             } else {
-                let same = usize::from(a[i - 1] != b[j - 1]);
-                let one = (table[i - 1][j] + 1).min(table[i][j - 1] + 1);
-                let mut least = one.min(table[i - 1][j - 1] + same);
+                let substituted = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let edited = (table[i - 1][j] + 1)
+                    .min(table[i][j - 1] + 1)
+                    .min(substituted);
                 if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    least = least.min(table[i - 2][j - 2] + 1);
+                    edited.min(table[i - 2][j - 2] + 1)
+                } else {
+                    edited
                 }
-                least
             };
         }
     }

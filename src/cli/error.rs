@@ -1,4 +1,4 @@
-//! `CliError`: what a person is told, and the sysexits code (CONTRACT section 2).
+//! `CliError`: the message and the sysexits code of a failed command.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,15 @@ use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::signup::SignupError;
 
-/// Why a command failed.
+// Exit codes of sysexits.h.
+const USAGE: u8 = 64;
+const DATA: u8 = 65;
+const UNAVAILABLE: u8 = 69;
+const SOFTWARE: u8 = 70;
+const IO: u8 = 74;
+const CONFIG: u8 = 78;
+
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     code: u8,
@@ -18,41 +26,34 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    /// The command line is not understood.
+    fn new(code: u8, message: impl fmt::Display) -> CliError {
+        CliError {
+            code,
+            message: message.to_string(),
+        }
+    }
+
+    /// An error in the command line.
     pub(crate) fn usage(message: impl fmt::Display) -> CliError {
         let message = one_line(message);
         let between = if message.ends_with('?') { " " } else { "; " };
-        CliError {
-            code: 64,
-            message: format!("{message}{between}`island-metrics --help` lists commands and flags"),
-        }
+        let hint = "`island-metrics --help` lists commands and flags";
+        CliError::new(USAGE, format!("{message}{between}{hint}"))
     }
 
-    /// A setting is impossible.
+    /// A setting that is invalid, or impossible on this machine.
     pub(crate) fn configuration(message: impl fmt::Display) -> CliError {
-        CliError {
-            code: 78,
-            message: one_line(message),
-        }
+        CliError::new(CONFIG, one_line(message))
     }
 
-    /// Reading or writing failed.
+    /// A failed read or write.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
-        CliError {
-            code: 74,
-            message: format!("{}: {error}", path.display()),
-        }
+        CliError::new(IO, format!("{}: {error}", path.display()))
     }
 
-    /// The same, with one more thing to know.
-    pub(crate) fn and(mut self, more: impl fmt::Display) -> CliError {
-        self.message = format!("{}; {more}", self.message);
-        self
-    }
-
-    /// The same, with one more line at the end.
-    pub(crate) fn with_line(mut self, line: &str) -> CliError {
-        self.message = format!("{}\n{line}", self.message);
+    /// The same error with a text appended to its message.
+    pub(crate) fn with_suffix(mut self, suffix: &str) -> CliError {
+        self.message.push_str(suffix);
         self
     }
 
@@ -61,7 +62,8 @@ impl CliError {
     }
 }
 
-/// What is repeated of the command line may hold anything, and is to leave one line in a log.
+/// A message with its control characters escaped. Messages quote the command line, and must fill
+/// one line of a log.
 fn one_line(message: impl fmt::Display) -> String {
     let mut line = String::new();
     for c in message.to_string().chars() {
@@ -87,10 +89,10 @@ impl From<LoadError> for CliError {
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
-                CliError {
-                    code: 65,
-                    message: format!("the dataset has {total} fault{plural}\n{faults}"),
-                }
+                CliError::new(
+                    DATA,
+                    format!("the dataset has {total} fault{plural}\n{faults}"),
+                )
             }
         }
     }
@@ -98,14 +100,12 @@ impl From<LoadError> for CliError {
 
 impl From<PublishError> for CliError {
     fn from(error: PublishError) -> CliError {
-        let code = match error {
-            PublishError::Dataset(error) => return error.into(),
-            PublishError::Io { .. } => 74,
-            PublishError::Snapshot { .. } | PublishError::Older { .. } => 65,
-        };
-        CliError {
-            code,
-            message: error.to_string(),
+        match error {
+            PublishError::Dataset(error) => error.into(),
+            PublishError::Io { .. } => CliError::new(IO, error),
+            PublishError::Snapshot { .. } | PublishError::Older { .. } => {
+                CliError::new(DATA, error)
+            }
         }
     }
 }
@@ -113,35 +113,29 @@ impl From<PublishError> for CliError {
 impl From<StartError> for CliError {
     fn from(error: StartError) -> CliError {
         let code = match &error {
-            StartError::Bind { .. } => 69,
+            StartError::Bind { .. } => UNAVAILABLE,
             StartError::Inherited(_)
             | StartError::SignUp(
                 SignupError::BaseUrl(_) | SignupError::NoCommand | SignupError::SecretMode { .. },
-            ) => 78,
-            StartError::SignUp(SignupError::Secret { .. }) => 65,
+            ) => CONFIG,
+            StartError::SignUp(SignupError::Secret { .. }) => DATA,
             StartError::SignUp(SignupError::Thread(_))
             | StartError::Runtime(_)
-            | StartError::Sample(_) => 70,
+            | StartError::Sample(_) => SOFTWARE,
             StartError::Keys(error) => key_file_code(error),
-            // A disk that is full, or a directory that is not there yet: it may pass.
+            // A full disk or a missing directory may be temporary.
             StartError::SignUp(SignupError::Io { .. })
             | StartError::State(_)
             | StartError::AccessLog(_)
-            | StartError::Supervisor(_) => 74,
+            | StartError::Supervisor(_) => IO,
         };
-        CliError {
-            code,
-            message: error.to_string(),
-        }
+        CliError::new(code, error)
     }
 }
 
 impl From<KeyFileError> for CliError {
     fn from(error: KeyFileError) -> CliError {
-        CliError {
-            code: key_file_code(&error),
-            message: error.to_string(),
-        }
+        CliError::new(key_file_code(&error), error)
     }
 }
 
@@ -149,18 +143,15 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> CliError {
         let code = match &error {
             StoreError::File(error) => key_file_code(error),
-            StoreError::Refused(_) => 65,
+            StoreError::Refused(_) => DATA,
         };
-        CliError {
-            code,
-            message: error.to_string(),
-        }
+        CliError::new(code, error)
     }
 }
 
 fn key_file_code(error: &KeyFileError) -> u8 {
     match error {
-        KeyFileError::Io { .. } => 74,
-        KeyFileError::Damaged { .. } => 65,
+        KeyFileError::Io { .. } => IO,
+        KeyFileError::Damaged { .. } => DATA,
     }
 }

@@ -1,4 +1,11 @@
-//! The person at the keyboard: commands, one table of flags, exit codes. Alone prints or exits.
+//! Command-line interface: commands, one table of flags, configuration and exit codes. The only
+//! module that prints to stdout or stderr.
+//!
+//! - `flags` (types in `flag`): the table of commands and flags; `help` prints it
+//! - `arguments`: parses the command line and the environment; `closest` finds what was mistyped
+//! - `commands`, `keys`, `serve`: run the commands; `progress` draws their progress line
+//! - `validate`: checks the settings of a server; `print_config` prints them
+//! - `error`: error messages and exit codes
 
 mod arguments;
 mod closest;
@@ -19,24 +26,24 @@ use std::process::ExitCode;
 
 use error::CliError;
 
-/// Runs the command that the words name: data to stdout, words to stderr, exit codes of sysexits.
+/// Runs the command that `words` select. Data goes to stdout, messages to stderr; exit codes are
+/// those of sysexits.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            report(&format!("island-metrics: {failure}"));
-            failure.exit_code()
+        Err(error) => {
+            report(&format!("island-metrics: {error}"));
+            error.exit_code()
         }
     }
 }
 
-/// A line for the person who runs the program, if anybody listens.
+/// Writes a line to stderr. Errors are ignored: a full or closed log must not stop the program.
 fn report(line: &str) {
-    // A log that is full or gone is no reason to stop what the line is about.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Data for whoever reads stdout.
+/// Writes data to stdout.
 fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())

@@ -1,8 +1,7 @@
-//! `serve --print-config`: every setting, what it is, and who says so.
+//! The output of `serve --print-config`: name, value and source of every setting.
 //!
-//! One line a setting, so that `grep` finds it and `diff` compares two machines. It is no file to
-//! start a server from, on purpose: one that names every default would keep them when a new
-//! version has better ones. The last column tells where to look to change the value.
+//! One line per setting, for `grep` and for `diff` between machines. It is not a configuration file
+//! on purpose: a file that lists every default would keep old defaults across upgrades.
 
 use std::fmt::Write as _;
 
@@ -10,42 +9,35 @@ use super::arguments::Arguments;
 use super::flag::{DefaultValue, Flag};
 use crate::server::Settings;
 
-/// The settings, in the table's order. None of them is a secret.
+/// The settings in the order of the table, in aligned columns. None of them is a secret.
 pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> String {
     let flags = arguments.command.flags.iter();
-    let rows: Vec<(&str, String, &str)> = flags
+    let rows: Vec<(&Flag, String)> = flags
         .filter(|flag| flag.value.is_some())
-        .map(|flag| {
-            let origin = arguments.origin(flag.name).unwrap_or("default");
-            (flag.name, value(flag, arguments, settings), origin)
-        })
+        .map(|flag| (flag, value(flag, arguments, settings)))
         .collect();
-    let width = |text: &dyn Fn(&(&str, String, &str)) -> usize| {
-        rows.iter().map(text).max().unwrap_or_default()
-    };
-    let name_width = width(&|row| row.0.len());
-    let value_width = width(&|row| row.1.chars().count());
+    let name_width = rows.iter().map(|(flag, _)| flag.name.len()).max();
+    let value_width = rows.iter().map(|(_, value)| value.chars().count()).max();
+    let (name_width, value_width) = (name_width.unwrap_or(0), value_width.unwrap_or(0));
     let mut text = String::new();
-    for (name, value, origin) in &rows {
+    for (Flag { name, .. }, value) in &rows {
+        let source = arguments.origin(name).unwrap_or("default");
         let _ = writeln!(
             text,
-            "{name:<name_width$} = {value:<value_width$}  # {origin}"
+            "{name:<name_width$} = {value:<value_width$}  # {source}"
         );
     }
     text
 }
 
-/// A value as it may be given; in brackets, words where there is none.
+/// A value in the form that its flag accepts, or the description of a default in parentheses.
 fn value(flag: &Flag, arguments: &Arguments, settings: &Settings) -> String {
     let texts = arguments.texts(flag.name);
-    if !texts.is_empty() {
-        // As the environment takes several. A path may hold anything, and gets one line.
-        let line = texts.join(",");
-        return line.replace(char::is_control, "\u{fffd}");
-    }
-    match (flag.name, flag.default) {
-        ("workers", _) => settings.workers.to_string(),
-        (_, DefaultValue::Described(words)) => format!("({words})"),
-        (_, DefaultValue::None | DefaultValue::Value(_)) => String::new(),
+    match flag.default {
+        // Joined as in the environment. A path may contain line breaks; a setting has one line.
+        _ if !texts.is_empty() => texts.join(",").replace(char::is_control, "\u{fffd}"),
+        _ if flag.name == "workers" => settings.workers.to_string(),
+        DefaultValue::Described(words) => format!("({words})"),
+        DefaultValue::Absent | DefaultValue::Literal(_) => String::new(),
     }
 }

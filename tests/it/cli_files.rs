@@ -103,7 +103,7 @@ fn completed_flags(table: &[Command]) -> Vec<String> {
 }
 
 /// What completions show for `--help`, which is no row of the table.
-const HELP: &str = "says what there is";
+const HELP: &str = "prints help";
 
 /// `COMMAND: help` of each command; a first word that several commands share stands once.
 fn completed_words(table: &[Command]) -> Vec<String> {
@@ -112,7 +112,7 @@ fn completed_words(table: &[Command]) -> Vec<String> {
         match command.name.split_once(' ') {
             None => entries.push(format!(": {}: {}", command.name, command.help)),
             Some((group, word)) => {
-                entries.push(format!(": {group}: commands of this name"));
+                entries.push(format!(": {group}: commands for API keys"));
                 entries.push(format!("{group}: {word}: {}", command.help));
             }
         }
