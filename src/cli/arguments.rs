@@ -86,11 +86,7 @@ impl Arguments {
             self.name = name;
             return Ok(());
         }
-        let shown = if word.contains('_') {
-            String::new()
-        } else {
-            format!(" {word:?}")
-        };
+        let shown = not_a_key(format!(" {word:?}"));
         if self.name.is_empty() && self.given.is_empty() {
             let names = COMMANDS.iter().filter_map(|c| c.name.split(' ').next());
             let hint = suggestion(&word, names, "");
@@ -136,11 +132,7 @@ impl Arguments {
             name: of, flags, ..
         } = self.command;
         flags.iter().find(|flag| flag.name == name).ok_or_else(|| {
-            let shown = if name.contains('_') {
-                String::new()
-            } else {
-                format!(" --{name}")
-            };
+            let shown = not_a_key(format!(" --{name}"));
             let dashed = name.replace('_', "-").to_lowercase();
             let names = flags.iter().map(|flag| flag.name);
             let hint = suggestion(&dashed, names.chain(["help", "version"]), "--");
@@ -349,6 +341,15 @@ fn known_variable(name: &str) -> Result<(), CliError> {
     Err(CliError::configuration(format!(
         "unknown setting {name}{hint}"
     )))
+}
+
+/// A word to repeat in a message, or nothing if it may be a key.
+fn not_a_key(word: String) -> String {
+    if word.contains('_') {
+        String::new()
+    } else {
+        word
+    }
 }
 
 /// `; did you mean NAME?` with the closest name, or nothing if none is close.
