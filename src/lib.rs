@@ -35,7 +35,7 @@
 //! | [`arena`] | the setting of the allocator | everything else |
 //! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
 //!
-//! Beside `src`: `data/` has the sample, units, proxy, Prometheus and Grafana files; `tests/it` the running
+//! Beside `src`: `data/` has the sample, the man page, shell completions, units, proxy, Prometheus and Grafana files; `tests/it` the running
 //! binary, `tests/fuzz` its readers, `tests/ops` those files in use; `tests/FAULTS.md` what each is against.
 //!
 //! # Three decisions

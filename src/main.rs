@@ -1,4 +1,4 @@
-//! Runs one command and turns its result into an exit code.
+//! The `island-metrics` binary; see `cli` for its commands.
 
 use std::process::ExitCode;
 

@@ -1,369 +1,360 @@
-//! The words of the command line, and the environment behind them, as values of flags.
+//! Parsing of the command line and of the environment into the values of flags.
+//!
+//! Every full key contains an underscore, so error messages never repeat a word that has one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::failure::Failure;
-use super::flag::{Command, Flag, PREFIX, Unset, Value};
-use super::flags::{COMMANDS, is_begun_by};
-use super::nearest::nearest;
+use lexopt::Arg::{Long, Short, Value};
+
+use super::closest::closest;
+use super::error::CliError;
+use super::flag::{Command, DefaultValue, Flag, VARIABLE_PREFIX, ValueKind};
+use super::flags::COMMANDS;
 
 /// A command and the values of its flags.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
-    /// The words of the command's name that were given; none means the first command.
+    /// The words of the command's name that were given; empty selects the first command.
     pub(crate) name: String,
-    pub(crate) wants_help: bool,
-    pub(crate) wants_version: bool,
-    /// The word after the command's name, for a command that has one.
-    pub(crate) operand: Option<String>,
-    given: BTreeMap<&'static str, Given>,
+    pub(crate) help_requested: bool,
+    pub(crate) version_requested: bool,
+    operand: Option<String>,
+    given: BTreeMap<&'static str, FlagValues>,
 }
 
-/// The values that a flag was given.
+/// The values given for a flag.
 #[derive(Debug)]
-struct Given {
+struct FlagValues {
     values: Vec<String>,
-    /// What a person would look for to change it: `--listen` or `ISLAND_METRICS_LISTEN`.
-    place: String,
+    /// The flag or the variable that set them: `--listen` or `ISLAND_METRICS_LISTEN`.
+    source: String,
 }
 
 impl Arguments {
-    /// Reads the words, and the environment behind them. Flags over environment over defaults.
+    /// Parses the command line, then the environment. Flags win over variables.
     pub(crate) fn parse(
         words: impl Iterator<Item = OsString>,
         environment: impl Iterator<Item = (OsString, OsString)>,
-    ) -> Result<Arguments, Failure> {
+    ) -> Result<Arguments, CliError> {
         let mut parser = lexopt::Parser::from_args(words);
         let mut arguments = Arguments {
             command: &COMMANDS[0],
             name: String::new(),
-            wants_help: false,
-            wants_version: false,
+            help_requested: false,
+            version_requested: false,
             operand: None,
             given: BTreeMap::new(),
         };
-        while let Some(word) = parser.next().map_err(Failure::usage)? {
+        while let Some(word) = parser.next().map_err(CliError::usage)? {
             match word {
-                lexopt::Arg::Long("help") | lexopt::Arg::Short('h') => arguments.wants_help = true,
-                lexopt::Arg::Long("version") | lexopt::Arg::Short('V') => {
-                    arguments.wants_version = true;
-                }
-                lexopt::Arg::Long(flag) => {
-                    whole(&arguments.name, &arguments.name)?;
-                    let flag = arguments.flag(flag)?;
+                Long("help") | Short('h') => arguments.help_requested = true,
+                Long("version") | Short('V') => arguments.version_requested = true,
+                Long(name) => {
+                    arguments.require_subcommand(&arguments.name)?;
+                    let flag = arguments.known_flag(name)?;
                     let value = match flag.value {
-                        Some(_) => parser.value().map_err(Failure::usage)?,
+                        Some(_) => parser.value().map_err(CliError::usage)?,
                         None => OsString::new(),
                     };
-                    arguments.give(flag, value)?;
+                    arguments.set(flag, value)?;
                 }
-                lexopt::Arg::Value(word) => arguments.take_word(text(word)?)?,
-                lexopt::Arg::Short(_) => return Err(Failure::usage(word.unexpected())),
+                Value(word) => {
+                    let not_text = |_| CliError::usage("arguments must be UTF-8");
+                    arguments.add_word(word.into_string().map_err(not_text)?)?;
+                }
+                Short(_) => return Err(CliError::usage(word.unexpected())),
             }
         }
-        // Who asks for help may be asking because the environment is not right.
-        if !arguments.wants_help && !arguments.wants_version {
-            whole(&arguments.name, &arguments.name)?;
-            arguments.take_environment(environment)?;
+        // Help works even if the environment is invalid.
+        if !arguments.help_requested && !arguments.version_requested {
+            arguments.require_subcommand(&arguments.name)?;
+            arguments.read_environment(environment)?;
         }
         Ok(arguments)
     }
 
-    /// A word that belongs to no flag: of the command's name, or its operand.
-    fn take_word(&mut self, word: String) -> Result<(), Failure> {
-        let name = &self.name;
-        let longer = if name.is_empty() {
-            word.clone()
-        } else {
-            format!("{name} {word}")
-        };
-        let begun = COMMANDS
-            .iter()
-            .find(|command| is_begun_by(command, &longer));
-        match begun {
-            Some(command) if self.given.is_empty() && self.operand.is_none() => {
-                self.command = command;
-                self.name = longer;
-                Ok(())
-            }
-            _ if name.is_empty() && self.given.is_empty() => {
-                // What has an underscore is no mistyped command, but may be a key.
-                let shown = if word.contains('_') {
-                    "of this name"
-                } else {
-                    &word
-                };
-                let meant = meant_command(&word);
-                Err(Failure::usage(format!("no command {shown}{meant}")))
-            }
-            _ if self.command.name == *name && self.command.operand.is_some() => {
-                match self.operand.replace(word) {
-                    None => Ok(()),
-                    // The first may be a key, so neither is repeated.
-                    Some(_) => Err(Failure::usage(format!("{name} wants one word"))),
-                }
-            }
-            // The word is not repeated: it may be a key.
-            _ => {
-                whole(name, &longer)?;
-                Err(Failure::usage(
-                    "a word stands where none is wanted; the command comes first",
-                ))
-            }
+    /// Adds a positional word: part of the command's name, or the operand.
+    fn add_word(&mut self, word: String) -> Result<(), CliError> {
+        let name = format!("{} {word}", self.name).trim_start().to_owned();
+        let found = COMMANDS.iter().find(|command| command.matches(&name));
+        if let Some(command) = found.filter(|_| self.given.is_empty() && self.operand.is_none()) {
+            self.command = command;
+            self.name = name;
+            return Ok(());
         }
+        let shown = not_a_key(format!(" {word:?}"));
+        if self.name.is_empty() && self.given.is_empty() {
+            let names = COMMANDS.iter().filter_map(|c| c.name.split(' ').next());
+            let hint = suggestion(&word, names, "");
+            return Err(CliError::usage(format!("unknown command{shown}{hint}")));
+        }
+        if self.command.name == self.name && self.command.operand.is_some() {
+            return match self.operand.replace(word) {
+                None => Ok(()),
+                // A key may have been pasted in two parts, so neither is repeated.
+                Some(_) => Err(CliError::usage(format!("{} takes one argument", self.name))),
+            };
+        }
+        self.require_subcommand(&name)?;
+        let hint = if self.name.is_empty() {
+            "; flags follow the command"
+        } else {
+            ""
+        };
+        Err(CliError::usage(format!("unexpected argument{shown}{hint}")))
     }
 
-    fn flag(&self, name: &str) -> Result<&'static Flag, Failure> {
-        let flags = self.command.flags;
+    /// Rejects the name of a command group alone, such as `keys`. `attempted` may have one more
+    /// word, which is compared with the subcommands but not repeated.
+    fn require_subcommand(&self, attempted: &str) -> Result<(), CliError> {
+        let name = self.name.as_str();
+        let commands = COMMANDS.iter().filter(|command| command.matches(name));
+        let names: Vec<&str> = commands.map(|command| command.name).collect();
+        if name.is_empty() || names == [name] {
+            return Ok(());
+        }
+        let mut hint = String::new();
+        if attempted != name {
+            hint = suggestion(attempted, names.iter().copied(), "");
+        }
+        if hint.is_empty() {
+            hint = format!(": {}", names.join(", "));
+        }
+        Err(CliError::usage(format!("{name} needs a subcommand{hint}")))
+    }
+
+    fn known_flag(&self, name: &str) -> Result<&'static Flag, CliError> {
+        let Command {
+            name: of, flags, ..
+        } = self.command;
         flags.iter().find(|flag| flag.name == name).ok_or_else(|| {
-            let command = self.command.name;
-            // As with commands: what has an underscore may be a key.
-            let shown = if name.contains('_') {
-                "of this name".to_owned()
-            } else {
-                format!("--{name}")
-            };
+            let shown = not_a_key(format!(" --{name}"));
             let dashed = name.replace('_', "-").to_lowercase();
-            let meant = nearest(
-                &dashed,
-                flags
-                    .iter()
-                    .map(|flag| flag.name)
-                    .chain(["help", "version"]),
-            )
-            .map_or_else(String::new, |meant| format!("; did you mean --{meant}?"));
-            Failure::usage(format!("{command} has no flag {shown}{meant}"))
+            let names = flags.iter().map(|flag| flag.name);
+            let hint = suggestion(&dashed, names.chain(["help", "version"]), "--");
+            CliError::usage(format!("unknown flag{shown} of {of}{hint}"))
         })
     }
 
-    fn give(&mut self, flag: &'static Flag, value: OsString) -> Result<(), Failure> {
-        let place = format!("--{}", flag.name);
-        let value = value
-            .into_string()
-            .map_err(|_| self.bad_value(format!("{place} is not UTF-8")))?;
+    fn set(&mut self, flag: &'static Flag, value: OsString) -> Result<(), CliError> {
+        let source = format!("--{}", flag.name);
+        let not_text = |_| self.bad_value(format!("{source} must be UTF-8"));
+        let value = value.into_string().map_err(not_text)?;
         if flag.value.is_some() && value.is_empty() {
-            return Err(self.bad_value(format!("{place} is empty; want a value")));
+            return Err(self.bad_value(format!("{source} must not be empty")));
         }
         if !flag.repeatable && self.given.contains_key(flag.name) {
-            return Err(Failure::usage(format!(
-                "{place} is given twice; want it once"
-            )));
+            let problem = format!("{source} must not be given more than once");
+            return Err(CliError::usage(problem));
         }
         let values = Vec::new();
         let given = self.given.entry(flag.name);
-        let given = given.or_insert(Given { values, place });
+        let given = given.or_insert(FlagValues { values, source });
         given.values.push(value);
         Ok(())
     }
 
-    fn take_environment(
+    fn read_environment(
         &mut self,
         environment: impl Iterator<Item = (OsString, OsString)>,
-    ) -> Result<(), Failure> {
-        // In order, so that the same environment is always told of the same fault.
-        let ours: BTreeMap<String, OsString> = environment
+    ) -> Result<(), CliError> {
+        // Sorted, so that the same environment always gives the same error.
+        let variables: BTreeMap<String, OsString> = environment
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
-            .filter(|(name, _)| name.starts_with(PREFIX))
+            .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
             .collect();
         if self.command.name == "serve" {
-            ours.keys().try_for_each(|name| known(name))?;
+            variables.keys().try_for_each(|name| known_variable(name))?;
         }
         for flag in self.command.flags {
-            let place = flag.variable();
-            let Some(value) = ours.get(&place) else {
+            let source = flag.variable();
+            let value = variables.get(&source).filter(|value| !value.is_empty());
+            let Some(value) = value.filter(|_| !self.has(flag.name)) else {
                 continue;
             };
-            // An empty one is as good as none.
-            if value.is_empty() || self.given.contains_key(flag.name) {
-                continue;
-            }
             let value = value
                 .to_str()
-                .ok_or_else(|| self.bad_value(format!("{place} is not UTF-8")))?;
+                .ok_or_else(|| self.bad_value(format!("{source} must be UTF-8")))?;
             let values: Vec<String> = match (flag.value, value) {
                 (None, "1" | "true") => vec![String::new()],
                 (None, "0" | "false") => continue,
-                (None, _) => {
-                    let want = "1, true, 0 or false";
-                    return Err(self.bad_value(format!("{place} is {value:?}; want {want}")));
-                }
+                (None, _) => return Err(self.invalid_from(&source, &flag.expected(), value)),
                 (Some(_), _) if flag.repeatable => {
                     let parts = value.split(',').map(str::trim);
-                    parts
-                        .filter(|part| !part.is_empty())
-                        .map(str::to_owned)
-                        .collect()
+                    let parts = parts.filter(|part| !part.is_empty());
+                    parts.map(str::to_owned).collect()
                 }
                 (Some(_), _) => vec![value.to_owned()],
             };
             if values.is_empty() {
-                let want = "values between the commas";
-                return Err(self.bad_value(format!("{place} is {value:?}; want {want}")));
+                return Err(self.invalid_from(&source, "values separated by commas", value));
             }
-            self.given.insert(flag.name, Given { values, place });
+            self.given.insert(flag.name, FlagValues { values, source });
         }
         Ok(())
-    }
-
-    /// A flag's values as they stand; the one of the table where none was given and it has one.
-    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
-        let mut flags = self.command.flags.iter();
-        let flag = flags.find(|flag| flag.name == name);
-        match (self.given.get(name), flag.map(|flag| flag.unset)) {
-            (Some(given), _) => given.values.iter().map(String::as_str).collect(),
-            (None, Some(Unset::Value(value))) => vec![value],
-            (None, _) => Vec::new(),
-        }
-    }
-
-    /// Where a flag's values come from: `--listen`, `ISLAND_METRICS_LISTEN`, or nowhere.
-    pub(crate) fn origin(&self, name: &str) -> Option<&str> {
-        self.given.get(name).map(|given| given.place.as_str())
-    }
-
-    /// What a person would look for to change a flag's value.
-    pub(crate) fn place(&self, name: &str) -> String {
-        let origin = self.origin(name).map(str::to_owned);
-        origin.unwrap_or_else(|| format!("--{name}"))
-    }
-
-    /// All values of a flag.
-    pub(crate) fn all<T: FromStr>(&self, name: &str, want: &str) -> Result<Vec<T>, Failure>
-    where
-        T::Err: fmt::Display,
-    {
-        let parse = |text: &str| {
-            text.parse().map_err(|_| {
-                let place = self.place(name);
-                self.bad_value(format!("{place} is {text:?}; want {want}"))
-            })
-        };
-        self.texts(name).into_iter().map(parse).collect()
-    }
-
-    /// What a server is started with is its configuration; other commands are used once.
-    pub(crate) fn bad_value(&self, message: String) -> Failure {
-        if self.command.name == "serve" {
-            Failure::configuration(message)
-        } else {
-            Failure::usage(message)
-        }
-    }
-
-    /// The value of a flag, if it was given.
-    pub(crate) fn one<T: FromStr>(&self, name: &str, want: &str) -> Result<Option<T>, Failure>
-    where
-        T::Err: fmt::Display,
-    {
-        Ok(self.all(name, want)?.pop())
-    }
-
-    /// The value of a flag that is a number within the table's bounds, if it has one.
-    pub(crate) fn number_if_given<T: TryFrom<u64>>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, Failure> {
-        let mut flags = self.command.flags.iter();
-        let flag = flags.find(|flag| flag.name == name);
-        let Some(Value::Number(least, most)) = flag.and_then(|flag| flag.value) else {
-            unreachable!("--{name} is no number");
-        };
-        let Some(text) = self.texts(name).pop() else {
-            return Ok(None);
-        };
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|_| is_plain);
-        let number = number.filter(|number| (least..=most).contains(number));
-        let number = number.and_then(|number| T::try_from(number).ok());
-        number.map(Some).ok_or_else(|| {
-            let place = self.place(name);
-            self.bad_value(format!(
-                "{place} is {text}; want a number from {least} to {most}"
-            ))
-        })
-    }
-
-    /// The same, of a flag to which the table gives a value where none is given.
-    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, Failure> {
-        let number = self.number_if_given(name)?;
-        Ok(number.expect("the table has a value"))
-    }
-
-    /// The word that follows the command's name.
-    pub(crate) fn operand<T: FromStr>(&self, want: &str) -> Result<T, Failure> {
-        let name = self.command.name;
-        let word = self.operand.as_deref();
-        // Not repeated: it may be a key.
-        word.and_then(|word| word.parse().ok())
-            .ok_or_else(|| Failure::usage(format!("{name} wants {want}")))
-    }
-
-    /// The value of a flag without which the command has no meaning.
-    pub(crate) fn required<T: FromStr>(&self, name: &str, want: &str) -> Result<T, Failure>
-    where
-        T::Err: fmt::Display,
-    {
-        let missing = || Failure::usage(format!("{} wants --{name}", self.command.name));
-        self.one(name, want)?.ok_or_else(missing)
     }
 
     /// Whether a flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
+
+    /// The flag or variable that set a value, if any did.
+    pub(crate) fn origin(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(|given| given.source.as_str())
+    }
+
+    /// A flag of the command. Callers name flags of the table only.
+    fn flag(&self, name: &str) -> &'static Flag {
+        let mut flags = self.command.flags.iter();
+        let flag = flags.find(|flag| flag.name == name);
+        flag.unwrap_or_else(|| unreachable!("{} has no --{name}", self.command.name))
+    }
+
+    /// The values of a flag as given, or its literal default.
+    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+        match (self.given.get(name), self.flag(name).default) {
+            (Some(given), _) => given.values.iter().map(String::as_str).collect(),
+            (None, DefaultValue::Literal(value)) => vec![value],
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// The value of a flag as given, or its literal default.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.texts(name).pop()
+    }
+
+    /// The value of a flag as a path.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    /// All values of a flag, parsed.
+    pub(crate) fn all<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, CliError> {
+        let texts = self.texts(name).into_iter();
+        let parsed = texts.map(|text| parse(text).ok_or_else(|| self.invalid(name, text)));
+        parsed.collect()
+    }
+
+    /// The value of a flag, parsed.
+    pub(crate) fn optional<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, CliError> {
+        Ok(self.all(name, parse)?.pop())
+    }
+
+    /// The value of a flag that the command cannot run without.
+    pub(crate) fn required<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, CliError> {
+        let missing = || CliError::usage(format!("{} requires --{name}", self.command.name));
+        self.optional(name, parse)?.ok_or_else(missing)
+    }
+
+    /// The path that the command cannot run without.
+    pub(crate) fn required_path(&self, name: &str) -> Result<PathBuf, CliError> {
+        self.required(name, |text| Some(PathBuf::from(text)))
+    }
+
+    /// The value of an integer flag, within the bounds of the table.
+    pub(crate) fn optional_number<T: TryFrom<u64>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, CliError> {
+        let Some(ValueKind::Integer(min, max)) = self.flag(name).value else {
+            unreachable!("--{name} is not an integer");
+        };
+        self.optional(name, |text| {
+            // Digits only: `parse` alone would accept a plus sign.
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            let number = text.parse().ok().filter(|_| is_plain)?;
+            T::try_from(number)
+                .ok()
+                .filter(|_| (min..=max).contains(&number))
+        })
+    }
+
+    /// The value of an integer flag with a literal default.
+    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, CliError> {
+        let number = self.optional_number(name)?;
+        Ok(number.expect("the table has a default"))
+    }
+
+    /// The positional argument, parsed. It is not repeated in the error: it may be a key.
+    pub(crate) fn operand<T: FromStr>(&self, expected: &str) -> Result<T, CliError> {
+        let operand = self.operand.as_deref().and_then(|word| word.parse().ok());
+        let name = self.command.name;
+        operand.ok_or_else(|| CliError::usage(format!("{name} requires {expected}")))
+    }
+
+    /// The flag or the variable to change for another value.
+    pub(crate) fn source(&self, name: &str) -> String {
+        let origin = self.origin(name).map(str::to_owned);
+        origin.unwrap_or_else(|| format!("--{name}"))
+    }
+
+    /// A value that does not have the form that its flag requires.
+    fn invalid(&self, name: &str, got: &str) -> CliError {
+        self.invalid_from(&self.source(name), &self.flag(name).expected(), got)
+    }
+
+    fn invalid_from(&self, source: &str, expected: &str, got: &str) -> CliError {
+        self.bad_value(format!("{source} must be {expected}, got {got:?}"))
+    }
+
+    /// An error in a value: of configuration for a server, of usage for other commands.
+    fn bad_value(&self, message: String) -> CliError {
+        if self.command.name == "serve" {
+            CliError::configuration(message)
+        } else {
+            CliError::usage(message)
+        }
+    }
 }
 
-/// Refuses a variable that belongs to no flag: it was meant to set something, and does not.
-fn known(name: &str) -> Result<(), Failure> {
+/// Rejects a variable with the program's prefix that sets no flag: it is mistyped.
+fn known_variable(name: &str) -> Result<(), CliError> {
     let flags = COMMANDS.iter().flat_map(|command| command.flags);
     let variables: Vec<String> = flags.map(Flag::variable).collect();
     if variables.iter().any(|variable| variable == name) {
         return Ok(());
     }
-    let short = |name: &str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
-    let meant = nearest(
-        &short(&name.to_uppercase()),
-        variables.iter().map(|name| short(name)),
-    );
-    let hint = meant.map_or_else(
-        || "`island-metrics serve --help` lists the settings".to_owned(),
-        |meant| format!("did you mean {PREFIX}{meant}?"),
-    );
-    Err(Failure::configuration(format!(
-        "{name} is no setting; {hint}"
-    )))
-}
-
-/// The command that was meant, as a question to add; nothing if it resembles none.
-fn meant_command(word: &str) -> String {
-    let first = |command: &Command| command.name.split(' ').next();
-    nearest(word, COMMANDS.iter().filter_map(first))
-        .map_or_else(String::new, |name| format!("; did you mean {name}?"))
-}
-
-/// Refuses a command's name of which a word is missing, as `keys`, or wrong, as the last one of
-/// these longer words, which is not repeated: it may be a key.
-fn whole(name: &str, longer: &str) -> Result<(), Failure> {
-    let begun = COMMANDS.iter().filter(|command| is_begun_by(command, name));
-    let names: Vec<&str> = begun.map(|command| command.name).collect();
-    if name.is_empty() || names == [name] {
-        return Ok(());
+    let suffix = name.to_uppercase().split_off(VARIABLE_PREFIX.len());
+    let suffixes = variables.iter().map(|name| &name[VARIABLE_PREFIX.len()..]);
+    let mut hint = suggestion(&suffix, suffixes, VARIABLE_PREFIX);
+    if hint.is_empty() {
+        "; `island-metrics serve --help` lists the settings".clone_into(&mut hint);
     }
-    let meant = nearest(longer, names.iter().copied()).filter(|_| longer != name);
-    let hint = meant.map_or_else(
-        || format!("want {}", names.join(", ")),
-        |meant| format!("did you mean {meant}?"),
-    );
-    Err(Failure::usage(format!(
-        "{name} is no whole command; {hint}"
+    Err(CliError::configuration(format!(
+        "unknown setting {name}{hint}"
     )))
 }
 
-fn text(word: OsString) -> Result<String, Failure> {
-    word.into_string()
-        .map_err(|word| Failure::usage(format!("{} is not UTF-8", word.display())))
+/// A word to repeat in a message, or nothing if it may be a key.
+fn not_a_key(word: String) -> String {
+    if word.contains('_') {
+        String::new()
+    } else {
+        word
+    }
+}
+
+/// `; did you mean NAME?` with the closest name, or nothing if none is close.
+fn suggestion<'n>(word: &str, names: impl Iterator<Item = &'n str>, prefix: &str) -> String {
+    closest(word, names).map_or_else(String::new, |name| {
+        format!("; did you mean {prefix}{name}?")
+    })
 }

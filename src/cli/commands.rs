@@ -1,29 +1,27 @@
-//! What each command does.
+//! Dispatch of commands, and the commands other than `serve` and `keys`.
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::arguments::Arguments;
-use super::completions;
-use super::failure::Failure;
+use super::error::CliError;
 use super::help;
 use super::keys;
-use super::man;
 use super::progress::Progress;
 use super::serve;
-use super::{print, say};
+use super::{print, report};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{self, Files, Synthetic, synthesize};
 use crate::durable;
 use crate::publish::{self, Event, Options};
 use crate::site;
 
-/// The last day of synthetic datasets, 2026-11-20: fixed, so that the same arguments give the same
-/// bytes on any day.
+/// Last day of synthetic datasets, 2026-11-20. Fixed, so that the same arguments give the same bytes
+/// on any day.
 const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 
-/// What `--version` prints: the target too, as builds for several may lie side by side.
+/// Output of `--version`. The target tells builds for several platforms apart.
 const VERSION: &str = concat!(
     "island-metrics ",
     env!("CARGO_PKG_VERSION"),
@@ -34,13 +32,20 @@ const VERSION: &str = concat!(
     ")\n"
 );
 
-/// Runs the command that the words name.
-pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
+/// Manual page and shell completions. Tests compare their commands, flags and help texts with the
+/// flag table.
+const MAN_PAGE: &str = include_str!("../../data/man/island-metrics.1");
+const BASH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.bash");
+const ZSH_COMPLETIONS: &str = include_str!("../../data/completions/_island-metrics");
+const FISH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.fish");
+
+/// Runs the command that `words` select.
+pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError> {
     let arguments = Arguments::parse(words, std::env::vars_os())?;
-    if arguments.wants_help {
+    if arguments.help_requested {
         return print(&help::help(&arguments.name));
     }
-    if arguments.wants_version {
+    if arguments.version_requested {
         return print(VERSION);
     }
     match arguments.command.name {
@@ -53,24 +58,19 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), Failure> 
         "keys revoke" => keys::revoke(&arguments),
         "keys restore" => keys::restore(&arguments),
         "openapi" => openapi(&arguments),
-        "completions" => completions::completions(&arguments),
-        _ => print(&man::page()),
+        "completions" => completions(&arguments),
+        _ => print(MAN_PAGE),
     }
 }
 
-fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
-    let from: PathBuf = arguments.required("dataset", "a directory")?;
-    let to: PathBuf = arguments.required("to", "a directory")?;
-    let want = "a timestamp, as 2026-11-20T12:05:00Z";
-    let published = match arguments.one::<String>("generated-at", want)? {
-        None => UnixSeconds::now(),
-        Some(text) => UnixSeconds::parse(&text)
-            .ok_or_else(|| Failure::usage(format!("--generated-at is {text:?}; want {want}")))?,
-    };
-    let credit: String = arguments.required("credit", "a line of text")?;
-    if credit.contains(char::is_control) {
-        return Err(Failure::usage("--credit is of several lines; want one"));
-    }
+fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
+    let from = arguments.required_path("dataset")?;
+    let to = arguments.required_path("to")?;
+    let published = arguments.optional("generated-at", UnixSeconds::parse)?;
+    let published = published.unwrap_or_else(UnixSeconds::now);
+    let credit = arguments.required("credit", |text| {
+        (!text.contains(char::is_control)).then(|| text.to_owned())
+    })?;
     let options = Options {
         directory: &to,
         published,
@@ -83,46 +83,40 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         &Files::Directory(from),
         &options,
         &mut |event| match event {
-            Event::Waiting => say("waiting for another publish to this directory"),
-            Event::Made(summary) => say(summary),
+            Event::Waiting => report("waiting for another publish to this directory"),
+            Event::Made(summary) => report(summary),
             Event::Progress { what, done, all } => progress.show(what, done, all),
-            Event::LeftBehind(error) => say(&format!("something old is left behind: {error}")),
+            Event::LeftBehind(error) => report(&format!("an old file was not removed: {error}")),
         },
     );
     drop(progress);
     let done = outcome.map_err(|error| {
-        let is_refusal = error.is_refusal();
-        let failure = Failure::from(error);
-        if is_refusal {
-            failure.with_line("nothing was published")
+        let suffix = if error.is_refusal() {
+            "\nnothing was published"
         } else {
-            failure
-        }
+            ""
+        };
+        CliError::from(error).with_suffix(suffix)
     })?;
-    for payload in [done.manifest.history, done.manifest.live]
-        .into_iter()
-        .flatten()
-    {
-        say(&format!(
-            "{} {} bytes",
-            to.join(&payload.file).display(),
-            payload.bytes
-        ));
+    let payloads = [done.manifest.history, done.manifest.live];
+    for payload in payloads.into_iter().flatten() {
+        let path = to.join(&payload.file);
+        report(&format!("{} {} bytes", path.display(), payload.bytes));
     }
-    say(&format!(
-        "published {} islands and {} days at {published}",
-        done.islands, done.days
+    let (islands, days) = (done.islands, done.days);
+    report(&format!(
+        "published {islands} islands and {days} days at {published}"
     ));
     Ok(())
 }
 
-fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let from: Option<PathBuf> = arguments.one("dataset", "a directory")?;
-    let published: Option<PathBuf> = arguments.one("published", "a directory")?;
-    if from.is_none() && published.is_none() {
-        return Err(Failure::usage("check wants --dataset or --published"));
+fn check(arguments: &Arguments) -> Result<(), CliError> {
+    let dataset = arguments.path("dataset");
+    let published = arguments.path("published");
+    if dataset.is_none() && published.is_none() {
+        return Err(CliError::usage("check requires --dataset or --published"));
     }
-    if let Some(directory) = from {
+    if let Some(directory) = dataset {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
         let sizes = dataset::check(&files, UnixSeconds::now().day(), &mut |done, all| {
@@ -130,7 +124,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         });
         drop(progress);
         let sizes = sizes?;
-        say(&format!(
+        report(&format!(
             "{}: sound; {} islands, {} days with {} rows, {} live steps",
             directory.display(),
             sizes.islands,
@@ -140,50 +134,55 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
         ));
     }
     if let Some(directory) = published {
-        let snapshot = publish::check_published(&directory)?;
-        let published = snapshot
-            .published()
-            .map_or_else(|| "never".to_owned(), |time| time.to_string());
-        say(&format!(
-            "{}: sound; published {published}",
-            directory.display()
-        ));
+        let time = publish::check_published(&directory)?.published();
+        let time = time.map_or_else(|| "never".to_owned(), |time| time.to_string());
+        report(&format!("{}: sound; published {time}", directory.display()));
     }
     Ok(())
 }
 
-fn synth(arguments: &Arguments) -> Result<(), Failure> {
-    let to: PathBuf = arguments.required("to", "a directory")?;
+fn synth(arguments: &Arguments) -> Result<(), CliError> {
+    let to = arguments.required_path("to")?;
     let days: u32 = arguments.number("days")?;
-    let long_run_days = arguments.number_if_given("long-run-days")?;
+    let long_run_days = arguments.optional_number("long-run-days")?;
     let spec = Synthetic {
         islands: arguments.number("islands")?,
         creators: arguments.number("creators")?,
         days,
         long_run_days: long_run_days.unwrap_or(days.saturating_mul(2).min(60)),
-        rows: arguments.number_if_given("rows")?,
+        rows: arguments.optional_number("rows")?,
         seed: arguments.number("seed")?,
         last_day: SYNTH_LAST_DAY,
     };
-    fs::create_dir_all(&to).map_err(|error| Failure::io(&to, &error))?;
-    let mut entries = fs::read_dir(&to).map_err(|error| Failure::io(&to, &error))?;
-    if entries.next().is_some() {
-        return Err(Failure::usage(format!(
-            "{} is not empty; want a new or empty directory",
-            to.display()
+    let io = |error| CliError::io(&to, &error);
+    fs::create_dir_all(&to).map_err(io)?;
+    if fs::read_dir(&to).map_err(io)?.next().is_some() {
+        let path = to.display();
+        return Err(CliError::usage(format!(
+            "--to must be a new or empty directory, got {path}"
         )));
     }
     let written = synthesize(&spec, &mut |name, bytes| {
         let path = to.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
         durable::replace(&path, bytes)
     });
-    written.map_err(|error| Failure::io(&to, &error))
+    written.map_err(io)
 }
 
-fn openapi(arguments: &Arguments) -> Result<(), Failure> {
+fn openapi(arguments: &Arguments) -> Result<(), CliError> {
     let base_url = serve::base_url(arguments)?;
-    print(&site::openapi(&base_url.expect("the table has a value")))
+    print(&site::openapi(&base_url.expect("the table has a default")))
+}
+
+/// Prints the completion script of the shell that the operand names.
+fn completions(arguments: &Arguments) -> Result<(), CliError> {
+    const SHELLS: &str = "bash, zsh or fish";
+    let shell: String = arguments.operand(SHELLS)?;
+    match shell.as_str() {
+        "bash" => print(BASH_COMPLETIONS),
+        "zsh" => print(ZSH_COMPLETIONS),
+        "fish" => print(FISH_COMPLETIONS),
+        _ => Err(CliError::usage(format!("completions requires {SHELLS}"))),
+    }
 }

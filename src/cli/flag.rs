@@ -1,91 +1,97 @@
-//! What a command and a flag are, for the table of them all.
+//! Types of the table of commands and flags.
 
 use std::fmt::Write as _;
 
+/// Prefix of the environment variables of all flags.
+pub(crate) const VARIABLE_PREFIX: &str = "ISLAND_METRICS_";
+
 /// A command.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Command {
+    /// One word, or a group and a subcommand: `keys issue`.
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
-    /// The one word that follows the name; `None` where none does.
-    pub(crate) operand: Option<Value>,
+    /// Placeholder of the one positional argument, if the command takes one.
+    pub(crate) operand: Option<&'static str>,
     pub(crate) flags: &'static [Flag],
 }
 
-/// A flag. Its environment variable is `ISLAND_METRICS_` and the name in capitals.
+impl Command {
+    /// The same command with a positional argument.
+    pub(crate) const fn with_operand(self, placeholder: &'static str) -> Command {
+        Command {
+            operand: Some(placeholder),
+            ..self
+        }
+    }
+
+    /// Whether `words` are the command's name or its first words; no words match every command.
+    pub(crate) fn matches(&self, words: &str) -> bool {
+        let rest = self.name.strip_prefix(words);
+        words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+}
+
+/// A flag of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// `None` for a switch.
-    pub(crate) value: Option<Value>,
-    pub(crate) unset: Unset,
+    pub(crate) value: Option<ValueKind>,
+    pub(crate) default: DefaultValue,
     pub(crate) help: &'static str,
     pub(crate) repeatable: bool,
 }
 
-/// What a value is: shown in help, and completed by shells.
+/// The kind of a flag's value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Value {
-    /// A text, and what stands for it in help.
-    Text(&'static str),
-    /// A number, and its bounds.
-    Number(u64, u64),
-    /// A directory.
+pub(crate) enum ValueKind {
+    /// Text: its placeholder in help, and its required form for error messages.
+    Text(&'static str, &'static str),
+    /// An integer within inclusive bounds.
+    Integer(u64, u64),
     Directory,
-    /// A file.
     File,
-    /// One of these words, and what stands for it in help.
-    Words(&'static str, &'static [&'static str]),
 }
 
-/// What holds where a flag is not given.
+/// The default of a flag.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unset {
-    /// Nothing: a switch is off, and a value is wanted by the command or has no part in it.
-    Nothing,
-    /// The same as if this value was given.
-    Value(&'static str),
-    /// What these words say; the command sees to it.
-    Words(&'static str),
+pub(crate) enum DefaultValue {
+    /// None: a switch is off; a value is required or optional.
+    Absent,
+    /// The same as giving this value.
+    Literal(&'static str),
+    /// A default computed by the command, described for help.
+    Described(&'static str),
 }
 
-pub(crate) const fn flag(name: &'static str, value: Value, help: &'static str) -> Flag {
+/// A flag with a value.
+pub(crate) const fn flag(
+    name: &'static str,
+    value: ValueKind,
+    default: DefaultValue,
+    help: &'static str,
+) -> Flag {
     Flag {
-        name,
         value: Some(value),
-        unset: Unset::Nothing,
-        help,
-        repeatable: false,
+        default,
+        ..switch(name, help)
     }
 }
 
+/// A flag without a value.
 pub(crate) const fn switch(name: &'static str, help: &'static str) -> Flag {
     Flag {
         name,
         value: None,
-        unset: Unset::Nothing,
+        default: DefaultValue::Absent,
         help,
         repeatable: false,
     }
 }
 
 impl Flag {
-    /// With a value that holds where none is given.
-    pub(crate) const fn or(self, value: &'static str) -> Flag {
-        Flag {
-            unset: Unset::Value(value),
-            ..self
-        }
-    }
-
-    /// With words for what holds where none is given.
-    pub(crate) const fn or_else(self, words: &'static str) -> Flag {
-        Flag {
-            unset: Unset::Words(words),
-            ..self
-        }
-    }
-
+    /// The same flag, accepted more than once.
     pub(crate) const fn repeatable(self) -> Flag {
         Flag {
             repeatable: true,
@@ -93,38 +99,48 @@ impl Flag {
         }
     }
 
-    /// Its environment variable.
+    /// The flag's environment variable: `ISLAND_METRICS_BASE_URL` for `--base-url`.
     pub(crate) fn variable(&self) -> String {
-        format!("{PREFIX}{}", self.name.to_uppercase().replace('-', "_"))
+        let name = self.name.to_uppercase().replace('-', "_");
+        format!("{VARIABLE_PREFIX}{name}")
     }
 
-    /// What it means, with the bounds of a number that mean anything.
-    pub(crate) fn described(&self) -> String {
+    /// The flag with the placeholder of its value: `--workers N`.
+    pub(crate) fn usage(&self) -> String {
+        let placeholder = match self.value {
+            None => "",
+            Some(ValueKind::Text(placeholder, _)) => placeholder,
+            Some(ValueKind::Integer(..)) => "N",
+            Some(ValueKind::Directory) => "DIR",
+            Some(ValueKind::File) => "PATH",
+        };
+        let usage = format!("--{} {placeholder}", self.name);
+        usage.trim_end().to_owned()
+    }
+
+    /// The help text with bounds and repeatability. Bounds from the width of an integer type are
+    /// left out.
+    pub(crate) fn description(&self) -> String {
         let mut text = self.help.to_owned();
-        // Bounds that only come from the width of an integer tell nobody anything.
-        if let Some(Value::Number(least, most)) = self.value
-            && most < u32::MAX.into()
+        if let Some(ValueKind::Integer(min, max)) = self.value
+            && max < u32::MAX.into()
         {
-            let _ = write!(text, "; {least} to {most}");
+            let _ = write!(text, "; {min} to {max}");
         }
         if self.repeatable {
-            text.push_str("; may be given again");
+            text.push_str("; repeatable");
         }
         text
     }
-}
 
-impl Value {
-    /// What stands for it in help.
-    pub(crate) const fn shown(self) -> &'static str {
-        match self {
-            Value::Text(shown) | Value::Words(shown, _) => shown,
-            Value::Number(..) => "N",
-            Value::Directory => "DIR",
-            Value::File => "PATH",
+    /// The required form of the value, for error messages.
+    pub(crate) fn expected(&self) -> String {
+        match self.value {
+            Some(ValueKind::Text(_, expected)) => expected.to_owned(),
+            Some(ValueKind::Integer(min, max)) => format!("an integer from {min} to {max}"),
+            Some(ValueKind::Directory) => "a directory".to_owned(),
+            Some(ValueKind::File) => "a file".to_owned(),
+            None => "1, true, 0 or false".to_owned(),
         }
     }
 }
-
-/// What the environment variables of all flags begin with.
-pub(crate) const PREFIX: &str = "ISLAND_METRICS_";

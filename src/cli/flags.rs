@@ -1,304 +1,144 @@
-//! The one table of commands and flags: parsing, defaults, environment names, help, man page and
-//! shell completions come from it.
+//! The one table of commands and flags. Parsing, defaults, environment names, `--help` and the
+//! README's table come from it; tests compare the man page and the shell completions with it.
 
-use super::flag::Value::{Directory, File, Number, Text, Words};
-use super::flag::{Command, Flag, Value, flag, switch};
+use super::flag::DefaultValue::{Absent, Described, Literal};
+use super::flag::ValueKind::{self, Directory, File, Integer, Text};
+use super::flag::{Command, Flag, flag, switch};
 use crate::quota::Sizes;
 
-const STATE: Flag = flag("state", Directory, "the state directory of the server");
-const KEY_PREFIX: Flag = flag("key-prefix", Text("TEXT"), "what keys begin with").or("im");
+const ADDR: ValueKind = Text("ADDR", "an address and port such as 127.0.0.1:8080");
+const BYTES: ValueKind = Text("BYTES", "a number of bytes such as 268435456 or 256MiB");
+const CIDR: ValueKind = Text(
+    "CIDR",
+    "a network or an address such as 10.0.0.0/8 or 2001:db8::1",
+);
+const COMMAND: ValueKind = Text("COMMAND", "a command such as /usr/sbin/sendmail");
+const CREDIT: ValueKind = Text("LINE", "one line of text");
+const HOW: ValueKind = Text("HOW", "ip or email");
+const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as ann@example.com");
+const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
+const TIER: ValueKind = Text("TIER", "free, starter or pro");
+const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
+const URL: ValueKind = Text(
+    "URL",
+    "http:// or https:// and a host, optionally a port and a path, \
+     of at most 256 letters, digits and -._~/+,=@%",
+);
 
-/// A count of anything, or of seconds where the service sets no bound of its own.
-const COUNT: Value = Number(1, u32::MAX as u64);
-const UP_TO_A_DAY: Value = Number(1, 86_400);
-/// What synthetic datasets are measured in.
-const ANY: Value = Number(0, u32::MAX as u64);
+/// A count, or a number of seconds, that the service does not bound.
+const COUNT: ValueKind = Integer(1, u32::MAX as u64);
+const UP_TO_A_DAY: ValueKind = Integer(1, 86_400);
+const U16: ValueKind = Integer(1, u16::MAX as u64);
+/// Sizes of synthetic datasets, zero included.
+const SIZE: ValueKind = Integer(0, u32::MAX as u64);
+const SEED: ValueKind = Integer(0, u64::MAX);
+/// At least 16: a browser opens six connections.
+const CONNECTIONS: ValueKind = Integer(16, u32::MAX as u64);
+const QUOTA_CLIENTS: ValueKind = Integer(1, Sizes::CLIENTS_MAX);
 
-/// Every command; the first is the one that runs when none is named.
-pub(crate) const COMMANDS: &[Command] = &[
-    Command {
-        name: "serve",
-        help: "serves the API; without --published, a sample dataset",
-        operand: None,
-        flags: SERVE,
-    },
-    Command {
-        name: "publish",
-        help: "publishes a dataset to a directory, atomically",
-        operand: None,
-        flags: &[
-            flag("dataset", Directory, "the dataset"),
-            flag("to", Directory, "the published directory, made if need be"),
-            flag(
-                "generated-at",
-                Text("TIME"),
-                "the publish timestamp, as 2026-11-20T12:05:00Z",
-            )
-            .or_else("now"),
-            flag(
-                "credit",
-                Text("LINE"),
-                "what users of the dumps are to show",
-            )
-            .or("Data: island-metrics, CC BY 4.0"),
-            switch(
-                "force",
-                "replaces what is published even if it is newer; renders everything",
-            ),
-            switch("full", "renders everything, whatever has changed"),
-        ],
-    },
-    Command {
-        name: "check",
-        help: "validates a dataset, or a published directory, and writes nothing",
-        operand: None,
-        flags: &[
-            flag("dataset", Directory, "the dataset to validate"),
-            flag(
-                "published",
-                Directory,
-                "the published directory to validate",
-            ),
-        ],
-    },
-    Command {
-        name: "keys issue",
-        help: "issues a key and prints it, alone, this once",
-        operand: None,
-        flags: &[
-            STATE,
-            flag(
-                "address",
-                Text("ADDRESS"),
-                "the e-mail or IP address that the key is for",
-            ),
-            flag(
-                "tier",
-                Words("TIER", &["free", "starter", "pro"]),
-                "free, starter or pro",
-            )
-            .or("free"),
-            KEY_PREFIX,
-        ],
-    },
-    Command {
-        name: "keys list",
-        help: "lists all keys, without their secrets, which nobody has",
-        operand: None,
-        flags: &[STATE, switch("json", "as a JSON array")],
-    },
-    Command {
-        name: "keys revoke",
-        help: "disables a key; a running server knows within a second",
-        operand: Some(Text("ID")),
-        flags: &[STATE],
-    },
-    Command {
-        name: "keys restore",
-        help: "makes a revoked key active again",
-        operand: Some(Text("ID")),
-        flags: &[STATE],
-    },
-    Command {
-        name: "synth",
-        help: "writes a realistic synthetic dataset; same arguments, same bytes",
-        operand: None,
-        flags: &[
-            flag("islands", ANY, "islands").or("2000"),
-            flag("creators", ANY, "creators").or("800"),
-            flag("days", ANY, "days with daily files").or("30"),
-            flag(
-                "long-run-days",
-                ANY,
-                "days with long-run peaks before those",
-            )
-            .or_else("twice as many, at most 60"),
-            flag("rows", ANY, "islands that have a row on a day").or_else("three in ten"),
-            flag(
-                "seed",
-                Number(0, u64::MAX),
-                "which of the datasets of this size",
-            )
-            .or("1"),
-            flag(
-                "to",
-                Directory,
-                "where to write it; a new or empty directory",
-            ),
-        ],
-    },
-    Command {
-        name: "openapi",
-        help: "prints the OpenAPI document",
-        operand: None,
-        flags: &[
-            flag("base-url", Text("URL"), "the one server it names").or("http://127.0.0.1:8080")
-        ],
-    },
-    Command {
-        name: "completions",
-        help: "prints the completions of a shell",
-        operand: Some(Words("SHELL", &["bash", "zsh", "fish"])),
-        flags: &[],
-    },
-    Command {
-        name: "man",
-        help: "prints the manual page; read it with `island-metrics man | man -l -`",
-        operand: None,
-        flags: &[],
-    },
-];
+const STATE: Flag = flag("state", Directory, Absent, "state directory of the server");
+const KEY_PREFIX: Flag = flag("key-prefix", PREFIX, Literal("im"), "prefix of issued keys");
 
-/// What a server may be told.
-const SERVE: &[Flag] = &[
-    flag("listen", Text("ADDR"), "address and port to listen on")
-        .or("127.0.0.1:8080")
-        .repeatable(),
-    flag("published", Directory, "the published directory").or_else("the sample dataset"),
-    flag(
-        "base-url",
-        Text("URL"),
-        "the service's own address in links",
-    )
-    .or_else("the first --listen"),
-    flag("workers", Number(1, 1024), "threads that serve").or_else("the machine's cores"),
-    flag(
-        "memory",
-        Text("BYTES"),
-        "for bodies and pages beside rows and orders; 67108864 and 64MiB are the same",
-    )
-    .or("256MiB"),
-    flag("state", Directory, "where keys and counters are kept")
-        .or_else("nowhere: no keys, and counts end with the server"),
-    KEY_PREFIX,
-    flag(
-        "signup",
-        Words("HOW", &["ip", "email"]),
-        "opens /keys: free keys for the client's own IP address, or for an e-mail address",
-    )
-    .or_else("closed"),
-    flag(
-        "mailer",
-        Text("COMMAND"),
-        "for --signup email: sends a mail as `sendmail -i -t` does",
-    )
-    .or_else("none"),
-    flag(
-        "signup-daily",
-        COUNT,
-        "free keys that sign-up gives a UTC day in all",
-    )
-    .or("1000"),
-    flag(
-        "trusted-proxy",
-        Text("CIDR"),
-        "a network whose X-Forwarded-For is believed",
-    )
-    .or_else("none")
-    .repeatable(),
-    flag(
-        "limit-anonymous",
-        Number(1, u16::MAX as u64),
-        "requests a UTC day for an address without a key",
-    )
-    .or("100"),
-    flag("limit-free", COUNT, "requests a UTC day for a free key").or("1000"),
-    flag(
-        "limit-starter",
-        COUNT,
-        "requests a UTC day for a starter key",
-    )
-    .or("20000"),
-    flag("limit-pro", COUNT, "requests a UTC day for a pro key").or("100000"),
-    flag(
-        "quota-clients",
-        Number(1, Sizes::CLIENTS_MAX),
-        "addresses a day that the counters have room for, 15 bytes each",
-    )
-    .or("5000000"),
-    flag(
-        "connections",
-        // Fewer serve nobody: a browser opens six.
-        Number(16, u32::MAX as u64),
-        "connections in all",
-    )
-    .or_else("as many as there are descriptors for, but 128 and a ninth"),
-    flag(
-        "connections-per-address",
-        Number(1, u16::MAX as u64),
-        "connections of one address, an IPv6 /64 being one; trusted proxies have no limit",
-    )
-    .or("1024"),
-    flag(
-        "connection-requests",
-        COUNT,
-        "requests of a connection before it is closed",
-    )
-    .or("100000"),
-    flag(
-        "connection-seconds",
-        UP_TO_A_DAY,
-        "age at which a connection is closed behind its next answer",
-    )
-    .or("3600"),
-    flag(
-        "first-byte-seconds",
-        UP_TO_A_DAY,
-        "from a connection to its first byte",
-    )
-    .or("10"),
-    flag(
-        "head-seconds",
-        UP_TO_A_DAY,
-        "from the first byte of a request to the end of its head",
-    )
-    .or("10"),
-    flag(
-        "idle-seconds",
-        UP_TO_A_DAY,
-        "from an answer to the next request; more than a proxy in front waits",
-    )
-    .or("75"),
-    flag(
-        "send-seconds",
-        UP_TO_A_DAY,
-        "in which a client has to take some of an answer",
-    )
-    .or("10"),
-    flag(
-        "drain-seconds",
-        Number(1, 3600),
-        "for requests under way after SIGTERM; a second signal ends at once",
-    )
-    .or("25"),
-    flag(
-        "admin",
-        Text("ADDR"),
-        "where /metrics, /livez and /readyz are answered",
-    )
-    .or_else("nowhere"),
-    flag(
-        "access-log",
-        File,
-        "gets a line for each request; SIGHUP and SIGUSR1 reopen it",
-    )
-    .or_else("none"),
-    switch(
-        "print-config",
-        "prints every setting with its value and where that comes from, and ends",
-    ),
-];
-
-/// Whether the words are the command's name, or its first words.
-pub(crate) fn is_begun_by(command: &Command, words: &str) -> bool {
-    let rest = command.name.strip_prefix(words);
-    words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+const fn command(name: &'static str, help: &'static str, flags: &'static [Flag]) -> Command {
+    Command {
+        name,
+        help,
+        operand: None,
+        flags,
+    }
 }
+
+/// All commands; the first one runs when none is named.
+#[rustfmt::skip] // one row per flag
+pub(crate) const COMMANDS: &[Command] = &[
+    command("serve", "serves the API; without --published, a sample dataset", SERVE),
+    command("publish", "publishes a dataset to a directory, atomically", &[
+        flag("dataset", Directory, Absent, "dataset directory"),
+        flag("to", Directory, Absent, "published directory; created if missing"),
+        flag("generated-at", TIME, Described("now"), "publish timestamp, as 2026-11-20T12:05:00Z"),
+        flag("credit", CREDIT, Literal("Data: island-metrics, CC BY 4.0"),
+            "attribution that users of the dumps must show"),
+        switch("force", "replaces a newer publish, and renders everything"),
+        switch("full", "renders everything, even what has not changed"),
+    ]),
+    command("check", "validates a dataset or a published directory, and writes nothing", &[
+        flag("dataset", Directory, Absent, "dataset to validate"),
+        flag("published", Directory, Absent, "published directory to validate"),
+    ]),
+    command("keys issue", "issues a key and prints it; it cannot be shown again", &[
+        STATE,
+        flag("address", KEY_ADDRESS, Absent, "e-mail or IP address that the key is issued to"),
+        flag("tier", TIER, Literal("free"), "free, starter or pro"),
+        KEY_PREFIX,
+    ]),
+    command("keys list", "lists all keys, without their secrets, which are not stored", &[
+        STATE,
+        switch("json", "prints a JSON array"),
+    ]),
+    command("keys revoke", "disables a key; a running server applies it within a second", &[STATE]).with_operand("ID"),
+    command("keys restore", "enables a revoked key again", &[STATE]).with_operand("ID"),
+    command("synth", "writes a realistic synthetic dataset; same arguments, same bytes", &[
+        flag("islands", SIZE, Literal("2000"), "number of islands"),
+        flag("creators", SIZE, Literal("800"), "number of creators"),
+        flag("days", SIZE, Literal("30"), "days with daily files"),
+        flag("long-run-days", SIZE, Described("twice --days, at most 60"), "earlier days, with long-run peaks only"),
+        flag("rows", SIZE, Described("three in ten"), "islands that have a row on a day"),
+        flag("seed", SEED, Literal("1"), "seed of the random numbers"),
+        flag("to", Directory, Absent, "directory to write to; must be new or empty"),
+    ]),
+    command("openapi", "prints the OpenAPI document", &[
+        flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),
+    ]),
+    command("completions", "prints the completion script of a shell", &[]).with_operand("SHELL"),
+    command("man", "prints the manual page; read it with `island-metrics man | man -l -`", &[]),
+];
+
+/// The flags of `serve`.
+#[rustfmt::skip] // one row per flag
+const SERVE: &[Flag] = &[
+    flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on").repeatable(),
+    flag("published", Directory, Described("the sample dataset"), "published directory to serve"),
+    flag("base-url", URL, Described("the first --listen"), "base URL of links in responses"),
+    flag("workers", Integer(1, 1024), Described("the number of cores"), "worker threads"),
+    flag("memory", BYTES, Literal("256MiB"),
+        "memory for bodies and pages, besides rows and row orders; 67108864 and 64MiB are the same"),
+    flag("state", Directory, Described("none: no keys, and counters are lost on exit"),
+        "directory of keys and quota counters"),
+    KEY_PREFIX,
+    flag("signup", HOW, Described("closed"),
+        "opens /keys: free keys for the client's own IP address, or for an e-mail address"),
+    flag("mailer", COMMAND, Described("none"), "for --signup email: command that sends mail like `sendmail -i -t`"),
+    flag("signup-daily", COUNT, Literal("1000"), "free keys issued by sign-up per UTC day, in total"),
+    flag("trusted-proxy", CIDR, Described("none"), "network whose X-Forwarded-For is trusted").repeatable(),
+    flag("limit-anonymous", U16, Literal("100"), "requests per UTC day for an address without a key"),
+    flag("limit-free", COUNT, Literal("1000"), "requests per UTC day for a free key"),
+    flag("limit-starter", COUNT, Literal("20000"), "requests per UTC day for a starter key"),
+    flag("limit-pro", COUNT, Literal("100000"), "requests per UTC day for a pro key"),
+    flag("quota-clients", QUOTA_CLIENTS, Literal("5000000"),
+        "capacity of the counters: addresses per day, 15 bytes each"),
+    flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth"),
+        "maximum number of connections"),
+    flag("connections-per-address", U16, Literal("1024"),
+        "maximum per IPv4 address or IPv6 /64; trusted proxies have no limit"),
+    flag("connection-requests", COUNT, Literal("100000"), "requests on a connection before it is closed"),
+    flag("connection-seconds", UP_TO_A_DAY, Literal("3600"),
+        "age at which a connection is closed after its next response"),
+    flag("first-byte-seconds", UP_TO_A_DAY, Literal("10"), "timeout for the first byte on a connection"),
+    flag("head-seconds", UP_TO_A_DAY, Literal("10"), "timeout from the first byte of a request to the end of its head"),
+    flag("idle-seconds", UP_TO_A_DAY, Literal("75"),
+        "timeout from a response to the next request; longer than that of a proxy in front"),
+    flag("send-seconds", UP_TO_A_DAY, Literal("10"), "timeout for a client to accept more of a response"),
+    flag("drain-seconds", Integer(1, 3600), Literal("25"),
+        "time to finish requests after SIGTERM; a second signal exits immediately"),
+    flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
+    flag("access-log", File, Described("none"), "file that gets one line per request; SIGHUP and SIGUSR1 reopen it"),
+    switch("print-config", "prints every setting with its value and source, and exits"),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::flag::Unset;
+    use crate::request::BASE_URL_BYTES_MAX;
     use crate::server::DESCRIPTORS_ASIDE;
 
     #[test]
@@ -318,7 +158,7 @@ mod tests {
     #[test]
     fn every_setting_of_the_server_says_what_holds_without_it() {
         for flag in SERVE.iter().filter(|flag| flag.value.is_some()) {
-            assert!(!matches!(flag.unset, Unset::Nothing), "{}", flag.name);
+            assert!(!matches!(flag.default, Absent), "{}", flag.name);
         }
     }
 
@@ -337,9 +177,17 @@ mod tests {
     #[test]
     fn the_words_for_connections_name_the_descriptors_set_aside() {
         let flag = SERVE.iter().find(|flag| flag.name == "connections");
-        let Some(Unset::Words(words)) = flag.map(|flag| flag.unset) else {
+        let Some(Described(words)) = flag.map(|flag| flag.default) else {
             panic!("no words for the default of --connections");
         };
-        assert!(words.contains(&format!("but {DESCRIPTORS_ASIDE} and")));
+        assert!(words.contains(&format!("minus {DESCRIPTORS_ASIDE},")));
+    }
+
+    #[test]
+    fn the_form_of_a_base_url_names_its_greatest_length() {
+        let Text(_, expected) = URL else {
+            panic!("a base URL is no text");
+        };
+        assert!(expected.contains(&format!("at most {BASE_URL_BYTES_MAX} ")));
     }
 }

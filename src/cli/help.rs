@@ -1,26 +1,27 @@
-//! What `--help` and the README show of the table.
+//! The texts of `--help` and of the README's table of settings, from the table of flags.
 
 use std::fmt::Write as _;
 
-use super::flag::{Flag, Unset};
-use super::flags::{COMMANDS, is_begun_by};
+use super::flag::DefaultValue::{Absent, Described, Literal};
+use super::flags::COMMANDS;
 
-/// What `--help` prints: the commands that a name, or its first words, mean; without one, all.
+/// The text of `--help` for the commands that `name` matches: all if it is empty.
 pub(crate) fn help(name: &str) -> String {
     let mut text = String::from(
-        "island-metrics: a read-only JSON API over game islands\n\nusage: island-metrics [COMMAND] [FLAGS]\n",
+        "island-metrics: a read-only JSON API over game islands\n\n\
+         usage: island-metrics [COMMAND] [FLAGS]\n",
     );
-    for command in COMMANDS.iter().filter(|command| is_begun_by(command, name)) {
-        let operand = command.operand.map_or("", |operand| operand.shown());
+    for command in COMMANDS.iter().filter(|command| command.matches(name)) {
+        let operand = command.operand.unwrap_or_default();
         let usage = format!("\nisland-metrics {} {operand}", command.name);
         let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
         for flag in command.flags {
-            let default = match flag.unset {
-                Unset::Nothing => String::new(),
-                Unset::Value(value) | Unset::Words(value) => format!(" ({value})"),
+            let (usage, description) = (flag.usage(), flag.description());
+            let _ = write!(text, "    {usage:<27} {description}");
+            let _ = match flag.default {
+                Absent => writeln!(text),
+                Literal(default) | Described(default) => writeln!(text, " ({default})"),
             };
-            let (usage, described) = (usage_of(flag), flag.described());
-            let _ = writeln!(text, "    {usage:<27} {described}{default}");
         }
     }
     text.push_str(
@@ -29,27 +30,19 @@ pub(crate) fn help(name: &str) -> String {
     text
 }
 
-/// A flag with what stands for its value.
-pub(crate) fn usage_of(flag: &Flag) -> String {
-    match flag.value {
-        None => format!("--{}", flag.name),
-        Some(value) => format!("--{} {}", flag.name, value.shown()),
-    }
-}
-
-/// The README's table of the settings of `serve`. A test writes it there.
+/// The README's table of the settings of `serve`.
 #[cfg(test)]
 fn readme_table() -> String {
     let mut text =
         String::from("| flag of `serve` | default | what it sets |\n| --- | --- | --- |\n");
     for flag in COMMANDS[0].flags {
-        let default = match flag.unset {
-            Unset::Nothing => String::new(),
-            Unset::Value(value) => format!("`{value}`"),
-            Unset::Words(words) => words.to_owned(),
+        let default = match flag.default {
+            Absent => String::new(),
+            Literal(value) => format!("`{value}`"),
+            Described(words) => words.to_owned(),
         };
-        let (usage, described) = (usage_of(flag), flag.described());
-        let _ = writeln!(text, "| `{usage}` | {default} | {described} |");
+        let (usage, description) = (flag.usage(), flag.description());
+        let _ = writeln!(text, "| `{usage}` | {default} | {description} |");
     }
     text
 }
@@ -62,7 +55,7 @@ mod tests {
     use super::*;
     use crate::durable;
 
-    /// `IM_TEST_REWRITE=1 cargo test --lib readme` puts the table there instead.
+    /// `IM_TEST_REWRITE=1 cargo test --lib readme` rewrites the README's table.
     #[test]
     fn the_readme_shows_the_settings_as_they_are() {
         const MARKS: [&str; 2] = ["<!-- flags -->\n", "<!-- /flags -->\n"];
@@ -75,7 +68,7 @@ mod tests {
             let text = [before, MARKS[0], &table, MARKS[1], after].concat();
             durable::replace(&path, text.as_bytes()).unwrap();
         } else {
-            assert_eq!(shown, table, "IM_TEST_REWRITE=1 writes it anew");
+            assert_eq!(shown, table, "IM_TEST_REWRITE=1 rewrites it");
         }
     }
 

@@ -1,60 +1,52 @@
-//! `keys issue`, `list`, `revoke` and `restore`.
+//! The commands `keys issue`, `list`, `revoke` and `restore`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use serde_json::json;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::{print, say};
+use super::error::CliError;
+use super::{print, report};
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
 use crate::model::Tier;
 
-const WANT_ID: &str = "the <id> segment of a key, ten letters and digits";
+/// The form of the operand of `revoke` and `restore`.
+const ID_FORM: &str = "the <id> segment of a key, ten letters and digits";
 
-fn store(arguments: &Arguments) -> Result<KeyStore, Failure> {
-    let directory: PathBuf = arguments.required("state", "a directory")?;
-    Ok(KeyStore::new(&directory))
+fn store(arguments: &Arguments) -> Result<KeyStore, CliError> {
+    Ok(KeyStore::new(&arguments.required_path("state")?))
 }
 
-/// Issues a key, and prints it once it is durable.
-pub(super) fn issue(arguments: &Arguments) -> Result<(), Failure> {
+/// Issues a key, and prints it after it is durable.
+pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
     let store = store(arguments)?;
-    let address: KeyAddress =
-        arguments.required("address", "an e-mail or IP address, as ann@example.com")?;
-    let name: String = arguments.required("tier", "a tier")?;
-    let tier = Tier::parse(&name).ok_or_else(|| {
-        let place = arguments.place("tier");
-        arguments.bad_value(format!("{place} is {name:?}; want free, starter or pro"))
-    })?;
-    let prefix: KeyPrefix = arguments.required("key-prefix", "1 to 16 letters and digits")?;
-    let now = UnixSeconds::now();
-    let key = store.issue(&prefix, &address, tier, now)?;
-    let id = key.id;
-    print(&format!("{}\n", key.reveal())).map_err(|failure| {
-        failure.and(format!(
-            "the key {id} was issued but may not have been printed; `keys revoke {id}` disables it"
+    let address: KeyAddress = arguments.required("address", |text| text.parse().ok())?;
+    let tier = arguments.required("tier", Tier::parse)?;
+    let prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
+    let key = store.issue(&prefix, &address, tier, UnixSeconds::now())?;
+    let (id, tier) = (key.id, tier.as_str());
+    print(&format!("{}\n", key.reveal())).map_err(|error| {
+        error.with_suffix(&format!(
+            "; the key {id} was issued but may not have been printed; `keys revoke {id}` disables it"
         ))
     })?;
-    let tier = tier.as_str();
-    say(&format!(
-        "issued the {tier} key {id} to {address}; it is shown this once and stored only as a hash"
+    report(&format!(
+        "issued the {tier} key {id} to {address}; it cannot be shown again, only its hash is stored"
     ));
     Ok(())
 }
 
-/// Lists all keys, the oldest first.
-pub(super) fn list(arguments: &Arguments) -> Result<(), Failure> {
-    let directory: PathBuf = arguments.required("state", "a directory")?;
-    // A mistyped directory should not read as one without keys.
+/// Lists all keys, oldest first.
+pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
+    let directory = arguments.required_path("state")?;
+    // A mistyped directory must not look like one without keys.
     directory
         .read_dir()
-        .map_err(|error| Failure::io(&directory, &error))?;
+        .map_err(|error| CliError::io(&directory, &error))?;
     let records = KeyStore::new(&directory).read()?;
     if arguments.has("json") {
-        let keys: serde_json::Value = records.iter().map(shown).collect();
+        let keys: serde_json::Value = records.iter().map(json_of).collect();
         return print(&format!("{keys:#}\n"));
     }
     let mut text = format!(
@@ -81,7 +73,7 @@ fn status(record: &KeyRecord) -> &'static str {
     }
 }
 
-fn shown(record: &KeyRecord) -> serde_json::Value {
+fn json_of(record: &KeyRecord) -> serde_json::Value {
     json!({
         "id": record.id.to_string(),
         "tier": record.tier.as_str(),
@@ -93,31 +85,23 @@ fn shown(record: &KeyRecord) -> serde_json::Value {
 }
 
 /// Disables a key.
-pub(super) fn revoke(arguments: &Arguments) -> Result<(), Failure> {
-    let id: KeyId = arguments.operand(WANT_ID)?;
+pub(super) fn revoke(arguments: &Arguments) -> Result<(), CliError> {
+    let id: KeyId = arguments.operand(ID_FORM)?;
     let changed = store(arguments)?.revoke(id, UnixSeconds::now())?;
-    say(&format!(
-        "{id} {}",
-        if changed {
-            "is revoked"
-        } else {
-            "was revoked before"
-        }
-    ));
+    let state = if changed { "is" } else { "was already" };
+    report(&format!("{id} {state} revoked"));
     Ok(())
 }
 
-/// Makes a disabled key active again.
-pub(super) fn restore(arguments: &Arguments) -> Result<(), Failure> {
-    let id: KeyId = arguments.operand(WANT_ID)?;
+/// Enables a revoked key again.
+pub(super) fn restore(arguments: &Arguments) -> Result<(), CliError> {
+    let id: KeyId = arguments.operand(ID_FORM)?;
     let changed = store(arguments)?.restore(id)?;
-    say(&format!(
-        "{id} {}",
-        if changed {
-            "is active again"
-        } else {
-            "was active before"
-        }
-    ));
+    let state = if changed {
+        "is active again"
+    } else {
+        "was already active"
+    };
+    report(&format!("{id} {state}"));
     Ok(())
 }

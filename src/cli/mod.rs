@@ -1,47 +1,52 @@
-//! The person at the keyboard: commands, one table of flags, exit codes. Alone prints or exits.
+//! Command-line interface: commands, one table of flags, configuration and exit codes. The only
+//! module that prints to stdout or stderr.
+//!
+//! - `flags` (types in `flag`): the table of commands and flags; `help` prints it
+//! - `arguments`: parses the command line and the environment; `closest` finds what was mistyped
+//! - `commands`, `keys`, `serve`: run the commands; `progress` draws their progress line
+//! - `validate`: checks the settings of a server; `print_config` prints them
+//! - `error`: error messages and exit codes
 
 mod arguments;
+mod closest;
 mod commands;
-mod completions;
-mod config;
-mod failure;
+mod error;
 mod flag;
 mod flags;
 mod help;
 mod keys;
-mod man;
-mod nearest;
-mod possible;
+mod print_config;
 mod progress;
 mod serve;
+mod validate;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use failure::Failure;
+use error::CliError;
 
-/// Runs the command that the words name: data to stdout, words to stderr, exit codes of sysexits.
+/// Runs the command that `words` select. Data goes to stdout, messages to stderr; exit codes are
+/// those of sysexits.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            say(&format!("island-metrics: {failure}"));
-            failure.exit_code()
+        Err(error) => {
+            report(&format!("island-metrics: {error}"));
+            error.exit_code()
         }
     }
 }
 
-/// A line for the person who runs the program, if anybody listens.
-fn say(line: &str) {
-    // A log that is full or gone is no reason to stop what the line is about.
+/// Writes a line to stderr. Errors are ignored: a full or closed log must not stop the program.
+fn report(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Data for whoever reads stdout.
-fn print(text: &str) -> Result<(), Failure> {
+/// Writes data to stdout.
+fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(|error| Failure::io("stdout".as_ref(), &error))
+        .map_err(|error| CliError::io("stdout".as_ref(), &error))
 }

@@ -1,52 +1,52 @@
-//! A line on the terminal that shows how far long work has come.
+//! Progress line of long work, drawn on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Work shorter than this shows nothing.
-const QUIET: Duration = Duration::from_secs(1);
-/// The least time between two lines.
+/// Time before the first line, so that short work shows none.
+const DELAY: Duration = Duration::from_secs(1);
+/// Minimum time between two redraws.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// One line, rewritten in place; nothing where stderr is no terminal.
+/// A line that is redrawn in place, and cleared on drop. Not drawn if stderr is not a terminal.
 pub(crate) struct Progress {
-    begun: Instant,
-    drawn: Option<Instant>,
-    terminal: bool,
+    next_draw: Instant,
+    is_drawn: bool,
+    is_terminal: bool,
 }
 
 impl Progress {
     pub(crate) fn new() -> Progress {
         Progress {
-            begun: Instant::now(),
-            drawn: None,
-            terminal: io::stderr().is_terminal(),
+            next_draw: Instant::now() + DELAY,
+            is_drawn: false,
+            is_terminal: io::stderr().is_terminal(),
         }
     }
 
-    /// Shows how many pieces of a part of the work are done.
-    pub(crate) fn show(&mut self, what: &str, done: usize, all: usize) {
+    /// Shows `done` of `all` parts of a step of the work.
+    pub(crate) fn show(&mut self, step: &str, done: usize, all: usize) {
         let now = Instant::now();
-        let due = self.drawn.is_none_or(|drawn| now - drawn > INTERVAL) && now - self.begun > QUIET;
-        if self.terminal && due {
+        if self.is_terminal && now > self.next_draw {
             let percent = done * 100 / all.max(1);
-            draw(&format!("\r{what} {done} of {all} ({percent} %)\x1b[K"));
-            self.drawn = Some(now);
+            draw(&format!("\r{step} {done} of {all} ({percent} %)\x1b[K"));
+            self.next_draw = now + INTERVAL;
+            self.is_drawn = true;
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.drawn.is_some() {
+        if self.is_drawn {
             draw("\r\x1b[K");
         }
     }
 }
 
+/// Writes to the terminal. Errors are ignored: a closed terminal must not stop the work.
 fn draw(text: &str) {
     let mut terminal = io::stderr();
-    // A terminal that has gone away is no reason to stop the work.
     let _ = terminal.write_all(text.as_bytes());
     let _ = terminal.flush();
 }

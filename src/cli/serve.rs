@@ -1,30 +1,28 @@
-//! `serve`: its flags made settings.
+//! The command `serve`: flags to server settings.
 
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use super::arguments::Arguments;
-use super::failure::Failure;
-use super::{config, possible, print, say};
+use super::error::CliError;
+use super::{print, print_config, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
 use crate::quota::{Sizes, TierLimits};
-use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, ProxyNetwork, is_base_url};
+use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
 
-/// Which build this is.
+/// Version and commit of this build.
 const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
     commit: env!("BUILD_COMMIT"),
 };
 
 /// Serves until a signal.
-pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     let settings = settings(arguments)?;
-    possible::judge(arguments, &settings)?;
+    validate::validate(arguments, &settings)?;
     if arguments.has("print-config") {
-        return print(&config::shown(arguments, &settings));
+        return print(&print_config::settings_text(arguments, &settings));
     }
     let started = |address: &str| {
         let mut lines = vec![format!("listening on {address}")];
@@ -37,28 +35,25 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), Failure> {
         }
         lines
     };
-    Ok(server::run(&settings, &started, say)?)
+    Ok(server::run(&settings, &started, report)?)
 }
 
-/// The flags as values, each sound by itself.
-fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
-    let published: Option<PathBuf> = arguments.one("published", "a directory")?;
+/// The settings of a server, each valid by itself.
+fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers: Option<u16> = arguments.number_if_given("workers")?;
-    let key_prefix: KeyPrefix = arguments.required("key-prefix", "1 to 16 letters and digits")?;
-    let trusted: Vec<ProxyNetwork> = arguments.all(
-        "trusted-proxy",
-        "a network or an address, as 10.0.0.0/8 or 2001:db8::1",
-    )?;
-    let memory: Bytes =
-        arguments.required("memory", "a number of bytes, as 268435456 or 256MiB")?;
+    let workers: Option<u16> = arguments.optional_number("workers")?;
+    let key_prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
+    let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
+    let memory_bytes = arguments.required("memory", parse_bytes)?;
     Ok(Settings {
-        served: published.map_or(Served::Sample, Served::Directory),
-        listen: arguments.all("listen", "an address and port, as 127.0.0.1:8080")?,
+        served: arguments
+            .path("published")
+            .map_or(Served::Sample, Served::Directory),
+        listen: arguments.all("listen", |text| text.parse().ok())?,
         base_url: base_url(arguments)?,
         workers: workers.map_or_else(|| cores.min(1024), usize::from),
-        memory_bytes: memory.0,
-        state: arguments.one("state", "a directory")?,
+        memory_bytes,
+        state: arguments.path("state"),
         key_prefix,
         limits: TierLimits {
             anonymous: arguments.number("limit-anonymous")?,
@@ -70,8 +65,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
         trusted_proxies: trusted.into(),
         connections: connection_limits(arguments)?,
         drain: seconds(arguments, "drain-seconds")?,
-        admin: arguments.one("admin", "an address and port, as 127.0.0.1:9100")?,
-        access_log: arguments.one("access-log", "a file")?,
+        admin: arguments.optional("admin", |text| text.parse().ok())?,
+        access_log: arguments.path("access-log"),
         sign_up: sign_up(arguments)?,
         sign_up_daily: arguments.number("signup-daily")?,
         build: BUILD,
@@ -79,37 +74,32 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
     })
 }
 
-/// Sign-up, and the command that it takes to prove e-mail addresses.
-fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, Failure> {
-    let command: Option<String> = arguments.one("mailer", "a command, as /usr/sbin/sendmail")?;
-    let how: Option<String> = arguments.one("signup", "ip or email")?;
-    match (how.as_deref(), command) {
-        (None, None) => Ok(None),
-        (Some("ip"), None) => Ok(Some(SignUp::Ip)),
-        (Some("email"), Some(command)) => Ok(Some(SignUp::Email(command))),
-        (Some("email"), None) => {
-            let problem =
-                "is email, which sends links; want --mailer COMMAND, as /usr/sbin/sendmail";
-            let place = arguments.place("signup");
-            Err(Failure::configuration(format!("{place} {problem}")))
-        }
-        (Some("ip") | None, Some(_)) => {
-            let place = arguments.place("mailer");
-            let problem = "is given, but no mail is sent; want --signup email with it";
-            Err(Failure::configuration(format!("{place} {problem}")))
-        }
-        (Some(other), _) => {
-            let place = arguments.place("signup");
-            Err(arguments.bad_value(format!("{place} is {other:?}; want ip or email")))
-        }
-    }
+/// Sign-up and its mail command, which only `--signup email` takes and which it needs.
+fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, CliError> {
+    let by_mail = arguments.optional("signup", |how| match how {
+        "ip" => Some(false),
+        "email" => Some(true),
+        _ => None,
+    })?;
+    let (name, problem) = match (by_mail, arguments.text("mailer")) {
+        (None, None) => return Ok(None),
+        (Some(false), None) => return Ok(Some(SignUp::Ip)),
+        (Some(true), Some(command)) => return Ok(Some(SignUp::Email(command.to_owned()))),
+        (Some(true), None) => (
+            "signup",
+            "email requires --mailer COMMAND, such as /usr/sbin/sendmail",
+        ),
+        (Some(false) | None, Some(_)) => ("mailer", "requires --signup email"),
+    };
+    let source = arguments.source(name);
+    Err(CliError::configuration(format!("{source} {problem}")))
 }
 
-fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, Failure> {
+fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {
     Ok(Duration::from_secs(arguments.number(name)?))
 }
 
-fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure> {
+fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError> {
     Ok(ConnectionLimits {
         first_byte: seconds(arguments, "first-byte-seconds")?,
         head: seconds(arguments, "head-seconds")?,
@@ -117,43 +107,29 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, Failure>
         send: seconds(arguments, "send-seconds")?,
         requests: arguments.number("connection-requests")?,
         age: seconds(arguments, "connection-seconds")?,
-        in_all: arguments.number_if_given("connections")?,
+        in_all: arguments.optional_number("connections")?,
         of_address: arguments.number("connections-per-address")?,
     })
 }
 
 /// A base URL without its trailing slash.
-pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, Failure> {
-    let want = format!("{BASE_URL_FORM}, in at most {BASE_URL_BYTES_MAX} characters");
-    let Some(url) = arguments.one::<String>("base-url", &want)? else {
-        return Ok(None);
-    };
-    if !is_base_url(&url) {
-        let place = arguments.place("base-url");
-        return Err(arguments.bad_value(format!("{place} is {url:?}; want {want}")));
-    }
-    Ok(Some(url.trim_end_matches('/').to_owned()))
+pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, CliError> {
+    arguments.optional("base-url", |url| {
+        is_base_url(url).then(|| url.trim_end_matches('/').to_owned())
+    })
 }
 
-/// A number of bytes; `KiB`, `MiB` and `GiB` multiply.
-struct Bytes(usize);
-
-impl FromStr for Bytes {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Bytes, &'static str> {
-        let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
-        let unit = units
-            .iter()
-            .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
-        let (digits, shift) = unit.unwrap_or((text, 0));
-        // Not what `parse` takes beside digits: a plus.
-        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err("no number");
-        }
-        let count: usize = digits.parse().map_err(|_| "no number")?;
-        count.checked_mul(1 << shift).map(Bytes).ok_or("too many")
-    }
+/// Parses a number of bytes with an optional unit, `KiB`, `MiB` or `GiB`.
+fn parse_bytes(text: &str) -> Option<usize> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let mut with_unit = units
+        .iter()
+        .filter_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = with_unit.next().unwrap_or((text, 0));
+    // Digits only: `parse` alone would accept a plus sign.
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: usize = digits.parse().ok().filter(|_| is_plain)?;
+    count.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -161,7 +137,7 @@ mod tests {
     use super::*;
     use crate::signup::Terms;
 
-    fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+    fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, CliError> {
         let words = words.iter().map(Into::into);
         let environment = environment
             .iter()
@@ -170,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_the_table_are_those_of_the_rooms() {
+    fn defaults_of_the_table_are_those_of_the_modules() {
         let settings = parsed(&[], &[]).unwrap();
         assert_eq!(settings.limits, TierLimits::default());
         assert_eq!(settings.connections, ConnectionLimits::default());
@@ -202,10 +178,11 @@ mod tests {
     fn a_base_url_has_no_slash_at_its_end_and_a_wrong_one_is_told() {
         let settings = parsed(&["--base-url", "https://a.test/b/"], &[]).unwrap();
         assert_eq!(settings.base_url.as_deref(), Some("https://a.test/b"));
-        let failure = parsed(&["--base-url", "http://a b"], &[]).unwrap_err();
-        let told = failure.to_string();
+        let error = parsed(&["--base-url", "http://a b"], &[]).unwrap_err();
+        let told = error.to_string();
         assert!(
-            told.starts_with("--base-url is \"http://a b\"; want http:// or "),
+            told.starts_with("--base-url must be http:// or ")
+                && told.ends_with(", got \"http://a b\""),
             "{told}"
         );
     }

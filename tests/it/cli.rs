@@ -97,7 +97,10 @@ fn every_setting_that_help_lists_is_printed_in_its_order() {
 fn settings_are_printed_only_if_a_server_could_start_with_them() {
     let output = run(&["serve", "--print-config", "--workers", "0"]);
     let line = refusal(&output, 78);
-    assert!(line.starts_with("--workers is 0; want "), "{line}");
+    assert!(
+        line.starts_with("--workers must be an integer from 1 to 1024, got "),
+        "{line}"
+    );
     // Nothing is made, opened or bound for it.
     let directory = TempDir::new();
     let (state, log) = (directory.join("state"), directory.join("log"));
@@ -121,45 +124,49 @@ fn mistyped_flags_and_commands_are_answered_with_the_nearest() {
     for (words, said) in [
         (
             &["serve", "--lisen", "x"][..],
-            "serve has no flag --lisen; did you mean --listen? ",
+            "unknown flag --lisen of serve; did you mean --listen? ",
         ),
         (
             &["--limit-annonymous=5"],
-            "serve has no flag --limit-annonymous; did you mean --limit-anonymous? ",
+            "unknown flag --limit-annonymous of serve; did you mean --limit-anonymous? ",
         ),
         (
             &["--base_url", "x"],
-            "serve has no flag of this name; did you mean --base-url? ",
+            "unknown flag of serve; did you mean --base-url? ",
         ),
         (
             &["publish", "--frce"],
-            "publish has no flag --frce; did you mean --force? ",
+            "unknown flag --frce of publish; did you mean --force? ",
         ),
         (
             &["--hlep"],
-            "serve has no flag --hlep; did you mean --help? ",
+            "unknown flag --hlep of serve; did you mean --help? ",
         ),
         (
             &["--verbose"],
-            "serve has no flag --verbose; `island-metrics --help`",
+            "unknown flag --verbose of serve; `island-metrics --help`",
         ),
-        (&["pubilsh"], "no command pubilsh; did you mean publish? "),
-        (&["key"], "no command key; did you mean keys? "),
+        (
+            &["pubilsh"],
+            "unknown command \"pubilsh\"; did you mean publish? ",
+        ),
+        (&["key"], "unknown command \"key\"; did you mean keys? "),
         (
             &["keys", "isue"],
-            "keys is no whole command; did you mean keys issue? ",
+            "keys needs a subcommand; did you mean keys issue? ",
         ),
         (
             &["dance"],
-            "no command dance; `island-metrics --help` lists",
+            "unknown command \"dance\"; `island-metrics --help` lists",
         ),
+        (&["serve", "extra"], "unexpected argument \"extra\"; "),
         (
             &["completions", "tcsh"],
-            "completions wants bash, zsh or fish; ",
+            "completions requires bash, zsh or fish; ",
         ),
         (
             &["serve", "--two\nlines"],
-            "serve has no flag --two\\nlines; ",
+            "unknown flag --two\\nlines of serve; ",
         ),
     ] {
         let output = run(words);
@@ -176,6 +183,7 @@ fn what_may_be_a_key_is_not_repeated_in_a_suggestion() {
         &[KEY][..],
         &[&flag],
         &["keys", KEY],
+        &["serve", KEY],
         &["keys", "issue", &flag],
     ] {
         let output = run(words);
@@ -209,7 +217,7 @@ fn a_variable_that_sets_nothing_stops_a_server_and_nothing_else() {
     ] {
         let output = with(name, &["serve", "--print-config"]);
         let line = refusal(&output, 78);
-        assert_eq!(line, format!("{name} is no setting; {hint}"));
+        assert_eq!(line, format!("unknown setting {name}; {hint}"));
         assert!(with(name, &["openapi"]).status.success(), "{name}");
         assert!(with(name, &["serve", "--help"]).status.success(), "{name}");
     }
@@ -238,6 +246,6 @@ fn a_switch_in_the_environment_is_on_or_off_and_nothing_between() {
     };
     let output = publish("no");
     let line = refusal(&output, 64);
-    assert!(line.starts_with("ISLAND_METRICS_FORCE is \"no\"; want 1, true, 0 or false"));
+    assert!(line.starts_with("ISLAND_METRICS_FORCE must be 1, true, 0 or false, got \"no\""));
     assert!(!directory.join("to").exists());
 }

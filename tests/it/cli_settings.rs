@@ -136,7 +136,7 @@ impl Scene {
         assert!(!line.contains(char::is_control), "{line:?}");
         let rest = line.strip_prefix(place);
         assert!(
-            rest.is_some_and(|rest| rest.starts_with(" is ")),
+            rest.is_some_and(|rest| rest.starts_with(" must ")),
             "{place}: {line}"
         );
         assert!(!self.state().exists(), "{place}: the state was made");
@@ -201,7 +201,8 @@ fn numbers_past_their_bounds_are_refused_with_the_bounds() {
             let mut command = scene.serve();
             command.arg(format!("--{name}={number}"));
             let output = command.output().unwrap();
-            let want = format!("--{name} is {number}; want a number from {least} to {most}");
+            let want =
+                format!("--{name} must be an integer from {least} to {most}, got \"{number}\"");
             assert_eq!(refusal(&output, 78), want);
         }
     }
@@ -296,7 +297,7 @@ fn more_connections_than_descriptors_are_refused_with_what_would_do() {
     let output = limited(&["--connections", "129", "--print-config"]);
     let line = refusal(&output, 78);
     assert!(
-        line.starts_with("--connections is 129; want at most 128, as the process may open 256 "),
+        line.starts_with("--connections must be at most 128, got 129; the process may open 256 "),
         "{line}"
     );
     let output = limited(&["--connections", "128", "--print-config"]);

@@ -32,6 +32,7 @@
 //! - `dump_files`: dumps written by hand, and downloads that take their time
 //! - `irregular_files`: links, pipes and the like in the place of published files
 //! - `cli`: what the program says of itself, of its settings and of mistyped words
+//! - `cli_files`: the man page and the completions list exactly the commands and flags of `--help`
 //! - `cli_settings`: settings that cannot be, by the hundred
 //! - `cli_shells`: completions and the manual page, read by those who will read them
 //! - `openapi`: the document is served, printed, and shows real answers
@@ -62,6 +63,7 @@ mod callers;
 mod callers_model;
 mod canary;
 mod cli;
+mod cli_files;
 mod cli_settings;
 mod cli_shells;
 mod crash;

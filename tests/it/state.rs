@@ -251,10 +251,10 @@ fn settings_that_cannot_be_stop_the_start() {
             &next,
             "99999999999999999999999",
         ] {
-            let said = format!("{flag} is {value}; want a number from 1 to {most}");
+            let said = format!("{flag} must be an integer from 1 to {most}, got \"{value}\"");
             check_refused(&["serve", flag, value], 78, &said);
         }
-        check_refused(&["serve", flag, ""], 78, "is empty");
+        check_refused(&["serve", flag, ""], 78, "must not be empty");
     }
     for network in [
         "10.0.0.0/33",
@@ -263,14 +263,14 @@ fn settings_that_cannot_be_stop_the_start() {
         "10.0.0.1-10.0.0.9",
         "proxy.test",
     ] {
-        let said = "want a network or an address, as 10.0.0.0/8 or 2001:db8::1";
+        let said = "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1";
         check_refused(&["serve", "--trusted-proxy", network], 78, said);
     }
     for prefix in ["i_m", "im-", "12345678901234567", "é"] {
-        let said = "want 1 to 16 letters and digits";
+        let said = "must be 1 to 16 letters and digits";
         check_refused(&["serve", "--key-prefix", prefix], 78, said);
     }
-    check_refused(&["serve", "--state", ""], 78, "--state is empty");
+    check_refused(&["serve", "--state", ""], 78, "--state must not be empty");
 }
 
 #[test]
@@ -279,14 +279,14 @@ fn commands_for_keys_say_what_is_wrong_with_them() {
     let key = state.issue();
     let directory = state.directory();
     let at = directory.to_str().unwrap();
-    let wants = "want an e-mail or IP address";
-    check_refused(&["keys"], 64, "keys is no whole command");
+    let wants = "must be an e-mail or IP address";
+    check_refused(&["keys"], 64, "keys needs a subcommand");
     check_refused(
         &["keys", "issue", "--address", "a@x.test"],
         64,
-        "wants --state",
+        "requires --state",
     );
-    check_refused(&["keys", "issue", "--state", at], 64, "wants --address");
+    check_refused(&["keys", "issue", "--state", at], 64, "requires --address");
     check_refused(
         &["keys", "issue", "--state", at, "--address", "ann"],
         64,
@@ -302,11 +302,11 @@ fn commands_for_keys_say_what_is_wrong_with_them() {
         "--tier",
         "gold",
     ];
-    check_refused(&gold, 64, "want free, starter or pro");
+    check_refused(&gold, 64, "must be free, starter or pro");
     check_refused(
         &["keys", "revoke", "--state", at],
         64,
-        "wants the <id> segment",
+        "requires the <id> segment",
     );
     check_refused(
         &["keys", "revoke", "0123456789", "--state", at],

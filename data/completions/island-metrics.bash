@@ -1,0 +1,177 @@
+# Completions of island-metrics for bash: source <(island-metrics completions bash)
+_island_metrics() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+    local command= words= flags= again= kind= at=1 found
+    COMPREPLY=()
+    # bash splits --flag=value into three words.
+    if [[ $word == = ]]; then
+        word=
+    elif [[ $before == = ]]; then
+        before=${COMP_WORDS[COMP_CWORD-2]}
+    fi
+    while ((at < COMP_CWORD)); do
+        case "${command:+$command }${COMP_WORDS[at]}" in
+            'serve' | 'publish' | 'check' | 'keys' | 'keys issue' | 'keys list' | 'keys revoke' | 'keys restore' | 'synth' | 'openapi' | 'completions' | 'man') command=${command:+$command }${COMP_WORDS[at]} ;;
+            *) break ;;
+        esac
+        ((at++))
+    done
+    case $command in
+        '')
+            words='serve publish check keys synth openapi completions man' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            case $before in
+                --listen) kind=text ;;
+                --published) kind=directory ;;
+                --base-url) kind=text ;;
+                --workers) kind=text ;;
+                --memory) kind=text ;;
+                --state) kind=directory ;;
+                --key-prefix) kind=text ;;
+                --signup) kind=words words='ip email' ;;
+                --mailer) kind=text ;;
+                --signup-daily) kind=text ;;
+                --trusted-proxy) kind=text ;;
+                --limit-anonymous) kind=text ;;
+                --limit-free) kind=text ;;
+                --limit-starter) kind=text ;;
+                --limit-pro) kind=text ;;
+                --quota-clients) kind=text ;;
+                --connections) kind=text ;;
+                --connections-per-address) kind=text ;;
+                --connection-requests) kind=text ;;
+                --connection-seconds) kind=text ;;
+                --first-byte-seconds) kind=text ;;
+                --head-seconds) kind=text ;;
+                --idle-seconds) kind=text ;;
+                --send-seconds) kind=text ;;
+                --drain-seconds) kind=text ;;
+                --admin) kind=text ;;
+                --access-log) kind=file ;;
+            esac
+            ;;
+        'serve')
+            words='' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            case $before in
+                --listen) kind=text ;;
+                --published) kind=directory ;;
+                --base-url) kind=text ;;
+                --workers) kind=text ;;
+                --memory) kind=text ;;
+                --state) kind=directory ;;
+                --key-prefix) kind=text ;;
+                --signup) kind=words words='ip email' ;;
+                --mailer) kind=text ;;
+                --signup-daily) kind=text ;;
+                --trusted-proxy) kind=text ;;
+                --limit-anonymous) kind=text ;;
+                --limit-free) kind=text ;;
+                --limit-starter) kind=text ;;
+                --limit-pro) kind=text ;;
+                --quota-clients) kind=text ;;
+                --connections) kind=text ;;
+                --connections-per-address) kind=text ;;
+                --connection-requests) kind=text ;;
+                --connection-seconds) kind=text ;;
+                --first-byte-seconds) kind=text ;;
+                --head-seconds) kind=text ;;
+                --idle-seconds) kind=text ;;
+                --send-seconds) kind=text ;;
+                --drain-seconds) kind=text ;;
+                --admin) kind=text ;;
+                --access-log) kind=file ;;
+            esac
+            ;;
+        'publish')
+            words='' flags='--dataset --to --generated-at --credit --force --full --help' again=''
+            case $before in
+                --dataset) kind=directory ;;
+                --to) kind=directory ;;
+                --generated-at) kind=text ;;
+                --credit) kind=text ;;
+            esac
+            ;;
+        'check')
+            words='' flags='--dataset --published --help' again=''
+            case $before in
+                --dataset) kind=directory ;;
+                --published) kind=directory ;;
+            esac
+            ;;
+        'keys')
+            words='issue list revoke restore' flags=' --help' again=''
+            ;;
+        'keys issue')
+            words='' flags='--state --address --tier --key-prefix --help' again=''
+            case $before in
+                --state) kind=directory ;;
+                --address) kind=text ;;
+                --tier) kind=words words='free starter pro' ;;
+                --key-prefix) kind=text ;;
+            esac
+            ;;
+        'keys list')
+            words='' flags='--state --json --help' again=''
+            case $before in
+                --state) kind=directory ;;
+            esac
+            ;;
+        'keys revoke')
+            words='' flags='--state --help' again=''
+            case $before in
+                --state) kind=directory ;;
+            esac
+            ;;
+        'keys restore')
+            words='' flags='--state --help' again=''
+            case $before in
+                --state) kind=directory ;;
+            esac
+            ;;
+        'synth')
+            words='' flags='--islands --creators --days --long-run-days --rows --seed --to --help' again=''
+            case $before in
+                --islands) kind=text ;;
+                --creators) kind=text ;;
+                --days) kind=text ;;
+                --long-run-days) kind=text ;;
+                --rows) kind=text ;;
+                --seed) kind=text ;;
+                --to) kind=directory ;;
+            esac
+            ;;
+        'openapi')
+            words='' flags='--base-url --help' again=''
+            case $before in
+                --base-url) kind=text ;;
+            esac
+            ;;
+        'completions')
+            words='bash zsh fish' flags=' --help' again=''
+            ;;
+        'man')
+            words='' flags=' --help' again=''
+            ;;
+    esac
+    case $kind in
+        directory)
+            compopt -o filenames 2>/dev/null
+            while IFS= read -r found; do COMPREPLY+=("$found"); done < <(compgen -d -- "$word")
+            return ;;
+        file)
+            compopt -o filenames 2>/dev/null
+            while IFS= read -r found; do COMPREPLY+=("$found"); done < <(compgen -f -- "$word")
+            return ;;
+        text) return ;;
+        words) flags= ;;
+    esac
+    local used=" ${COMP_WORDS[*]:0:COMP_CWORD} "
+    for found in $words; do
+        [[ $found == "$word"* ]] && COMPREPLY+=("$found")
+    done
+    [[ -n $words && $word != -* ]] && return
+    for found in $flags; do
+        [[ $used == *" $found "* && " $again " != *" $found "* ]] && continue
+        [[ $found == "$word"* ]] && COMPREPLY+=("$found")
+    done
+}
+complete -F _island_metrics island-metrics

@@ -1,0 +1,157 @@
+//! `CliError`: the message and the sysexits code of a failed command.
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::dataset::LoadError;
+use crate::keys::{KeyFileError, StoreError};
+use crate::publish::PublishError;
+use crate::server::StartError;
+use crate::signup::SignupError;
+
+// Exit codes of sysexits.h.
+const USAGE: u8 = 64;
+const DATA: u8 = 65;
+const UNAVAILABLE: u8 = 69;
+const SOFTWARE: u8 = 70;
+const IO: u8 = 74;
+const CONFIG: u8 = 78;
+
+/// The error of a command.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    code: u8,
+    message: String,
+}
+
+impl CliError {
+    fn new(code: u8, message: impl fmt::Display) -> CliError {
+        CliError {
+            code,
+            message: message.to_string(),
+        }
+    }
+
+    /// An error in the command line.
+    pub(crate) fn usage(message: impl fmt::Display) -> CliError {
+        let message = one_line(message);
+        let between = if message.ends_with('?') { " " } else { "; " };
+        let hint = "`island-metrics --help` lists commands and flags";
+        CliError::new(USAGE, format!("{message}{between}{hint}"))
+    }
+
+    /// A setting that is invalid, or impossible on this machine.
+    pub(crate) fn configuration(message: impl fmt::Display) -> CliError {
+        CliError::new(CONFIG, one_line(message))
+    }
+
+    /// A failed read or write.
+    pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
+        CliError::new(IO, format!("{}: {error}", path.display()))
+    }
+
+    /// The same error with a text appended to its message.
+    pub(crate) fn with_suffix(mut self, suffix: &str) -> CliError {
+        self.message.push_str(suffix);
+        self
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+/// A message with its control characters escaped. Messages quote the command line, and must fill
+/// one line of a log.
+fn one_line(message: impl fmt::Display) -> String {
+    let mut line = String::new();
+    for c in message.to_string().chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> CliError {
+        match error {
+            LoadError::Io { path, source } => CliError::io(&path, &source),
+            LoadError::Faults(faults) => {
+                let total = faults.total;
+                let plural = if total == 1 { "" } else { "s" };
+                CliError::new(
+                    DATA,
+                    format!("the dataset has {total} fault{plural}\n{faults}"),
+                )
+            }
+        }
+    }
+}
+
+impl From<PublishError> for CliError {
+    fn from(error: PublishError) -> CliError {
+        match error {
+            PublishError::Dataset(error) => error.into(),
+            PublishError::Io { .. } => CliError::new(IO, error),
+            PublishError::Snapshot { .. } | PublishError::Older { .. } => {
+                CliError::new(DATA, error)
+            }
+        }
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> CliError {
+        let code = match &error {
+            StartError::Bind { .. } => UNAVAILABLE,
+            StartError::Inherited(_)
+            | StartError::SignUp(
+                SignupError::BaseUrl(_) | SignupError::NoCommand | SignupError::SecretMode { .. },
+            ) => CONFIG,
+            StartError::SignUp(SignupError::Secret { .. }) => DATA,
+            StartError::SignUp(SignupError::Thread(_))
+            | StartError::Runtime(_)
+            | StartError::Sample(_) => SOFTWARE,
+            StartError::Keys(error) => key_file_code(error),
+            // A full disk or a missing directory may be temporary.
+            StartError::SignUp(SignupError::Io { .. })
+            | StartError::State(_)
+            | StartError::AccessLog(_)
+            | StartError::Supervisor(_) => IO,
+        };
+        CliError::new(code, error)
+    }
+}
+
+impl From<KeyFileError> for CliError {
+    fn from(error: KeyFileError) -> CliError {
+        CliError::new(key_file_code(&error), error)
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> CliError {
+        let code = match &error {
+            StoreError::File(error) => key_file_code(error),
+            StoreError::Refused(_) => DATA,
+        };
+        CliError::new(code, error)
+    }
+}
+
+fn key_file_code(error: &KeyFileError) -> u8 {
+    match error {
+        KeyFileError::Io { .. } => IO,
+        KeyFileError::Damaged { .. } => DATA,
+    }
+}
