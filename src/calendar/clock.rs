@@ -6,12 +6,12 @@
 //!   steady clock, and only a clock that still says the same is believed. A false year spends
 //!   nobody's quota of today.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::judge::{Judge, Now};
 use super::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::sync::{AtomicI64, Mutex, Ordering};
+use crate::sync::{AtomicI64, Mutex, Ordering, lock};
 
 /// Stands for the end of the day while readings need a second look.
 const UNSETTLED: i64 = i64::MIN;
@@ -134,7 +134,7 @@ impl Clock {
     /// order than they were taken would look like a clock set back.
     #[cold]
     fn settle(&self) -> Now {
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut judge = lock(&self.judge);
         let (now, said) = judge.judge(self.source.wall(), self.source.steady());
         let ends = if judge.is_calm() {
             judge.day.end().0
@@ -144,7 +144,7 @@ impl Clock {
         self.ends.store(ends, Ordering::Relaxed);
         drop(judge);
         if said.is_some() {
-            *self.news.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            *lock(&self.news) = said;
         }
         now
     }
@@ -153,10 +153,7 @@ impl Clock {
     /// minute: a correction within the day is then known before the day ends.
     pub fn check(&self) -> Option<String> {
         self.settle();
-        self.news
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        lock(&self.news).take()
     }
 }
 

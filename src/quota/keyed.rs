@@ -1,7 +1,7 @@
 //! The daily quota of keys: a cell for each, found by the key's number, alone on its cache line.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::cell;
 use super::decision::Decision;
@@ -9,7 +9,7 @@ use super::file::{Shape, StateError, open};
 use super::memory::{LINE, Words};
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Mutex, lock};
 
 const SEGMENT_LOG2: u32 = 16;
 /// Keys whose cells are made at once: 4 MiB.
@@ -44,7 +44,7 @@ impl KeyedQuota {
         today: UtcDay,
         say: &dyn Fn(&str),
     ) -> Result<(), StateError> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growing = lock(&self.growing);
         let wanted = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
         for (number, segment) in (0..).zip(&self.segments[..wanted]) {
             if segment.get().is_none() {

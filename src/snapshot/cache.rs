@@ -7,11 +7,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 const SHARDS: usize = 16;
 /// What the allocator adds to each block of memory, at the most: a header and rounding.
@@ -179,7 +178,7 @@ impl<K: Hash + Eq + Clone, V: Clone> ByteCache<K, V> {
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard<K, V>> {
         // The middle bits, since the map inside uses both ends of the same hash.
         let shard = &self.shards[KeyHash(hash.0 >> 32).low_bits(SHARDS)];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Work shared out among threads, its results handed over in order.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
+
+use super::{Condvar, Mutex, lock};
 
 /// How many results a thread may be ahead of the one that is waited for: enough that a long piece of
 /// work keeps nobody waiting, few enough that results do not pile up.
@@ -96,16 +98,16 @@ impl Desk {
 
     /// The next piece, once it is not too far ahead.
     fn take(&self) -> Option<usize> {
-        let pieces = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let too_early = |pieces: &mut Pieces| {
-            !pieces.closed
-                && pieces.taken < self.count
-                && pieces.taken >= pieces.delivered + self.window
-        };
-        let mut pieces = self
-            .news
-            .wait_while(pieces, too_early)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = lock(&self.state);
+        while !pieces.closed
+            && pieces.taken < self.count
+            && pieces.taken >= pieces.delivered + self.window
+        {
+            pieces = self
+                .news
+                .wait(pieces)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
         if pieces.closed || pieces.taken == self.count {
             return None;
         }
@@ -114,10 +116,7 @@ impl Desk {
     }
 
     fn delivered(&self, count: usize) {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .delivered = count;
+        lock(&self.state).delivered = count;
         self.news.notify_all();
     }
 }
@@ -127,7 +126,7 @@ struct Closing<'a>(&'a Desk);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        let mut pieces = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = lock(&self.0.state);
         pieces.closed = true;
         drop(pieces);
         self.0.news.notify_all();

@@ -1,8 +1,8 @@
 //! The swap: a new value for all workers, while each request keeps the one it began with.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use super::{AtomicU64, Mutex, MutexGuard, Ordering};
+use super::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// A value that is replaced whole: the published snapshot, the table of keys.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<T> Latest<T> {
     /// Another value from now on. Gives the one before back, which readers may still hold: who keeps
     /// it until they do not, sees to it that none of them has to free it.
     pub fn replace(&self, value: T) -> Arc<T> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.current);
         let before = std::mem::replace(&mut *current, Arc::new(value));
         // Raised under the lock, so that who sees the new number finds the new value.
         self.generation.fetch_add(1, Ordering::Release);
@@ -41,7 +41,7 @@ impl<T> Latest<T> {
     }
 
     fn load(&self) -> (u64, Arc<T>) {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = lock(&self.current);
         (self.generation(), Arc::clone(&current))
     }
 }
@@ -80,7 +80,7 @@ impl<T> LatestReader<T> {
     }
 
     fn held(&self) -> MutexGuard<'_, (u64, Arc<T>)> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.held);
         if held.0 != self.latest.generation() {
             *held = self.latest.load();
         }

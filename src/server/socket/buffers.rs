@@ -1,11 +1,9 @@
 //! Memory that answers pass through: buffers that a worker's connections share, and the header lines
 //! of a connection's answer on their way to its socket.
 
-use std::sync::PoisonError;
-
 use bytes::Bytes;
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, lock};
 
 /// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
 const SPARE_BUFFERS_MAX: usize = 64;
@@ -21,14 +19,14 @@ pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 impl Buffers {
     /// An empty buffer with room for `bytes`.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
-        let spare = locked(&self.0).pop();
+        let spare = lock(&self.0).pop();
         spare.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
     /// Gives a buffer back. One that had to grow is not kept.
     pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
         const GROWN_BYTES: usize = 64 * 1024;
-        let mut spare = locked(&self.0);
+        let mut spare = lock(&self.0);
         if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() < GROWN_BYTES {
             buffer.clear();
             spare.push(buffer);
@@ -50,7 +48,7 @@ struct Lines {
 impl Prepared {
     /// Takes in the lines that `write` writes.
     pub(crate) fn put(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut lines = locked(&self.0);
+        let mut lines = lock(&self.0);
         debug_assert!(!lines.are_there, "one answer at a time");
         lines.text.clear();
         write(&mut lines.text);
@@ -59,12 +57,12 @@ impl Prepared {
 
     /// Whether there are no lines.
     pub(crate) fn is_empty(&self) -> bool {
-        !locked(&self.0).are_there
+        !lock(&self.0).are_there
     }
 
     /// Gives the lines to `read`, and forgets them. `false` if there are none.
     pub(crate) fn take(&self, read: impl FnOnce(&[u8])) -> bool {
-        let mut lines = locked(&self.0);
+        let mut lines = lock(&self.0);
         if !lines.are_there {
             return false;
         }
@@ -84,19 +82,14 @@ pub(crate) struct LastBody(Mutex<Bytes>);
 
 impl LastBody {
     pub(crate) fn put(&self, body: Bytes) {
-        *locked(&self.0) = body;
+        *lock(&self.0) = body;
     }
 
     /// Takes the body, if it is as long as what hyper offers of it.
     pub(crate) fn take(&self, offered_bytes: usize) -> Option<Bytes> {
-        let mut body = locked(&self.0);
+        let mut body = lock(&self.0);
         (body.len() == offered_bytes).then(|| std::mem::take(&mut *body))
     }
-}
-
-/// Taken by one thread only, so never waited for.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -115,7 +108,7 @@ mod tests {
             let mut taken = None;
             assert!(prepared.take(|lines| taken = Some(lines.to_vec())));
             assert_eq!(taken, Some(lines));
-            assert!(locked(&prepared.0).text.capacity() <= LINES_BYTES);
+            assert!(lock(&prepared.0).text.capacity() <= LINES_BYTES);
         }
     }
 
@@ -123,11 +116,11 @@ mod tests {
     fn a_worker_keeps_few_buffers_and_none_that_grew_much() {
         let buffers = Buffers::default();
         buffers.give_back(Vec::with_capacity(64 * 1024));
-        assert!(locked(&buffers.0).is_empty());
+        assert!(lock(&buffers.0).is_empty());
         for _ in 0..2 * SPARE_BUFFERS_MAX {
             buffers.give_back(b"left by another".to_vec());
         }
-        assert_eq!(locked(&buffers.0).len(), SPARE_BUFFERS_MAX);
+        assert_eq!(lock(&buffers.0).len(), SPARE_BUFFERS_MAX);
         for _ in 0..SPARE_BUFFERS_MAX {
             assert_eq!(buffers.take(1000), b"");
         }
