@@ -4,13 +4,13 @@
 //! What a request needs of the time comes from one reading of a [`Clock`].
 
 mod clock;
-mod judge;
+mod clock_guard;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use clock::{Clock, ManualTime};
-pub use judge::Now;
+pub use clock_guard::Now;
 
 /// Seconds in a UTC day; leap seconds do not exist in Unix time.
 pub const DAY_SECONDS: i64 = 86_400;
