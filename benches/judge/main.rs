@@ -28,7 +28,7 @@ use island_metrics::observe::{Shape, Tally};
 use island_metrics::quota::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes, TierLimits};
 use island_metrics::request::{Template, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
-use island_metrics::sync::{Latest, LatestReader};
+use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
 use keys::KeyFile;
 use memory::{peak_kib, resident_kib};
@@ -68,7 +68,7 @@ fn gate(keys: &KeyFile) -> Gate {
         "192.168.0.0/16".parse().unwrap(),
     ];
     Gate {
-        keys: LatestReader::new(Arc::new(Latest::new(ring))),
+        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
         anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(5_000_000))),
         keyed: Arc::new(keyed),
         limits: TierLimits {

@@ -25,7 +25,7 @@ use crate::model::Tier;
 use crate::observe::Tally;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
-use crate::sync::{Latest, LatestReader};
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 const REQUESTS: usize = 200;
 
@@ -36,10 +36,10 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     keyed.make_room(9, clock.now().day, &|_| {}).unwrap();
     let ring = KeyRing::new(KeyPrefix::default(), records);
     Arc::new(Worker {
-        snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
+        snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
         cache: WorkerCache::new(1 << 20),
         gate: Gate {
-            keys: LatestReader::new(Arc::new(Latest::new(ring))),
+            keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
             keyed: Arc::new(keyed),
             limits: TierLimits {

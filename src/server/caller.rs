@@ -11,7 +11,7 @@ use crate::calendar::UtcDay;
 use crate::keys::{Grant, KeyId, KeyRing, Verdict, is_equal};
 use crate::quota::{AnonymousQuota, Client, Decision, KeyedQuota, TierLimits};
 use crate::request::{self, SentKey, TrustedProxies};
-use crate::sync::LatestReader;
+use crate::sync::ArcSwapCache;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const SCHEME: &[u8] = b"bearer ";
@@ -20,7 +20,7 @@ const SCHEME: &[u8] = b"bearer ";
 #[derive(Debug)]
 pub struct Gate {
     /// The keys that are valid now.
-    pub keys: LatestReader<KeyRing>,
+    pub keys: ArcSwapCache<KeyRing>,
     /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
     /// The counters of keys.
@@ -181,7 +181,7 @@ impl Gate {
         {
             return Ok(Caller::Keyed(known.grant));
         }
-        let (generation, ring) = self.keys.current_with_generation();
+        let (generation, ring) = self.keys.load_full_with_generation();
         match ring.judge(key) {
             Verdict::Active(grant) => {
                 let known = Recognised {

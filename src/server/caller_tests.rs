@@ -5,13 +5,13 @@ use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
 use crate::quota::Sizes;
-use crate::sync::Latest;
+use crate::sync::ArcSwap;
 
 const DAY: UtcDay = UtcDay(20_777);
 
 struct World {
     store: KeyStore,
-    latest: Arc<Latest<KeyRing>>,
+    latest: Arc<ArcSwap<KeyRing>>,
     gate: Gate,
     directory: std::path::PathBuf,
 }
@@ -21,12 +21,12 @@ impl World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
         let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
-        let latest = Arc::new(Latest::new(ring));
+        let latest = Arc::new(ArcSwap::new(ring));
         let keyed = KeyedQuota::new(None);
         keyed.make_room(9, DAY, &|_| {}).unwrap();
         let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
         let gate = Gate {
-            keys: LatestReader::new(Arc::clone(&latest)),
+            keys: ArcSwapCache::new(Arc::clone(&latest)),
             anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
             keyed: Arc::new(keyed),
             limits: TierLimits {
@@ -56,7 +56,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .replace(KeyRing::new(KeyPrefix::default(), &records));
+            .swap(KeyRing::new(KeyPrefix::default(), &records));
     }
 
     fn visit(&self) -> Visit {

@@ -3,11 +3,11 @@
 //! The atomics are std's, or loom's under `--cfg island_metrics_loom`, where models of the
 //! lock-free parts are explored exhaustively. The algorithms name them through here only.
 
-mod in_order;
-mod latest;
+mod arc_swap;
+mod ordered_work;
 
-pub use in_order::{cores, in_order};
-pub use latest::{Latest, LatestReader};
+pub use arc_swap::{ArcSwap, ArcSwapCache};
+pub use ordered_work::{cores, in_order};
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{

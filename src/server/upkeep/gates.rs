@@ -13,7 +13,7 @@ use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
 use crate::server::caller::Gate;
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{AtomicU64, Latest, LatestReader, Ordering};
+use crate::sync::{ArcSwap, ArcSwapCache, AtomicU64, Ordering};
 
 /// Looks between two counts of the clients, for each of which the whole table is read: a quarter of a
 /// minute.
@@ -24,7 +24,7 @@ const LOOKS_AFTER_A_LEAP: u32 = 8;
 /// What the gates of all workers share.
 pub(crate) struct Gates {
     clock: Arc<Clock>,
-    keys: Arc<Latest<KeyRing>>,
+    keys: Arc<ArcSwap<KeyRing>>,
     anonymous: Arc<AnonymousQuota>,
     keyed: Arc<KeyedQuota>,
     limits: TierLimits,
@@ -89,7 +89,7 @@ impl Gates {
     ) -> Gates {
         Gates {
             clock,
-            keys: Arc::new(Latest::new(ring)),
+            keys: Arc::new(ArcSwap::new(ring)),
             anonymous: Arc::new(anonymous),
             keyed,
             limits: settings.limits,
@@ -145,7 +145,7 @@ impl Gates {
     }
 
     /// The keys that are valid now.
-    pub(crate) fn keys(&self) -> Arc<Latest<KeyRing>> {
+    pub(crate) fn keys(&self) -> Arc<ArcSwap<KeyRing>> {
         Arc::clone(&self.keys)
     }
 
@@ -157,7 +157,7 @@ impl Gates {
     /// A gate for one worker.
     pub(crate) fn make(&self) -> Gate {
         Gate {
-            keys: LatestReader::new(Arc::clone(&self.keys)),
+            keys: ArcSwapCache::new(Arc::clone(&self.keys)),
             anonymous: Arc::clone(&self.anonymous),
             keyed: Arc::clone(&self.keyed),
             limits: self.limits,
@@ -175,7 +175,7 @@ struct Kept {
 /// Keeps everything at what the clock and the state directory say, off the workers' threads.
 struct Upkeep {
     clock: Arc<Clock>,
-    keys: Arc<Latest<KeyRing>>,
+    keys: Arc<ArcSwap<KeyRing>>,
     anonymous: Arc<AnonymousQuota>,
     kept: Option<Kept>,
     /// The day that was looked at last.
@@ -211,7 +211,7 @@ impl Upkeep {
         self.looks = self.looks.wrapping_add(1);
         let Some(kept) = &mut self.kept else { return };
         if let Some(ring) = kept.reloader.poll(&self.census.reloads, say) {
-            self.keys.replace(ring);
+            self.keys.swap(ring);
         }
         if let Err(error) = kept.day.keep(today) {
             let text = format!("{error}; a restart would go by the clock alone");

@@ -25,7 +25,7 @@ use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
 use island_metrics::server::{Gate, Unbound};
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
-use island_metrics::sync::{Latest, LatestReader};
+use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use libfuzzer_sys::fuzz_target;
 
 use draws::Draws;
@@ -263,7 +263,7 @@ fn gate(clock: &Clock) -> Gate {
         .expect("in memory");
     let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
     Gate {
-        keys: LatestReader::new(Arc::new(Latest::new(known::ring()))),
+        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
         anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100_000))),
         keyed: Arc::new(keyed),
         limits: TierLimits {

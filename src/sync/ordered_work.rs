@@ -16,7 +16,7 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does `count` pieces of work on `threads` threads. Each thread makes itself a state and keeps it
+/// Does `count` state of work on `threads` threads. Each thread makes itself a state and keeps it
 /// from piece to piece; `deliver` is called on this thread, with the results in order. Its first
 /// error ends the work.
 pub fn in_order<S, T: Send, E>(
@@ -25,17 +25,17 @@ pub fn in_order<S, T: Send, E>(
     work: impl Fn(&mut S, usize) -> T + Sync,
     mut deliver: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    let desk = Desk::new(count, threads.max(1) * AHEAD_MAX);
+    let queue = OrderedWorkQueue::new(count, threads.max(1) * AHEAD_MAX);
     thread::scope(|scope| {
         let (results, done) = mpsc::channel();
         for _ in 0..threads.max(1).min(count) {
             let results = results.clone();
-            let (desk, state, work) = (&desk, &state, &work);
-            scope.spawn(move || desk.work_off(&results, state, work));
+            let (queue, state, work) = (&queue, &state, &work);
+            scope.spawn(move || queue.run_worker(&results, state, work));
         }
         drop(results);
         // However this ends, nobody is to wait for it.
-        let _closing = Closing(&desk);
+        let _close = CloseOnDrop(&queue);
         let mut early = BTreeMap::new();
         let mut next = 0;
         // Where a thread has panicked the results end early, and the scope passes the panic on.
@@ -44,7 +44,7 @@ pub fn in_order<S, T: Send, E>(
             while let Some(result) = early.remove(&next) {
                 deliver(next, result)?;
                 next += 1;
-                desk.delivered(next);
+                queue.delivered(next);
             }
         }
         Ok(())
@@ -52,40 +52,40 @@ pub fn in_order<S, T: Send, E>(
 }
 
 /// Where threads get their next piece of work.
-struct Desk {
-    state: Mutex<Pieces>,
-    news: Condvar,
+struct OrderedWorkQueue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
     count: usize,
     window: usize,
 }
 
-struct Pieces {
+struct QueueState {
     taken: usize,
     delivered: usize,
     closed: bool,
 }
 
-impl Desk {
-    fn new(count: usize, window: usize) -> Desk {
-        Desk {
-            state: Mutex::new(Pieces {
+impl OrderedWorkQueue {
+    fn new(count: usize, window: usize) -> OrderedWorkQueue {
+        OrderedWorkQueue {
+            state: Mutex::new(QueueState {
                 taken: 0,
                 delivered: 0,
                 closed: false,
             }),
-            news: Condvar::new(),
+            changed: Condvar::new(),
             count,
             window,
         }
     }
 
-    fn work_off<S, T>(
+    fn run_worker<S, T>(
         &self,
         results: &Sender<(usize, T)>,
         state: impl Fn() -> S,
         work: impl Fn(&mut S, usize) -> T,
     ) {
-        let closing = Closing(self);
+        let close = CloseOnDrop(self);
         let mut state = state();
         while let Some(at) = self.take() {
             if results.send((at, work(&mut state, at))).is_err() {
@@ -93,43 +93,43 @@ impl Desk {
             }
         }
         // Only a panic comes by here with it: who is done lets the others work on.
-        std::mem::forget(closing);
+        std::mem::forget(close);
     }
 
     /// The next piece, once it is not too far ahead.
     fn take(&self) -> Option<usize> {
-        let mut pieces = lock(&self.state);
-        while !pieces.closed
-            && pieces.taken < self.count
-            && pieces.taken >= pieces.delivered + self.window
+        let mut state = lock(&self.state);
+        while !state.closed
+            && state.taken < self.count
+            && state.taken >= state.delivered + self.window
         {
-            pieces = self
-                .news
-                .wait(pieces)
+            state = self
+                .changed
+                .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        if pieces.closed || pieces.taken == self.count {
+        if state.closed || state.taken == self.count {
             return None;
         }
-        pieces.taken += 1;
-        Some(pieces.taken - 1)
+        state.taken += 1;
+        Some(state.taken - 1)
     }
 
     fn delivered(&self, count: usize) {
         lock(&self.state).delivered = count;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 }
 
 /// Ends the work when it is dropped.
-struct Closing<'a>(&'a Desk);
+struct CloseOnDrop<'a>(&'a OrderedWorkQueue);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
-        let mut pieces = lock(&self.0.state);
-        pieces.closed = true;
-        drop(pieces);
-        self.0.news.notify_all();
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        drop(state);
+        self.0.changed.notify_all();
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_whoever_is_done_first() {
+    fn results_come_in_order_whichever_thread_finishes_first() {
         for threads in [1, 2, 7] {
             let mut seen = Vec::new();
             let work = |done: &mut usize, at: usize| {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_done_at_once() {
+    fn no_work_finishes_immediately() {
         let end: Result<(), ()> = in_order((3, 0), || (), |(), _| (), |_, ()| Err(()));
         assert_eq!(end, Ok(()));
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_passed_on_and_keeps_nobody_waiting() {
+    fn a_panic_is_propagated_and_blocks_no_thread() {
         let panicked = std::panic::catch_unwind(|| {
             let work = |(): &mut (), at: usize| assert_ne!(at, 20, "on purpose");
             in_order((3, 1000), || (), work, |_, ()| Ok::<(), ()>(()))
