@@ -3,7 +3,7 @@
 
 use super::flag::Value::{Directory, File, Number, Text, Words};
 use super::flag::{Command, Flag, Value, flag, switch};
-use crate::quota::Sizes;
+use crate::quota::TableSize;
 
 const STATE: Flag = flag("state", Directory, "the state directory of the server");
 const KEY_PREFIX: Flag = flag("key-prefix", Text("TEXT"), "what keys begin with").or("im");
@@ -212,7 +212,7 @@ const SERVE: &[Flag] = &[
     flag("limit-pro", COUNT, "requests a UTC day for a pro key").or("100000"),
     flag(
         "quota-clients",
-        Number(1, Sizes::CLIENTS_MAX),
+        Number(1, TableSize::CLIENTS_MAX),
         "addresses a day that the counters have room for, 15 bytes each",
     )
     .or("5000000"),

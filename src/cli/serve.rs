@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::{config, possible, print, say};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
-use crate::quota::{Sizes, TierLimits};
+use crate::quota::{TableSize, TierLimits};
 use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, ProxyNetwork, is_base_url};
 use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
 
@@ -66,7 +66,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, Failure> {
             starter: arguments.number("limit-starter")?,
             pro: arguments.number("limit-pro")?,
         },
-        quota_sizes: Sizes::for_clients(arguments.number("quota-clients")?),
+        quota_sizes: TableSize::for_clients(arguments.number("quota-clients")?),
         trusted_proxies: trusted.into(),
         connections: connection_limits(arguments)?,
         drain: seconds(arguments, "drain-seconds")?,

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::cell;
+use super::counter_file::{FileLayout, StateError, open};
+use super::counter_slab::{CounterSlab, LINE};
 use super::decision::Decision;
-use super::file::{Shape, StateError, open};
-use super::memory::{LINE, Words};
+use super::key_counter;
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
 use crate::sync::{AtomicU64, Mutex, lock};
@@ -20,7 +20,7 @@ const FILE_KIND: u32 = 2;
 /// The counters of all keys. Their memory follows the number of keys, 64 bytes for each.
 #[derive(Debug)]
 pub struct KeyedQuota {
-    segments: Box<[OnceLock<Words>]>,
+    segments: Box<[OnceLock<CounterSlab>]>,
     /// Where the cells live; `None` in the process's own memory.
     directory: Option<PathBuf>,
     growing: Mutex<()>,
@@ -37,38 +37,38 @@ impl KeyedQuota {
     }
 
     /// Makes the cells of the keys with numbers below `keys`, where they are not there yet. `today`
-    /// tells counts from damage in files; `say` gets a line for a file that is set aside.
-    pub fn make_room(
-        &self,
-        keys: u32,
-        today: UtcDay,
-        say: &dyn Fn(&str),
-    ) -> Result<(), StateError> {
+    /// tells counts from damage in files; `log` gets a line for a file that is set aside.
+    pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> Result<(), StateError> {
         let _growing = lock(&self.growing);
         let wanted = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
         for (number, segment) in (0..).zip(&self.segments[..wanted]) {
             if segment.get().is_none() {
                 // Alone under the lock, so it is still empty.
-                let _ = segment.set(self.segment(number, today, say)?);
+                let _ = segment.set(self.segment(number, today, log)?);
             }
         }
         Ok(())
     }
 
-    fn segment(&self, number: u32, today: UtcDay, say: &dyn Fn(&str)) -> Result<Words, StateError> {
+    fn segment(
+        &self,
+        number: u32,
+        today: UtcDay,
+        log: &dyn Fn(&str),
+    ) -> Result<CounterSlab, StateError> {
         let words = SEGMENT_KEYS * LINE;
         let Some(directory) = &self.directory else {
-            return Ok(Words::zeroed(words));
+            return Ok(CounterSlab::zeroed(words));
         };
-        let shape = Shape {
+        let layout = FileLayout {
             kind: FILE_KIND,
             sizes: [number, SEGMENT_LOG2],
             words,
         };
-        let keep = |_, bits| cell::is_beside(bits, today);
-        let opened = open(directory, &format!("quota-keys-{number}"), shape, keep)?;
+        let keep = |_, bits| key_counter::is_beside(bits, today);
+        let opened = open(directory, &format!("quota-keys-{number}"), layout, keep)?;
         if let Some(notice) = opened.notice {
-            say(&notice);
+            log(&notice);
         }
         Ok(opened.words)
     }
@@ -78,7 +78,7 @@ impl KeyedQuota {
     #[inline]
     pub fn admit(&self, number: u32, limit: u32, day: UtcDay) -> Decision {
         match self.cell(number) {
-            Some(cell) => cell::admit(cell, limit, day).0,
+            Some(cell) => key_counter::admit(cell, limit, day).0,
             None => Decision::Refuse,
         }
     }
@@ -86,7 +86,7 @@ impl KeyedQuota {
     /// Requests that the key has left on that day. Counts nothing.
     pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> u32 {
         self.cell(number)
-            .map_or(0, |cell| cell::peek(cell, limit, day))
+            .map_or(0, |cell| key_counter::peek(cell, limit, day))
     }
 
     #[inline]

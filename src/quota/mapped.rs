@@ -18,17 +18,17 @@ use crate::sync::AtomicU64;
 /// The words of a file from an offset on, shared with every process that maps the same file; or words
 /// of this process.
 #[derive(Debug)]
-pub(crate) struct MappedWords {
+pub(crate) struct MappedCounters {
     map: MmapRaw,
     len: usize,
     /// Kept for its lock.
     _file: Option<File>,
 }
 
-impl MappedWords {
+impl MappedCounters {
     /// Maps `len` words from byte `offset`, a multiple of a word, of a file opened for
     /// reading and writing that holds them all.
-    pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedWords> {
+    pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedCounters> {
         if cfg!(island_metrics_loom) {
             // The words of a model are larger, and live in no file.
             return Err(io::ErrorKind::Unsupported.into());
@@ -42,7 +42,7 @@ impl MappedWords {
             .offset(offset)
             .len(bytes)
             .map_raw(&file)?;
-        Ok(MappedWords {
+        Ok(MappedCounters {
             map,
             len,
             _file: Some(file),
@@ -52,7 +52,7 @@ impl MappedWords {
     /// Maps `len` words of zero that belong to no file. In huge pages where the system has them: they
     /// are had sooner, and a request's word is anywhere, so that it would want a walk through the
     /// tables of small ones.
-    pub(crate) fn anonymous(len: usize) -> io::Result<MappedWords> {
+    pub(crate) fn anonymous(len: usize) -> io::Result<MappedCounters> {
         if cfg!(island_metrics_loom) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -61,7 +61,7 @@ impl MappedWords {
             .map_anon()?;
         // Only a wish.
         let _ = map.advise(Advice::HugePage);
-        Ok(MappedWords {
+        Ok(MappedCounters {
             map: map.into(),
             len,
             _file: None,
@@ -69,7 +69,7 @@ impl MappedWords {
     }
 }
 
-impl Deref for MappedWords {
+impl Deref for MappedCounters {
     type Target = [AtomicU64];
 
     #[inline]
@@ -112,21 +112,21 @@ mod tests {
     fn two_maps_of_a_file_are_the_same_words() {
         let file = file("same", 4096 + 800);
         let (one, other) = (
-            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
-            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
+            MappedCounters::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
+            MappedCounters::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
         );
         assert_eq!(one.len(), 100);
         one[99].store(7, Ordering::Relaxed);
         assert_eq!(other[99].load(Ordering::Relaxed), 7);
         drop(one);
-        let again = MappedWords::new(file, 4096, 100).unwrap();
+        let again = MappedCounters::new(file, 4096, 100).unwrap();
         assert_eq!(again[99].load(Ordering::Relaxed), 7);
         assert_eq!(again[98].load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn words_of_no_file_are_zero_and_keep_what_is_stored() {
-        let words = MappedWords::anonymous(1000).unwrap();
+        let words = MappedCounters::anonymous(1000).unwrap();
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         words[999].store(7, Ordering::Relaxed);
         assert_eq!(words[999].load(Ordering::Relaxed), 7);
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_file_too_short_is_refused() {
         let file = file("short", 4096 + 799);
-        assert!(MappedWords::new(file.try_clone().unwrap(), 4096, 100).is_err());
-        assert!(MappedWords::new(file, 4097, 1).is_err());
+        assert!(MappedCounters::new(file.try_clone().unwrap(), 4096, 100).is_err());
+        assert!(MappedCounters::new(file, 4097, 1).is_err());
     }
 }

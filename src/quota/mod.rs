@@ -10,26 +10,26 @@
 //! memory is fixed when it is made: no flood of new addresses makes it grow.
 
 mod anonymous;
-mod cell;
-mod day;
+mod counter_file;
+mod counter_slab;
+mod day_file;
 mod decision;
-mod file;
+mod key_counter;
 mod keyed;
 mod limits;
 mod mapped;
-mod memory;
 mod word;
 
-pub use anonymous::{AnonymousQuota, Client, Sizes};
-pub use day::DayFile;
+pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
+pub use counter_file::StateError;
+pub use day_file::DayFile;
 pub use decision::Decision;
-pub use file::StateError;
 pub use keyed::KeyedQuota;
 pub use limits::TierLimits;
-pub use word::{QuotaWord, RingDay, Step, Tag};
+pub use word::{ClientTag, QuotaWord, RingDay, Transition};
 
 #[cfg(all(test, not(island_metrics_loom)))]
-mod file_tests;
+mod counter_file_tests;
 #[cfg(all(test, island_metrics_loom))]
 mod models;
 #[cfg(all(test, not(island_metrics_loom)))]

@@ -9,8 +9,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 
-use super::cell;
-use super::{AnonymousQuota, Client, Decision};
+use super::key_counter;
+use super::{AnonymousClient, AnonymousQuota, Decision};
 use crate::calendar::UtcDay;
 
 const LIMIT: u16 = 2;
@@ -23,8 +23,8 @@ fn table() -> Arc<AnonymousQuota> {
 }
 
 /// Client `number` of those that begin in the first slot.
-fn client(number: u8) -> Client {
-    Client::for_model(number)
+fn client(number: u8) -> AnonymousClient {
+    AnonymousClient::for_model(number)
 }
 
 fn admit(quota: &AnonymousQuota, number: u8, day: i32) -> Told {
@@ -145,11 +145,11 @@ fn emptying_the_words_of_long_ago_takes_no_count_of_today() {
         let long_ago = 9 - 3000;
         let before = [admit(&quota, 2, long_ago), admit(&quota, 1, 9)];
         let sweeping = Arc::clone(&quota);
-        let sweep = thread::spawn(move || sweeping.forget_other_days(UtcDay(9)));
+        let sweep = thread::spawn(move || sweeping.clear_other_days(UtcDay(9)));
         let during = [admit(&quota, 1, 9), admit(&quota, 1, 9)];
         sweep.join().unwrap();
         // Who was on its way through the table may have written another such word.
-        quota.forget_other_days(UtcDay(9));
+        quota.clear_other_days(UtcDay(9));
         let after = [
             admit(&quota, 1, 9),
             admit(&quota, 1, 9),
@@ -169,7 +169,7 @@ fn key_model(before: i32, days: [&'static [i32]; 2]) {
     loom::model(move || {
         let cell = Arc::new(AtomicU64::new(0));
         let run = |cell: &AtomicU64, days: &[i32]| -> Vec<Told> {
-            let one = |day: &i32| match cell::admit(cell, LIMIT.into(), UtcDay(*day)) {
+            let one = |day: &i32| match key_counter::admit(cell, LIMIT.into(), UtcDay(*day)) {
                 (Decision::Admit { remaining }, day) => {
                     Some((0, u16::try_from(day).unwrap(), remaining))
                 }

@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use super::cell;
-use super::{AnonymousQuota, Client, Decision, KeyedQuota, RingDay, Sizes};
+use super::key_counter;
+use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, RingDay, TableSize};
 use crate::calendar::UtcDay;
 
 const THREADS: u64 = 4;
@@ -120,11 +120,11 @@ fn addresses_are_told_each_remaining_once_and_all_of_them() {
         let crowded = seed % 4 == 3;
         let clients = if crowded { 900 } else { 300 };
         let room = if crowded { 100 } else { 1000 };
-        let quota = AnonymousQuota::new(Sizes::for_clients(room));
+        let quota = AnonymousQuota::new(TableSize::for_clients(room));
         let admit = |client: u32, day: UtcDay| {
             let address = Ipv4Addr::from_bits(client).into();
             let limit = u16::try_from(LIMIT).unwrap();
-            let client = Client::new(&quota, address);
+            let client = AnonymousClient::new(&quota, address);
             let (decision, day) = quota.admit_on(client, limit, day.into());
             (on_ring(day), decision)
         };
@@ -147,7 +147,7 @@ fn keys_are_told_each_remaining_once_and_all_of_them() {
         let keys = if seed % 2 == 0 { 20 } else { 400 };
         let cells: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
         let admit = |client: u32, day: UtcDay| {
-            let (decision, day) = cell::admit(&cells[client as usize], LIMIT, day);
+            let (decision, day) = key_counter::admit(&cells[client as usize], LIMIT, day);
             (i32::try_from(day).unwrap(), decision)
         };
         let ledger = Ledger::new(keys);
@@ -164,7 +164,7 @@ fn a_counter_that_stores_without_comparing_is_caught() {
     let careless = |client: u32, day: UtcDay| {
         let cell = &cells[client as usize];
         let copy = AtomicU64::new(cell.load(Ordering::Relaxed));
-        let (decision, day) = cell::admit(&copy, LIMIT, day);
+        let (decision, day) = key_counter::admit(&copy, LIMIT, day);
         cell.store(copy.load(Ordering::Relaxed), Ordering::Relaxed);
         (i32::try_from(day).unwrap(), decision)
     };
@@ -183,7 +183,7 @@ fn keys_without_room_have_no_quota_and_no_neighbours() {
     let (quota, day) = (KeyedQuota::new(None), UtcDay(20_000));
     assert_eq!(quota.admit(0, 9, day), Decision::Refuse);
     assert_eq!(quota.peek(0, 9, day), 0);
-    quota.make_room(70_000, day, &|_| {}).unwrap();
+    quota.reserve(70_000, day, &|_| {}).unwrap();
     for number in [0, 1, 65_535, 65_536, 131_071] {
         assert_eq!(quota.peek(number, 2, day), 2, "{number}");
         assert_eq!(

@@ -9,7 +9,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::calendar::UtcDay;
 use crate::keys::{Grant, KeyId, KeyRing, Verdict, is_equal};
-use crate::quota::{AnonymousQuota, Client, Decision, KeyedQuota, TierLimits};
+use crate::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TierLimits};
 use crate::request::{self, SentKey, TrustedProxies};
 use crate::sync::ArcSwapCache;
 
@@ -42,7 +42,7 @@ pub struct Visit {
 #[derive(Debug)]
 enum Peer {
     Client {
-        client: Client,
+        client: AnonymousClient,
         address: IpAddr,
     },
     /// A trusted proxy: each request has a client of its own.
@@ -63,7 +63,7 @@ pub(super) const TIERS: [&str; 4] = ["anonymous", "free", "starter", "pro"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// An address.
-    Anonymous(Client),
+    Anonymous(AnonymousClient),
     /// A key.
     Keyed(Grant),
 }
@@ -114,7 +114,7 @@ impl Gate {
             Peer::Proxy(peer)
         } else {
             Peer::Client {
-                client: Client::new(&self.anonymous, peer),
+                client: AnonymousClient::new(&self.anonymous, peer),
                 address: peer,
             }
         };
@@ -126,10 +126,10 @@ impl Gate {
 
     /// Whom a request counts for without a key (CONTRACT section 7).
     #[inline]
-    pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> Client {
+    pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> AnonymousClient {
         match visit.peer {
             Peer::Client { client, .. } => client,
-            Peer::Proxy(_) => Client::new(&self.anonymous, self.address(visit, headers)),
+            Peer::Proxy(_) => AnonymousClient::new(&self.anonymous, self.address(visit, headers)),
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
-use crate::quota::Sizes;
+use crate::quota::TableSize;
 use crate::sync::ArcSwap;
 
 const DAY: UtcDay = UtcDay(20_777);
@@ -23,11 +23,11 @@ impl World {
         let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
         let latest = Arc::new(ArcSwap::new(ring));
         let keyed = KeyedQuota::new(None);
-        keyed.make_room(9, DAY, &|_| {}).unwrap();
+        keyed.reserve(9, DAY, &|_| {}).unwrap();
         let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
         let gate = Gate {
             keys: ArcSwapCache::new(Arc::clone(&latest)),
-            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
+            anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
             limits: TierLimits {
                 anonymous: 2,
@@ -154,7 +154,7 @@ fn a_recognised_key_is_judged_anew_when_keys_change() {
 fn addresses_are_believed_from_trusted_proxies_only() {
     let world = World::new("proxies");
     let gate = &world.gate;
-    let client = |text: &str| Client::new(&gate.anonymous, text.parse().unwrap());
+    let client = |text: &str| AnonymousClient::new(&gate.anonymous, text.parse().unwrap());
     let forwarded = headers(&[
         ("x-forwarded-for", "1.1.1.1"),
         ("x-forwarded-for", "2.2.2.2"),

@@ -7,7 +7,7 @@
 //!
 //! # Why no client gets more than its limit
 //!
-//! - A word is only ever replaced by compare-and-swap, by the rule of [`QuotaWord::step`]: its day
+//! - A word is only ever replaced by compare-and-swap, by the rule of [`QuotaWord::transition`]: its day
 //!   never goes back, and within a day it keeps its tag and its count grows by one. So a word that
 //!   has been taken for a day is never free again on that day.
 //! - Hence all requests of a client and day meet at one word. Words before it are taken, and stay
@@ -28,10 +28,10 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::counter_file::{FileLayout, HashSeeds, StateError, hash, open, random_seeds};
+use super::counter_slab::{CounterSlab, LINE};
 use super::decision::Decision;
-use super::file::{Seeds, Shape, StateError, hash, open, random_seeds};
-use super::memory::{LINE, Words};
-use super::word::{QuotaWord, RingDay, Step, Tag};
+use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -56,21 +56,21 @@ const FILE_NAME: &str = "quota-anonymous";
 
 /// How large the table is, for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct TableSize {
     slots_log2: u32,
     overflow_log2: u32,
 }
 
-impl Sizes {
+impl TableSize {
     /// Clients a day that a table may be made for.
     pub const CLIENTS_MAX: u64 = 100_000_000;
 
     /// Room for that many clients a day with at most 60 % of the words in use, which keeps all but
     /// one in some thousands out of the overflow, and an eighth as much for it. Eight bytes a word.
-    pub fn for_clients(clients: u64) -> Sizes {
-        let words = (clients.min(Sizes::CLIENTS_MAX) * 5).div_ceil(3);
+    pub fn for_clients(clients: u64) -> TableSize {
+        let words = (clients.min(TableSize::CLIENTS_MAX) * 5).div_ceil(3);
         let slots_log2 = words.next_power_of_two().ilog2().max(6);
-        Sizes {
+        TableSize {
             slots_log2,
             overflow_log2: slots_log2 - 3,
         }
@@ -89,7 +89,7 @@ impl Sizes {
         let today = RingDay::from(today);
         move |at, bits| {
             let word = QuotaWord::from_bits(bits);
-            word.day().is_beside(today) && (at < self.slots() || word.tag() == Tag::SHARED)
+            word.day().is_beside(today) && (at < self.slots() || word.tag() == ClientTag::SHARED)
         }
     }
 }
@@ -98,20 +98,20 @@ impl Sizes {
 #[derive(Debug)]
 pub struct AnonymousQuota {
     /// The slots, and behind them the overflow.
-    words: Words,
-    sizes: Sizes,
-    seeds: Seeds,
+    words: CounterSlab,
+    sizes: TableSize,
+    seeds: HashSeeds,
 }
 
 /// An anonymous client: its place in the table that made it. Made once per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
-    tag: Tag,
+pub struct AnonymousClient {
+    tag: ClientTag,
     home: u32,
     overflow: u32,
 }
 
-impl Client {
+impl AnonymousClient {
     /// A number for the client, which hardly any other has.
     pub fn number(self) -> u64 {
         self.tag.bits() ^ u64::from(self.home) << 36
@@ -126,7 +126,7 @@ impl Client {
         clippy::cast_possible_truncation,
         reason = "the halves of a hash, each used for itself"
     )]
-    pub fn new(quota: &AnonymousQuota, address: IpAddr) -> Client {
+    pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let [place_a, place_b, tag_a, tag_b] = quota.seeds;
         let (tag, place) = match address.to_canonical() {
             IpAddr::V4(address) => {
@@ -140,13 +140,13 @@ impl Client {
                 (tag, hash([place_a, place_b], !network))
             }
         };
-        let Sizes {
+        let TableSize {
             slots_log2,
             overflow_log2,
         } = quota.sizes;
         let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - slots_log2) >> LINE_LOG2;
-        Client {
-            tag: Tag::new(tag),
+        AnonymousClient {
+            tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << overflow_log2) - 1),
         }
@@ -154,17 +154,17 @@ impl Client {
 }
 
 /// What came of a walk at one word.
-enum Met<T> {
-    Settled(T),
-    Others,
-    Later(RingDay),
+enum Probe<T> {
+    Done(T),
+    OtherClient,
+    LaterDay(RingDay),
 }
 
 impl AnonymousQuota {
     /// An empty table in memory, which ends with the process.
-    pub fn new(sizes: Sizes) -> AnonymousQuota {
+    pub fn new(sizes: TableSize) -> AnonymousQuota {
         AnonymousQuota {
-            words: Words::zeroed(sizes.words()),
+            words: CounterSlab::zeroed(sizes.words()),
             sizes,
             seeds: random_seeds(),
         }
@@ -172,21 +172,21 @@ impl AnonymousQuota {
 
     /// The table in a directory, made if need be. What was counted there today still counts, however
     /// the process before ended. Words of other days than `today` and its neighbours are damage,
-    /// or of a clock gone wrong: they are emptied. `say` gets a line if the file was set aside.
+    /// or of a clock gone wrong: they are emptied. `log` gets a line if the file was set aside.
     pub fn open(
         directory: &Path,
-        sizes: Sizes,
+        sizes: TableSize,
         today: UtcDay,
-        say: &dyn Fn(&str),
+        log: &dyn Fn(&str),
     ) -> Result<AnonymousQuota, StateError> {
-        let shape = Shape {
+        let layout = FileLayout {
             kind: FILE_KIND,
             sizes: [sizes.slots_log2, sizes.overflow_log2],
             words: sizes.words(),
         };
-        let opened = open(directory, FILE_NAME, shape, sizes.keep(today))?;
+        let opened = open(directory, FILE_NAME, layout, sizes.keep(today))?;
         if let Some(notice) = opened.notice {
-            say(&notice);
+            log(&notice);
         }
         Ok(AnonymousQuota {
             words: opened.words,
@@ -198,8 +198,8 @@ impl AnonymousQuota {
     /// Empties the words of other days than `today` and its neighbours. To be called some time after
     /// the day has leapt, when nobody counts for the day before the leap any more: words of days more
     /// than 2047 ago would read as days to come.
-    pub fn forget_other_days(&self, today: UtcDay) {
-        self.words.empty_unless(self.sizes.keep(today));
+    pub fn clear_other_days(&self, today: UtcDay) {
+        self.words.retain(self.sizes.keep(today));
     }
 
     /// How many clients have a word of their own on that day, and how many shared words are in use.
@@ -223,44 +223,49 @@ impl AnonymousQuota {
     }
 
     /// Counts a request of the client, if it has one left on that day.
-    pub fn admit(&self, client: Client, limit: u16, day: UtcDay) -> Decision {
+    pub fn admit(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> Decision {
         self.admit_on(client, limit, day.into()).0
     }
 
     /// Requests that the client has left on that day. Counts nothing.
-    pub fn peek(&self, client: Client, limit: u16, day: UtcDay) -> u32 {
+    pub fn peek(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
         let (left, _) = self.walk(
             client,
             day.into(),
             |cell, tag, day| match QuotaWord::from_bits(cell.load(Ordering::Relaxed))
-                .step(tag, day, limit)
+                .transition(tag, day, limit)
             {
-                Step::Write(next) => Met::Settled(u32::from(limit - next.count()) + 1),
-                Step::Refuse => Met::Settled(0),
-                Step::Others => Met::Others,
-                Step::Later(later) => Met::Later(later),
+                Transition::Write(next) => Probe::Done(u32::from(limit - next.count()) + 1),
+                Transition::Refuse => Probe::Done(0),
+                Transition::OtherClient => Probe::OtherClient,
+                Transition::LaterDay(later) => Probe::LaterDay(later),
             },
         );
         left
     }
 
     /// The decision, and the day that it was made as of.
-    pub(super) fn admit_on(&self, client: Client, limit: u16, day: RingDay) -> (Decision, RingDay) {
+    pub(super) fn admit_on(
+        &self,
+        client: AnonymousClient,
+        limit: u16,
+        day: RingDay,
+    ) -> (Decision, RingDay) {
         self.walk(client, day, |cell, tag, day| {
             let mut seen = cell.load(Ordering::Relaxed);
             loop {
-                let next = match QuotaWord::from_bits(seen).step(tag, day, limit) {
-                    Step::Write(next) => next,
-                    Step::Refuse => return Met::Settled(Decision::Refuse),
-                    Step::Others => return Met::Others,
-                    Step::Later(later) => return Met::Later(later),
+                let next = match QuotaWord::from_bits(seen).transition(tag, day, limit) {
+                    Transition::Write(next) => next,
+                    Transition::Refuse => return Probe::Done(Decision::Refuse),
+                    Transition::OtherClient => return Probe::OtherClient,
+                    Transition::LaterDay(later) => return Probe::LaterDay(later),
                 };
                 let swap =
                     cell.compare_exchange(seen, next.bits(), Ordering::Relaxed, Ordering::Relaxed);
                 match swap {
                     Ok(_) => {
                         let remaining = u32::from(limit - next.count());
-                        return Met::Settled(Decision::Admit { remaining });
+                        return Probe::Done(Decision::Admit { remaining });
                     }
                     Err(newest) => seen = newest,
                 }
@@ -274,9 +279,9 @@ impl AnonymousQuota {
     #[inline]
     fn walk<T>(
         &self,
-        client: Client,
+        client: AnonymousClient,
         mut day: RingDay,
-        visit: impl Fn(&AtomicU64, Tag, RingDay) -> Met<T>,
+        visit: impl Fn(&AtomicU64, ClientTag, RingDay) -> Probe<T>,
     ) -> (T, RingDay) {
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let mask = slots.len() - 1;
@@ -284,18 +289,18 @@ impl AnonymousQuota {
             for at in 0..WINDOW {
                 let cell = &slots[(client.home as usize + at) & mask];
                 match visit(cell, client.tag, day) {
-                    Met::Settled(outcome) => return (outcome, day),
-                    Met::Others => {}
-                    Met::Later(later) => {
+                    Probe::Done(outcome) => return (outcome, day),
+                    Probe::OtherClient => {}
+                    Probe::LaterDay(later) => {
                         day = later;
                         continue 'again;
                     }
                 }
             }
-            match visit(&overflow[client.overflow as usize], Tag::SHARED, day) {
-                Met::Settled(outcome) => return (outcome, day),
-                Met::Others => unreachable!("every overflow word has the shared tag"),
-                Met::Later(later) => day = later,
+            match visit(&overflow[client.overflow as usize], ClientTag::SHARED, day) {
+                Probe::Done(outcome) => return (outcome, day),
+                Probe::OtherClient => unreachable!("every overflow word has the shared tag"),
+                Probe::LaterDay(later) => day = later,
             }
         }
     }
@@ -305,7 +310,7 @@ impl AnonymousQuota {
 #[cfg(all(test, island_metrics_loom))]
 impl AnonymousQuota {
     pub(super) fn for_model() -> AnonymousQuota {
-        AnonymousQuota::new(Sizes {
+        AnonymousQuota::new(TableSize {
             slots_log2: 1,
             overflow_log2: 0,
         })
@@ -313,11 +318,11 @@ impl AnonymousQuota {
 }
 
 #[cfg(all(test, island_metrics_loom))]
-impl Client {
+impl AnonymousClient {
     /// One of the clients whose window begins at the first word.
-    pub(super) fn for_model(number: u8) -> Client {
-        Client {
-            tag: Tag::new(number.into()),
+    pub(super) fn for_model(number: u8) -> AnonymousClient {
+        AnonymousClient {
+            tag: ClientTag::new(number.into()),
             home: 0,
             overflow: 0,
         }

@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;
 
-fn sized(slots_log2: u32, overflow_log2: u32) -> Sizes {
-    Sizes {
+fn sized(slots_log2: u32, overflow_log2: u32) -> TableSize {
+    TableSize {
         slots_log2,
         overflow_log2,
     }
 }
 
-fn v4(quota: &AnonymousQuota, number: u32) -> Client {
-    Client::new(quota, Ipv4Addr::from_bits(number).into())
+fn v4(quota: &AnonymousQuota, number: u32) -> AnonymousClient {
+    AnonymousClient::new(quota, Ipv4Addr::from_bits(number).into())
 }
 
 fn words(quota: &AnonymousQuota) -> Vec<u64> {
@@ -121,18 +121,18 @@ fn a_straggler_is_charged_to_the_later_day() {
 #[test]
 fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
     let quota = AnonymousQuota::new(sized(10, 4));
-    let client = |text: &str| Client::new(&quota, text.parse().unwrap());
+    let client = |text: &str| AnonymousClient::new(&quota, text.parse().unwrap());
     assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
     assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
     assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
     assert_ne!(client("2001:db8:1:2::1").tag, client("2001:db8:1:3::1").tag);
-    let many: HashSet<Client> = (0..10_000_u128)
-        .map(|network| Client::new(&quota, Ipv6Addr::from_bits(network << 64).into()))
+    let many: HashSet<AnonymousClient> = (0..10_000_u128)
+        .map(|network| AnonymousClient::new(&quota, Ipv6Addr::from_bits(network << 64).into()))
         .collect();
     assert!(many.len() >= 9_999);
     assert!(
         many.iter()
-            .all(|client| client.tag != Tag::SHARED && client.home % 8 == 0)
+            .all(|client| client.tag != ClientTag::SHARED && client.home % 8 == 0)
     );
     assert!(
         many.iter().any(|client| client.home >= 512),
@@ -143,11 +143,11 @@ fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
 #[test]
 fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
-        let sizes = Sizes::for_clients(clients);
+        let sizes = TableSize::for_clients(clients);
         assert_eq!(sizes, sized(slots_log2, slots_log2 - 3), "{clients}");
     }
-    let most = Sizes::for_clients(u64::MAX);
-    assert_eq!(most, Sizes::for_clients(Sizes::CLIENTS_MAX));
+    let most = TableSize::for_clients(u64::MAX);
+    assert_eq!(most, TableSize::for_clients(TableSize::CLIENTS_MAX));
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn after_a_leap_words_of_long_ago_are_no_days_to_come() {
     }
     // Without help they bind: the ring takes them for days ahead.
     assert_eq!(quota.admit(v4(&quota, 1), 3, today), Decision::Refuse);
-    quota.forget_other_days(today);
+    quota.clear_other_days(today);
     assert!(words(&quota).iter().all(|word| *word == 0));
     let admitted = Decision::Admit { remaining: 2 };
     assert_eq!(quota.admit(v4(&quota, 1), 3, today), admitted);
-    quota.forget_other_days(today);
+    quota.clear_other_days(today);
     assert_eq!(quota.peek(v4(&quota, 1), 3, today), 2, "today's words stay");
 }

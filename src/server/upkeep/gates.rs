@@ -197,7 +197,7 @@ impl Upkeep {
         // begin its old day anew. By the next look it has long been counted.
         if self.leaps > 0 {
             self.leaps -= 1;
-            self.anonymous.forget_other_days(today);
+            self.anonymous.clear_other_days(today);
         }
         if today.0 > self.day.0 + 1 {
             self.leaps = LOOKS_AFTER_A_LEAP;
@@ -213,7 +213,7 @@ impl Upkeep {
         if let Some(ring) = kept.reloader.poll(&self.census.reloads, say) {
             self.keys.swap(ring);
         }
-        if let Err(error) = kept.day.keep(today) {
+        if let Err(error) = kept.day.record(today) {
             let text = format!("{error}; a restart would go by the clock alone");
             self.complaint.say(say, text);
         }

@@ -74,7 +74,7 @@ impl KeyReloader {
     fn load(&self, say: &dyn Fn(&str)) -> Result<(KeyRing, Result<(), StateError>), KeyFileError> {
         let records = self.store.read()?;
         let today = self.clock.now().day;
-        let room = self.keyed.make_room(records.numbers_end(), today, say);
+        let room = self.keyed.reserve(records.numbers_end(), today, say);
         Ok((KeyRing::new(self.prefix.clone(), &records), room))
     }
 

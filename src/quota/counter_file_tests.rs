@@ -10,7 +10,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::{AnonymousQuota, Client, DayFile, Decision, KeyedQuota, Sizes};
+use super::{AnonymousClient, AnonymousQuota, DayFile, Decision, KeyedQuota, TableSize};
 use crate::calendar::UtcDay;
 use crate::durable;
 
@@ -26,7 +26,7 @@ impl State {
     }
 
     /// The table in it, and what was said on opening it.
-    fn open_on(&self, day: UtcDay, sizes: Sizes) -> (AnonymousQuota, String) {
+    fn open_on(&self, day: UtcDay, sizes: TableSize) -> (AnonymousQuota, String) {
         let said = RefCell::new(String::new());
         let say = |line: &str| said.borrow_mut().push_str(line);
         let quota = AnonymousQuota::open(&self.0, sizes, day, &say).unwrap();
@@ -34,7 +34,7 @@ impl State {
     }
 
     fn open(&self) -> (AnonymousQuota, String) {
-        self.open_on(TODAY, Sizes::for_clients(100))
+        self.open_on(TODAY, TableSize::for_clients(100))
     }
 
     fn file(&self) -> PathBuf {
@@ -54,13 +54,13 @@ const ADDRESSES: [&str; 3] = ["192.0.2.1", "198.51.100.9", "2001:db8:7:8::9"];
 fn left(quota: &AnonymousQuota) -> [u32; 3] {
     ADDRESSES.map(|text| {
         let address: IpAddr = text.parse().unwrap();
-        quota.peek(Client::new(quota, address), 10, TODAY)
+        quota.peek(AnonymousClient::new(quota, address), 10, TODAY)
     })
 }
 
 fn spend(quota: &AnonymousQuota, day: UtcDay) {
     for text in ADDRESSES {
-        let client = Client::new(quota, text.parse().unwrap());
+        let client = AnonymousClient::new(quota, text.parse().unwrap());
         for _ in 0..3 {
             assert_ne!(quota.admit(client, 10, day), Decision::Refuse);
         }
@@ -164,7 +164,7 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     let state = State::new("sizes");
     let (quota, _) = state.open();
     spend(&quota, TODAY);
-    let larger = Sizes::for_clients(5000);
+    let larger = TableSize::for_clients(5000);
     let error = AnonymousQuota::open(&state.0, larger, TODAY, &|_| {}).unwrap_err();
     let problem = error.to_string();
     assert!(
@@ -184,7 +184,7 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
 fn what_cannot_be_opened_is_named() {
     let state = State::new("named");
     fs::create_dir_all(state.file()).unwrap();
-    let sizes = Sizes::for_clients(100);
+    let sizes = TableSize::for_clients(100);
     let error = AnonymousQuota::open(&state.0, sizes, TODAY, &|_| {}).unwrap_err();
     assert_eq!(error.path, state.file());
     let nowhere = state.file().join("x").join("\0");
@@ -198,7 +198,7 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
         let said = RefCell::new(String::new());
         let quota = KeyedQuota::new(Some(state.0.clone()));
         quota
-            .make_room(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
+            .reserve(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
             .unwrap();
         (quota, said.into_inner())
     };
@@ -234,16 +234,16 @@ fn the_newest_day_is_kept_and_no_other() {
     let (mut day, said) = open();
     assert_eq!((day.day(), said.as_str()), (None, ""));
     for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
-        day.keep(UtcDay(TODAY.0 + kept)).unwrap();
+        day.record(UtcDay(TODAY.0 + kept)).unwrap();
         assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
     }
     // While another process holds the directory, it is not; and then it is.
     let held = durable::lock(&state.0).unwrap();
     let next = UtcDay(TODAY.0 + 2);
-    let busy = day.keep(next).unwrap_err().to_string();
+    let busy = day.record(next).unwrap_err().to_string();
     assert!(busy.contains("another process holds its lock"), "{busy}");
     drop(held);
-    day.keep(next).unwrap();
+    day.record(next).unwrap();
     assert_eq!(open().0.day(), Some(next));
     fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
     let (day, said) = open();

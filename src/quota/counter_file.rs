@@ -11,8 +11,8 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::mapped::MappedWords;
-use super::memory::Words;
+use super::counter_slab::CounterSlab;
+use super::mapped::MappedCounters;
 use crate::durable;
 use crate::regular_file;
 
@@ -25,11 +25,11 @@ const HEADER_BYTES: usize = CHECKSUM_AT + 4;
 const WORDS_AT: u64 = 4096;
 
 /// Secret numbers that say where clients are counted.
-pub(crate) type Seeds = [u64; 4];
+pub(crate) type HashSeeds = [u64; 4];
 
 /// What a file's words are for. Two shapes never share a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct FileLayout {
     pub(crate) kind: u32,
     pub(crate) sizes: [u32; 2],
     pub(crate) words: usize,
@@ -37,9 +37,9 @@ pub(crate) struct Shape {
 
 /// The words of a file.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) words: Words,
-    pub(crate) seeds: Seeds,
+pub(crate) struct CounterFile {
+    pub(crate) words: CounterSlab,
+    pub(crate) seeds: HashSeeds,
     /// What a person should know: that a file was set aside, and why.
     pub(crate) notice: Option<String>,
 }
@@ -62,8 +62,8 @@ impl fmt::Display for StateError {
 impl std::error::Error for StateError {}
 
 /// New secret seeds.
-pub(crate) fn random_seeds() -> Seeds {
-    let mut seeds = Seeds::default();
+pub(crate) fn random_seeds() -> HashSeeds {
+    let mut seeds = HashSeeds::default();
     for seed in &mut seeds {
         // The kernel's generator does not fail once a machine has started.
         *seed = getrandom::u64().expect("the system gives random numbers");
@@ -82,28 +82,28 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
 }
 
 /// For another process that is starting in the same directory.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the counters called `name` in a directory, or makes them. Words that `keep` denies, by
 /// their place and bits, are emptied.
 pub(crate) fn open(
     directory: &Path,
     name: &str,
-    shape: Shape,
+    layout: FileLayout,
     keep: impl Fn(usize, u64) -> bool,
-) -> Result<Opened, StateError> {
+) -> Result<CounterFile, StateError> {
     let path = directory.join(name);
     let failed = |source| StateError {
         path: path.clone(),
         source,
     };
     // Two servers that start at once make one file.
-    let _lock = lock(directory, START_PATIENCE)?;
+    let _lock = lock(directory, START_LOCK_TIMEOUT)?;
     let mut notice = None;
-    let (file, seeds) = match existing(&path, shape).map_err(failed)? {
-        Existing::Sound(file, seeds) => (file, seeds),
-        Existing::None => create(&path, shape).map_err(failed)?,
-        Existing::Other(file, fault) => {
+    let (file, seeds) = match existing(&path, layout).map_err(failed)? {
+        ExistingFile::Valid(file, seeds) => (file, seeds),
+        ExistingFile::Missing => create(&path, layout).map_err(failed)?,
+        ExistingFile::Mismatched(file, fault) => {
             if file.try_lock().is_err() {
                 let problem = format!("{fault}, and another server is counting in it");
                 return Err(failed(io::Error::other(problem)));
@@ -115,15 +115,16 @@ pub(crate) fn open(
                 path.display(),
                 aside.display()
             ));
-            create(&path, shape).map_err(failed)?
+            create(&path, layout).map_err(failed)?
         }
     };
     // Held for as long as the words are: who finds the file unfit must not set it aside.
     file.lock_shared().map_err(failed)?;
-    let words = Words::from(MappedWords::new(file, WORDS_AT, shape.words).map_err(failed)?);
+    let words =
+        CounterSlab::from(MappedCounters::new(file, WORDS_AT, layout.words).map_err(failed)?);
     // Brings all of them into memory, too.
-    words.empty_unless(keep);
-    Ok(Opened {
+    words.retain(keep);
+    Ok(CounterFile {
         words,
         seeds,
         notice,
@@ -131,43 +132,45 @@ pub(crate) fn open(
 }
 
 /// Makes a state directory, if need be, and takes its lock, within that time.
-pub(crate) fn lock(directory: &Path, patience: Duration) -> Result<File, StateError> {
+pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateError> {
     let failed = |source| StateError {
         path: directory.to_owned(),
         source,
     };
     durable::create_private_directory(directory).map_err(failed)?;
-    durable::lock_within(directory, patience).map_err(failed)
+    durable::lock_within(directory, timeout).map_err(failed)
 }
 
-enum Existing {
-    None,
-    Sound(File, Seeds),
-    /// Not this shape's file; the text says what it is.
-    Other(File, String),
+enum ExistingFile {
+    Missing,
+    Valid(File, HashSeeds),
+    /// Not this layout's file; the text says what it is.
+    Mismatched(File, String),
 }
 
-fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
+fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
     // A pipe that is opened for both is not waited for.
     let mut file = match File::options().read(true).write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::Missing),
         opened => regular_file::checked(opened?)?,
     };
     let mut header = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact(&mut header) {
         return match error.kind() {
-            io::ErrorKind::UnexpectedEof => Ok(Existing::Other(file, "is too short".to_owned())),
+            io::ErrorKind::UnexpectedEof => {
+                Ok(ExistingFile::Mismatched(file, "is too short".to_owned()))
+            }
             _ => Err(error),
         };
     }
-    let mut seeds = Seeds::default();
+    let mut seeds = HashSeeds::default();
     for (seed, bytes) in seeds.iter_mut().zip(header[SEEDS].chunks_exact(8)) {
         *seed = u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
     }
-    let wanted = encode(shape, seeds);
+    let wanted = encode(layout, seeds);
     let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
     let bytes = file.metadata()?.len();
-    let wanted_bytes = WORDS_AT + shape.words as u64 * 8;
+    let wanted_bytes = WORDS_AT + layout.words as u64 * 8;
     let fault = if header[..8] != *MAGIC {
         "is no counter file".to_owned()
     } else if header[CHECKSUM_AT..] != checksum {
@@ -177,16 +180,16 @@ fn existing(path: &Path, shape: Shape) -> io::Result<Existing> {
     } else if bytes != wanted_bytes {
         format!("has {bytes} bytes where {wanted_bytes} should be")
     } else {
-        return Ok(Existing::Sound(file, seeds));
+        return Ok(ExistingFile::Valid(file, seeds));
     };
-    Ok(Existing::Other(file, fault))
+    Ok(ExistingFile::Mismatched(file, fault))
 }
 
-fn create(path: &Path, shape: Shape) -> io::Result<(File, Seeds)> {
+fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
     let seeds = random_seeds();
     let unfinished = path.with_extension(&durable::UNFINISHED[1..]);
     let file = durable::create_private(&unfinished)?;
-    let written = fill(&file, shape, seeds).and_then(|()| fs::rename(&unfinished, path));
+    let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         // Best effort: a full disk should not stay full for its sake.
         let _ = fs::remove_file(&unfinished);
@@ -196,10 +199,10 @@ fn create(path: &Path, shape: Shape) -> io::Result<(File, Seeds)> {
 
 /// Written, not left sparse: a full disk shows here, and not when a word is counted up. Not forced
 /// to the disk: zeros lost in a power failure are zeros.
-fn fill(file: &File, shape: Shape, seeds: Seeds) -> io::Result<()> {
+fn fill(file: &File, layout: FileLayout, seeds: HashSeeds) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    out.write_all(&encode(shape, seeds))?;
-    let bytes = WORDS_AT + shape.words as u64 * 8;
+    out.write_all(&encode(layout, seeds))?;
+    let bytes = WORDS_AT + layout.words as u64 * 8;
     io::copy(
         &mut io::repeat(0).take(bytes - HEADER_BYTES as u64),
         &mut out,
@@ -207,10 +210,10 @@ fn fill(file: &File, shape: Shape, seeds: Seeds) -> io::Result<()> {
     out.flush()
 }
 
-fn encode(shape: Shape, seeds: Seeds) -> [u8; HEADER_BYTES] {
+fn encode(layout: FileLayout, seeds: HashSeeds) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(MAGIC);
-    for number in [FORMAT, shape.kind, shape.sizes[0], shape.sizes[1]] {
+    for number in [FORMAT, layout.kind, layout.sizes[0], layout.sizes[1]] {
         header.extend_from_slice(&number.to_le_bytes());
     }
     for seed in seeds {

@@ -8,14 +8,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::file::{StateError, lock};
+use super::counter_file::{StateError, lock};
 use crate::calendar::UtcDay;
 use crate::durable;
 use crate::regular_file;
 
 const FILE: &str = "quota-day";
 /// For another process in the same directory: whoever keeps a day has other things to do, too.
-const PATIENCE: Duration = Duration::from_millis(250);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The file that holds the day.
 #[derive(Debug)]
@@ -25,16 +25,16 @@ pub struct DayFile {
 }
 
 impl DayFile {
-    /// The day of a state directory, if one was counted for there. `say` gets a line if the file is
+    /// The day of a state directory, if one was counted for there. `log` gets a line if the file is
     /// not what it should be.
-    pub fn open(directory: &Path, say: &dyn Fn(&str)) -> Result<DayFile, StateError> {
+    pub fn open(directory: &Path, log: &dyn Fn(&str)) -> Result<DayFile, StateError> {
         let directory = directory.to_owned();
         let (path, day) = read(&directory)?;
         let day = day.and_then(|text| {
             let day = UtcDay::parse(text.trim_end());
             if day.is_none() {
                 let path = path.display();
-                say(&format!("{path} holds no day; going by the clock alone"));
+                log(&format!("{path} holds no day; going by the clock alone"));
             }
             day
         });
@@ -47,10 +47,10 @@ impl DayFile {
     }
 
     /// Keeps a day, if it is newer. Fails if another process holds the directory: it is to be tried again.
-    pub fn keep(&mut self, day: UtcDay) -> Result<(), StateError> {
+    pub fn record(&mut self, day: UtcDay) -> Result<(), StateError> {
         if self.day < Some(day) {
             // Another server may have been here meanwhile.
-            let _lock = lock(&self.directory, PATIENCE)?;
+            let _lock = lock(&self.directory, LOCK_TIMEOUT)?;
             let (path, text) = read(&self.directory)?;
             let kept = text.and_then(|text| UtcDay::parse(text.trim_end()));
             if kept < Some(day) {

@@ -1,8 +1,8 @@
-//! `Words`: the memory of a table, the process's own or a file's.
+//! `CounterSlab`: the memory of a table, the process's own or a file's.
 
 use std::ops::Deref;
 
-use super::mapped::MappedWords;
+use super::mapped::MappedCounters;
 use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) const LINE_BYTES: usize = 64;
@@ -13,21 +13,21 @@ const PAGE: usize = 4096 / 8;
 
 /// A fixed number of words that threads share, beginning at a cache line.
 #[derive(Debug)]
-pub(crate) struct Words(Memory);
+pub(crate) struct CounterSlab(Memory);
 
 #[derive(Debug)]
 enum Memory {
     /// Words of a file, which outlive the process and may be shared with another one, or of the
     /// process alone.
-    Mapped(MappedWords),
+    Mapped(MappedCounters),
     /// Words of the process where none can be mapped, as in a model.
     Owned(Box<[AtomicU64]>),
 }
 
-impl Words {
+impl CounterSlab {
     /// Words of zero, all of them in memory at once: what comes later finds it no larger.
-    pub(crate) fn zeroed(len: usize) -> Words {
-        let words = Words(match MappedWords::anonymous(len) {
+    pub(crate) fn zeroed(len: usize) -> CounterSlab {
+        let words = CounterSlab(match MappedCounters::anonymous(len) {
             Ok(words) => Memory::Mapped(words),
             Err(_) => Memory::Owned((0..len).map(|_| AtomicU64::new(0)).collect()),
         });
@@ -38,9 +38,9 @@ impl Words {
     }
 }
 
-impl Words {
+impl CounterSlab {
     /// Empties the words that `keep` denies, by their place and bits.
-    pub(crate) fn empty_unless(&self, keep: impl Fn(usize, u64) -> bool) {
+    pub(crate) fn retain(&self, keep: impl Fn(usize, u64) -> bool) {
         for (at, word) in self.iter().enumerate() {
             let bits = word.load(Ordering::Relaxed);
             if bits != 0 && !keep(at, bits) {
@@ -51,13 +51,13 @@ impl Words {
     }
 }
 
-impl From<MappedWords> for Words {
-    fn from(words: MappedWords) -> Words {
-        Words(Memory::Mapped(words))
+impl From<MappedCounters> for CounterSlab {
+    fn from(words: MappedCounters) -> CounterSlab {
+        CounterSlab(Memory::Mapped(words))
     }
 }
 
-impl Deref for Words {
+impl Deref for CounterSlab {
     type Target = [AtomicU64];
 
     #[inline]
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn tables_begin_at_a_cache_line() {
         for len in [1, 8, 9, 4096, 100_000] {
-            let words = Words::zeroed(len);
+            let words = CounterSlab::zeroed(len);
             assert_eq!(words.len(), len);
             assert_eq!(words.as_ptr().addr() % LINE_BYTES, 0);
             assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));

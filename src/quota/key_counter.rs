@@ -18,11 +18,11 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
 /// A key's day and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeyWord(u64);
+struct KeyCounter(u64);
 
-impl KeyWord {
-    fn new(day: u64, count: u64) -> KeyWord {
-        KeyWord(day << COUNT_BITS | count)
+impl KeyCounter {
+    fn new(day: u64, count: u64) -> KeyCounter {
+        KeyCounter(day << COUNT_BITS | count)
     }
 
     fn day(self) -> u64 {
@@ -40,7 +40,7 @@ impl KeyWord {
 }
 
 /// The day as cells have it: days before 1970 are the first, which nobody lives on.
-fn cell_day(day: UtcDay) -> u64 {
+fn counter_day(day: UtcDay) -> u64 {
     u64::try_from(day.0).unwrap_or(0).min(DAY_MAX)
 }
 
@@ -48,11 +48,11 @@ fn cell_day(day: UtcDay) -> u64 {
 pub(super) fn admit(cell: &AtomicU64, limit: u32, day: UtcDay) -> (Decision, u64) {
     let mut seen = cell.load(Ordering::Relaxed);
     loop {
-        let (count, day) = KeyWord(seen).on(cell_day(day));
+        let (count, day) = KeyCounter(seen).on(counter_day(day));
         if count >= u64::from(limit) {
             return (Decision::Refuse, day);
         }
-        let next = KeyWord::new(day, count + 1);
+        let next = KeyCounter::new(day, count + 1);
         match cell.compare_exchange(seen, next.0, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 let remaining = limit - u32::try_from(count + 1).expect("at most the limit");
@@ -65,13 +65,13 @@ pub(super) fn admit(cell: &AtomicU64, limit: u32, day: UtcDay) -> (Decision, u64
 
 /// Requests that are left in a cell. Counts nothing.
 pub(super) fn peek(cell: &AtomicU64, limit: u32, day: UtcDay) -> u32 {
-    let (count, _) = KeyWord(cell.load(Ordering::Relaxed)).on(cell_day(day));
+    let (count, _) = KeyCounter(cell.load(Ordering::Relaxed)).on(counter_day(day));
     limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Whether a word counts for the day, the one before or the one after.
 pub(super) fn is_beside(bits: u64, day: UtcDay) -> bool {
-    KeyWord(bits).day().abs_diff(cell_day(day)) <= 1
+    KeyCounter(bits).day().abs_diff(counter_day(day)) <= 1
 }
 
 #[cfg(test)]
@@ -119,12 +119,12 @@ mod tests {
 
     #[test]
     fn the_day_and_the_count_do_not_touch() {
-        let word = KeyWord::new(DAY_MAX, COUNT_MASK);
+        let word = KeyCounter::new(DAY_MAX, COUNT_MASK);
         assert_eq!(word.on(0), (COUNT_MASK, DAY_MAX));
-        assert_eq!(KeyWord::new(3, 0).on(4), (0, 4));
-        assert_eq!(cell_day(UtcDay(-1)), 0);
-        assert_eq!(cell_day(UtcDay(i32::MAX)), DAY_MAX);
-        assert!(is_beside(KeyWord::new(7, 1).0, UtcDay(8)));
-        assert!(!is_beside(KeyWord::new(7, 1).0, UtcDay(9)));
+        assert_eq!(KeyCounter::new(3, 0).on(4), (0, 4));
+        assert_eq!(counter_day(UtcDay(-1)), 0);
+        assert_eq!(counter_day(UtcDay(i32::MAX)), DAY_MAX);
+        assert!(is_beside(KeyCounter::new(7, 1).0, UtcDay(8)));
+        assert!(!is_beside(KeyCounter::new(7, 1).0, UtcDay(9)));
     }
 }
