@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use hyper::HeaderMap;
 use island_metrics::calendar::UtcDay;
-use island_metrics::keys::{KeyPrefix, KeyRing, KeyStore};
+use island_metrics::keys::{KeyPrefix, KeyStore, KeyTable};
 use island_metrics::observe::{Shape, Tally};
 use island_metrics::quota::{
     AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
@@ -64,7 +64,7 @@ fn gate(keys: &KeyFile) -> Gate {
     keyed
         .reserve(records.numbers_end(), today, &|_| {})
         .unwrap();
-    let ring = KeyRing::new(KeyPrefix::default(), &records);
+    let ring = KeyTable::new(KeyPrefix::default(), &records);
     let proxies = vec![
         "10.0.0.0/8".parse().unwrap(),
         "192.168.0.0/16".parse().unwrap(),
@@ -306,7 +306,7 @@ fn ring(keys: &KeyFile) {
     let store = KeyStore::new(keys.directory());
     let before = resident_kib();
     let begun = Instant::now();
-    let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
+    let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
     let loaded = begun.elapsed().as_secs_f64() * 1e3;
     println!(
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",

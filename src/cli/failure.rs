@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::dataset::LoadError;
-use crate::keys::{KeyFileError, StoreError};
+use crate::keys::{KeyFileError, KeyStoreError};
 use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::signup::SignupError;
@@ -145,11 +145,11 @@ impl From<KeyFileError> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
+impl From<KeyStoreError> for Failure {
+    fn from(error: KeyStoreError) -> Failure {
         let code = match &error {
-            StoreError::File(error) => key_file_code(error),
-            StoreError::Refused(_) => 65,
+            KeyStoreError::File(error) => key_file_code(error),
+            KeyStoreError::Refused(_) => 65,
         };
         Failure {
             code,

@@ -31,7 +31,7 @@ pub struct KeyRecord {
 
 /// Why a change of the records is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum KeyChangeError {
     /// The address has as many active free keys as it may have.
     TooManyFree(KeyAddress),
     /// No key has this id.
@@ -40,16 +40,18 @@ pub enum Refusal {
     Full,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for KeyChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::TooManyFree(address) => write!(
+            KeyChangeError::TooManyFree(address) => write!(
                 f,
                 "{address} has {FREE_KEYS_MAX} active free keys, as many as an address may have; \
                  revoke one first"
             ),
-            Refusal::Unknown(id) => write!(f, "no key has the id {id}; `keys list` shows all"),
-            Refusal::Full => write!(
+            KeyChangeError::Unknown(id) => {
+                write!(f, "no key has the id {id}; `keys list` shows all")
+            }
+            KeyChangeError::Full => write!(
                 f,
                 "{KEYS_MAX} keys have been issued; there is room for no more"
             ),
@@ -98,12 +100,12 @@ impl KeyRecords {
         address: KeyAddress,
         tier: Tier,
         now: UnixSeconds,
-    ) -> Result<Option<&KeyRecord>, Refusal> {
+    ) -> Result<Option<&KeyRecord>, KeyChangeError> {
         if self.next == KEYS_MAX {
-            return Err(Refusal::Full);
+            return Err(KeyChangeError::Full);
         }
         if tier == Tier::Free {
-            self.check_room(&address)?;
+            self.check_free_limit(&address)?;
         }
         if self.records.iter().any(|record| record.id == id) {
             return Ok(None);
@@ -122,19 +124,19 @@ impl KeyRecords {
         Ok(self.records.last())
     }
 
-    fn check_room(&self, address: &KeyAddress) -> Result<(), Refusal> {
+    fn check_free_limit(&self, address: &KeyAddress) -> Result<(), KeyChangeError> {
         let counts = |record: &&KeyRecord| {
             record.tier == Tier::Free && record.revoked.is_none() && record.address == *address
         };
         if self.records.iter().filter(counts).count() < FREE_KEYS_MAX {
             Ok(())
         } else {
-            Err(Refusal::TooManyFree(address.clone()))
+            Err(KeyChangeError::TooManyFree(address.clone()))
         }
     }
 
     /// Disables a key; whether it was active.
-    pub(super) fn revoke(&mut self, id: KeyId, now: UnixSeconds) -> Result<bool, Refusal> {
+    pub(super) fn revoke(&mut self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyChangeError> {
         let record = self.find(id)?;
         let was_active = record.revoked.is_none();
         if was_active {
@@ -146,23 +148,23 @@ impl KeyRecords {
 
     /// Makes a disabled key active again; whether it was disabled. As for a new one, a free key's
     /// address has to have room for it.
-    pub(super) fn restore(&mut self, id: KeyId) -> Result<bool, Refusal> {
+    pub(super) fn restore(&mut self, id: KeyId) -> Result<bool, KeyChangeError> {
         let record = self.find(id)?;
         if record.revoked.is_none() {
             return Ok(false);
         }
         if record.tier == Tier::Free {
             let address = record.address.clone();
-            self.check_room(&address)?;
+            self.check_free_limit(&address)?;
         }
         self.find(id)?.revoked = None;
         self.revision += 1;
         Ok(true)
     }
 
-    fn find(&mut self, id: KeyId) -> Result<&mut KeyRecord, Refusal> {
+    fn find(&mut self, id: KeyId) -> Result<&mut KeyRecord, KeyChangeError> {
         let found = self.records.iter_mut().find(|record| record.id == id);
-        found.ok_or(Refusal::Unknown(id))
+        found.ok_or(KeyChangeError::Unknown(id))
     }
 }
 

@@ -67,7 +67,7 @@ impl fmt::Display for MalformedId {
 
 impl KeyId {
     /// The id of no key.
-    pub(super) const NOBODY: KeyId = KeyId(0);
+    pub(super) const NONE: KeyId = KeyId(0);
 
     /// Sixty bits at most, in the order of the text.
     pub const fn number(self) -> u64 {
@@ -147,13 +147,13 @@ pub(super) struct SecretDigest(pub(super) [u8; 32]);
 impl SecretDigest {
     /// Whether two digests are equal, in a time that does not tell where they differ.
     pub(super) fn matches(&self, other: &SecretDigest) -> bool {
-        is_equal(&self.0, &other.0)
+        constant_time_eq(&self.0, &other.0)
     }
 }
 
 /// Whether two texts are equal, in a time that tells their lengths only.
 #[inline]
-pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
+pub fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
@@ -164,15 +164,15 @@ pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
 
 /// What a client sent as its key, if it has the form of one.
 #[derive(Clone, Copy)]
-pub(super) struct Presented<'a> {
+pub(super) struct PresentedKey<'a> {
     pub(super) id: KeyId,
     secret: &'a [u8],
 }
 
-impl<'a> Presented<'a> {
+impl<'a> PresentedKey<'a> {
     /// Takes a key apart; `None` if a segment is missing, has another length, or the check does not
     /// agree. None of that is secret, so it may end early.
-    pub(super) fn parse(prefix: &KeyPrefix, key: &'a [u8]) -> Option<Presented<'a>> {
+    pub(super) fn parse(prefix: &KeyPrefix, key: &'a [u8]) -> Option<PresentedKey<'a>> {
         let rest = key.strip_prefix(prefix.0.as_bytes())?;
         let rest = rest.strip_prefix(KIND.as_bytes())?;
         let (id, rest) = rest.split_at_checked(ID_CHARS)?;
@@ -186,7 +186,7 @@ impl<'a> Presented<'a> {
             return None;
         }
         let id = value(id).map(KeyId)?;
-        Some(Presented { id, secret })
+        Some(PresentedKey { id, secret })
     }
 
     pub(super) fn digest(&self) -> SecretDigest {
@@ -256,7 +256,7 @@ mod tests {
             let other_prefix: KeyPrefix = "ix".parse().unwrap();
             let key = NewKey::random(&prefix);
             let text = key.reveal();
-            let presented = Presented::parse(&prefix, text.as_bytes()).unwrap();
+            let presented = PresentedKey::parse(&prefix, text.as_bytes()).unwrap();
             assert_eq!(presented.id, key.id);
             assert!(presented.digest().matches(&key.digest()));
             for at in 0..text.len() {
@@ -264,11 +264,14 @@ mod tests {
                     let mut bytes = text.as_bytes().to_vec();
                     if bytes[at] != other {
                         bytes[at] = other;
-                        assert!(Presented::parse(&prefix, &bytes).is_none(), "{at} {other}");
+                        assert!(
+                            PresentedKey::parse(&prefix, &bytes).is_none(),
+                            "{at} {other}"
+                        );
                     }
                 }
             }
-            assert!(Presented::parse(&other_prefix, text.as_bytes()).is_none());
+            assert!(PresentedKey::parse(&other_prefix, text.as_bytes()).is_none());
         }
     }
 
@@ -278,8 +281,10 @@ mod tests {
         let key = NewKey::random(&prefix);
         let text = key.reveal();
         for length in 0..text.len() {
-            assert!(Presented::parse(&prefix, &text.as_bytes()[..length]).is_none());
-            assert!(Presented::parse(&prefix, &text.as_bytes()[text.len() - length..]).is_none());
+            assert!(PresentedKey::parse(&prefix, &text.as_bytes()[..length]).is_none());
+            assert!(
+                PresentedKey::parse(&prefix, &text.as_bytes()[text.len() - length..]).is_none()
+            );
         }
         for text in [
             format!("{text}0"),
@@ -292,12 +297,12 @@ mod tests {
             "im_live_".to_owned() + &"0".repeat(47),
         ] {
             assert!(
-                Presented::parse(&prefix, text.as_bytes()).is_none(),
+                PresentedKey::parse(&prefix, text.as_bytes()).is_none(),
                 "{text}"
             );
         }
         arbtest::arbtest(|u| {
-            assert!(Presented::parse(&prefix, u.arbitrary()?).is_none());
+            assert!(PresentedKey::parse(&prefix, u.arbitrary()?).is_none());
             Ok(())
         });
     }
@@ -345,8 +350,8 @@ mod tests {
     fn equality_is_that_of_slices() {
         arbtest::arbtest(|u| {
             let (one, other): (&[u8], &[u8]) = (u.arbitrary()?, u.arbitrary()?);
-            assert_eq!(is_equal(one, other), one == other);
-            assert!(is_equal(one, one));
+            assert_eq!(constant_time_eq(one, other), one == other);
+            assert!(constant_time_eq(one, one));
             Ok(())
         });
     }

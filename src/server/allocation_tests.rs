@@ -20,7 +20,7 @@ use super::super::upkeep::seldom::Seldom;
 use super::super::worker_cache::WorkerCache;
 use super::*;
 use crate::calendar::Clock;
-use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
+use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::Tier;
 use crate::observe::Tally;
 use crate::publish::open_sample;
@@ -34,7 +34,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let clock = Arc::new(Clock::system(None));
     let keyed = KeyedQuota::new(None);
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
-    let ring = KeyRing::new(KeyPrefix::default(), records);
+    let ring = KeyTable::new(KeyPrefix::default(), records);
     Arc::new(Worker {
         snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
         cache: WorkerCache::new(1 << 20),

@@ -11,7 +11,7 @@ const DAY: UtcDay = UtcDay(20_777);
 
 struct World {
     store: KeyStore,
-    latest: Arc<ArcSwap<KeyRing>>,
+    latest: Arc<ArcSwap<KeyTable>>,
     gate: Gate,
     directory: std::path::PathBuf,
 }
@@ -20,8 +20,8 @@ impl World {
     fn new(name: &str) -> World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
-        let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
-        let latest = Arc::new(ArcSwap::new(ring));
+        let table = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
+        let latest = Arc::new(ArcSwap::new(table));
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, DAY, &|_| {}).unwrap();
         let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
@@ -56,7 +56,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .swap(KeyRing::new(KeyPrefix::default(), &records));
+            .swap(KeyTable::new(KeyPrefix::default(), &records));
     }
 
     fn visit(&self) -> Visit {
@@ -89,7 +89,7 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
     let keyed = |number, tier| {
         let id = id_of(if number == 0 { &one } else { &other });
-        Ok(Caller::Keyed(Grant { number, id, tier }))
+        Ok(Caller::Keyed(KeyEntry { number, id, tier }))
     };
     let in_query = format!("limit=2&key={other}");
     let bearer = format!("Bearer {one}");

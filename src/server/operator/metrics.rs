@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::keys::KeyRing;
+use crate::keys::KeyTable;
 use crate::observe::{
     AccessLog, AccessPen, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally,
 };
@@ -37,7 +37,7 @@ pub(crate) struct Figures {
     pub(crate) reloads: Arc<Reloads>,
     /// Threads that look at keys and data, immediately when they are asked to.
     pub(crate) prompts: Vec<Prompt>,
-    pub(crate) keys: Arc<ArcSwap<KeyRing>>,
+    pub(crate) keys: Arc<ArcSwap<KeyTable>>,
     pub(crate) census: Arc<Census>,
     pub(crate) clients_max: u64,
     pub(crate) log: Log,

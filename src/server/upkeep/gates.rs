@@ -8,7 +8,7 @@ use super::log::Log;
 use super::lookout::{Prompt, lookout};
 use super::once::{Once, Reloads};
 use crate::calendar::{Clock, UtcDay};
-use crate::keys::{KeyRecords, KeyRing};
+use crate::keys::{KeyRecords, KeyTable};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
 use crate::server::caller::Gate;
@@ -24,7 +24,7 @@ const LOOKS_AFTER_A_LEAP: u32 = 8;
 /// What the gates of all workers share.
 pub(crate) struct Gates {
     clock: Arc<Clock>,
-    keys: Arc<ArcSwap<KeyRing>>,
+    keys: Arc<ArcSwap<KeyTable>>,
     anonymous: Arc<AnonymousQuota>,
     keyed: Arc<KeyedQuota>,
     limits: TierLimits,
@@ -83,7 +83,7 @@ impl Gates {
     fn new(
         settings: &Settings,
         clock: Arc<Clock>,
-        ring: KeyRing,
+        ring: KeyTable,
         anonymous: AnonymousQuota,
         keyed: Arc<KeyedQuota>,
     ) -> Gates {
@@ -99,7 +99,7 @@ impl Gates {
     }
 
     fn in_memory(settings: &Settings) -> Gates {
-        let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
+        let ring = KeyTable::new(settings.key_prefix.clone(), &KeyRecords::default());
         let anonymous = AnonymousQuota::new(settings.quota_sizes);
         let (clock, keyed) = (Clock::system(None), KeyedQuota::new(None));
         Gates::new(settings, Arc::new(clock), ring, anonymous, Arc::new(keyed))
@@ -145,7 +145,7 @@ impl Gates {
     }
 
     /// The keys that are valid now.
-    pub(crate) fn keys(&self) -> Arc<ArcSwap<KeyRing>> {
+    pub(crate) fn keys(&self) -> Arc<ArcSwap<KeyTable>> {
         Arc::clone(&self.keys)
     }
 
@@ -175,7 +175,7 @@ struct Kept {
 /// Keeps everything at what the clock and the state directory say, off the workers' threads.
 struct Upkeep {
     clock: Arc<Clock>,
-    keys: Arc<ArcSwap<KeyRing>>,
+    keys: Arc<ArcSwap<KeyTable>>,
     anonymous: Arc<AnonymousQuota>,
     kept: Option<Kept>,
     /// The day that was looked at last.

@@ -3,12 +3,12 @@
 use std::hint::black_box;
 
 use super::records::KeyRecords;
-use super::token::{KeyId, KeyPrefix, Presented, SecretDigest};
+use super::token::{KeyId, KeyPrefix, PresentedKey, SecretDigest};
 use crate::model::Tier;
 
 /// What an active key gives its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct KeyEntry {
     /// The key's place among the counters.
     pub number: u32,
     /// What it is called by where its secret may not stand.
@@ -19,9 +19,9 @@ pub struct Grant {
 
 /// What a presented key is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum KeyStatus {
     /// A key that may be used.
-    Active(Grant),
+    Active(KeyEntry),
     /// A key that is disabled; its secret was right.
     Revoked,
     /// No key, or not with this secret.
@@ -30,53 +30,53 @@ pub enum Verdict {
 
 /// All keys at one moment. Fifty-six bytes and the id's eight for each.
 #[derive(Debug)]
-pub struct KeyRing {
+pub struct KeyTable {
     prefix: KeyPrefix,
-    /// Ascending. The last is nobody's, and larger than any that can be sent, so that every search
+    /// Ascending. The last is a sentinel, larger than any that can be sent, so that every search
     /// ends at an id with a record.
     ids: Box<[u64]>,
     /// In the order of the ids.
-    records: Box<[Held]>,
+    records: Box<[StoredKey]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct StoredKey {
     digest: SecretDigest,
-    grant: Grant,
+    entry: KeyEntry,
     revoked: bool,
 }
 
-impl KeyRing {
+impl KeyTable {
     /// The keys of these records, written with this prefix.
-    pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyRing {
-        let mut held: Vec<(u64, Held)> = records
+    pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
+        let mut keys: Vec<(u64, StoredKey)> = records
             .iter()
             .map(|record| {
-                let held = Held {
+                let key = StoredKey {
                     digest: record.digest,
-                    grant: Grant {
+                    entry: KeyEntry {
                         number: record.number,
                         id: record.id,
                         tier: record.tier,
                     },
                     revoked: record.revoked.is_some(),
                 };
-                (record.id.number(), held)
+                (record.id.number(), key)
             })
             .collect();
-        let nobody = Held {
+        let sentinel = StoredKey {
             digest: SecretDigest([0; 32]),
-            grant: Grant {
+            entry: KeyEntry {
                 number: u32::MAX,
-                id: KeyId::NOBODY,
+                id: KeyId::NONE,
                 tier: Tier::Free,
             },
             revoked: true,
         };
-        held.push((u64::MAX, nobody));
-        held.sort_unstable_by_key(|(id, _)| *id);
-        let (ids, records): (Vec<_>, Vec<_>) = held.into_iter().unzip();
-        KeyRing {
+        keys.push((u64::MAX, sentinel));
+        keys.sort_unstable_by_key(|(id, _)| *id);
+        let (ids, records): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
+        KeyTable {
             prefix,
             ids: ids.into(),
             records: records.into(),
@@ -103,19 +103,19 @@ impl KeyRing {
     /// Text that has not the form of a key is refused at once. Of what has it, the id is found by a
     /// search of the same steps whether it is known or not, some record's digest is compared, and
     /// the secret is hashed: the time tells neither whether an id exists nor whether it is revoked.
-    pub fn judge(&self, key: &[u8]) -> Verdict {
-        let Some(presented) = Presented::parse(&self.prefix, key) else {
-            return Verdict::Unknown;
+    pub fn verify(&self, key: &[u8]) -> KeyStatus {
+        let Some(presented) = PresentedKey::parse(&self.prefix, key) else {
+            return KeyStatus::Unknown;
         };
         let id = presented.id.number();
         let at = self.ids.partition_point(|known| *known < id);
-        let held = &self.records[at];
-        let is_right = held.digest.matches(&presented.digest());
+        let key = &self.records[at];
+        let is_right = key.digest.matches(&presented.digest());
         let is_known = self.ids[at] == id;
-        match (black_box(is_known) & is_right, held.revoked) {
-            (true, false) => Verdict::Active(held.grant),
-            (true, true) => Verdict::Revoked,
-            (false, _) => Verdict::Unknown,
+        match (black_box(is_known) & is_right, key.revoked) {
+            (true, false) => KeyStatus::Active(key.entry),
+            (true, true) => KeyStatus::Revoked,
+            (false, _) => KeyStatus::Unknown,
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     use crate::keys::token::NewKey;
 
     #[test]
-    fn a_ring_agrees_with_the_list_of_its_keys() {
+    fn a_table_agrees_with_the_list_of_its_keys() {
         let prefix = KeyPrefix::default();
         let mut records = KeyRecords::default();
         let keys: Vec<NewKey> = (0..300).map(|_| NewKey::random(&prefix)).collect();
@@ -140,27 +140,33 @@ mod tests {
                 records.revoke(key.id, UnixSeconds(1)).unwrap();
             }
         }
-        let ring = KeyRing::new(prefix.clone(), &records);
-        assert_eq!(ring.len(), 300);
+        let table = KeyTable::new(prefix.clone(), &records);
+        assert_eq!(table.len(), 300);
         for (number, key) in (0_u32..).zip(&keys) {
             let want = if number % 5 == 0 {
-                Verdict::Revoked
+                KeyStatus::Revoked
             } else {
                 let tier = Tier::ALL[number as usize % 3];
-                Verdict::Active(Grant {
+                KeyStatus::Active(KeyEntry {
                     number,
                     id: key.id,
                     tier,
                 })
             };
-            assert_eq!(ring.judge(key.reveal().as_bytes()), want);
+            assert_eq!(table.verify(key.reveal().as_bytes()), want);
             let stranger = NewKey::random(&prefix);
-            assert_eq!(ring.judge(stranger.reveal().as_bytes()), Verdict::Unknown);
+            assert_eq!(
+                table.verify(stranger.reveal().as_bytes()),
+                KeyStatus::Unknown
+            );
         }
-        let other = KeyRing::new("ix".parse().unwrap(), &records);
-        assert_eq!(other.judge(keys[1].reveal().as_bytes()), Verdict::Unknown);
-        let none = KeyRing::new(prefix, &KeyRecords::default());
-        assert_eq!(none.judge(keys[1].reveal().as_bytes()), Verdict::Unknown);
+        let other = KeyTable::new("ix".parse().unwrap(), &records);
+        assert_eq!(
+            other.verify(keys[1].reveal().as_bytes()),
+            KeyStatus::Unknown
+        );
+        let none = KeyTable::new(prefix, &KeyRecords::default());
+        assert_eq!(none.verify(keys[1].reveal().as_bytes()), KeyStatus::Unknown);
         assert!(none.is_empty());
     }
 }

@@ -108,14 +108,14 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> KeyFileError {
 
 /// What differs between any two states of a key file, got at the cost of its first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFileState {
+pub struct KeyFileVersion {
     header: Vec<u8>,
     bytes: u64,
     modified: Option<SystemTime>,
 }
 
 /// The state of the file; `None` where there is none.
-pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
+pub(super) fn version(directory: &Path) -> Result<Option<KeyFileVersion>, KeyFileError> {
     let path = directory.join(FILE);
     let Some(file) = regular_file::open(&path).map_err(failed(&path))? else {
         return Ok(None);
@@ -125,7 +125,7 @@ pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileErr
     file.take(HEADER_BYTES_MAX)
         .read_to_end(&mut header)
         .map_err(failed(&path))?;
-    Ok(Some(KeyFileState {
+    Ok(Some(KeyFileVersion {
         header,
         bytes: found.len(),
         modified: found.modified().ok(),
@@ -267,11 +267,11 @@ mod tests {
         write(&directory, &records).unwrap();
         let bytes = fs::read(directory.join(FILE)).unwrap();
         assert_eq!(read(&directory).unwrap(), records);
-        let before = state(&directory).unwrap();
-        assert_eq!(before, state(&directory).unwrap());
+        let before = version(&directory).unwrap();
+        assert_eq!(before, version(&directory).unwrap());
         records.revision += 1;
         write(&directory, &records).unwrap();
-        assert_ne!(before, state(&directory).unwrap());
+        assert_ne!(before, version(&directory).unwrap());
         records.revision -= 1;
         fs::remove_dir_all(directory).unwrap();
         (records, bytes)
