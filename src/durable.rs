@@ -11,53 +11,53 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 /// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
-pub const UNFINISHED: &str = ".tmp";
+pub const TEMP_SUFFIX: &str = ".tmp";
 
 /// The name of the file that a directory is locked by.
-pub const LOCK: &str = ".lock";
+pub const LOCK_FILE: &str = ".lock";
 
 /// A file being written beside the place it will take.
 #[derive(Debug)]
-pub struct Replacement {
-    unfinished: PathBuf,
+pub struct AtomicFile {
+    temp_path: PathBuf,
     out: Option<BufWriter<File>>,
 }
 
-impl Replacement {
-    /// Begins a file in `directory`; `name` only has to be unlike other unfinished ones.
-    pub fn begin(directory: &Path, name: &str) -> io::Result<Replacement> {
-        let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-        let file = File::create(&unfinished)?;
-        Ok(Replacement::of(unfinished, file))
+impl AtomicFile {
+    /// Begins a file in `directory`; `name` only has to be unlike other temp_path ones.
+    pub fn create(directory: &Path, name: &str) -> io::Result<AtomicFile> {
+        let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+        let file = File::create(&temp_path)?;
+        Ok(AtomicFile::of(temp_path, file))
     }
 
     /// The same for a file that nobody but the directory's owner may read.
-    pub fn begin_private(directory: &Path, name: &str) -> io::Result<Replacement> {
-        let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-        let file = create_private(&unfinished)?;
-        Ok(Replacement::of(unfinished, file))
+    pub fn create_private(directory: &Path, name: &str) -> io::Result<AtomicFile> {
+        let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+        let file = create_private(&temp_path)?;
+        Ok(AtomicFile::of(temp_path, file))
     }
 
-    fn of(unfinished: PathBuf, file: File) -> Replacement {
-        Replacement {
-            unfinished,
+    fn of(temp_path: PathBuf, file: File) -> AtomicFile {
+        AtomicFile {
+            temp_path,
             out: Some(BufWriter::with_capacity(1 << 20, file)),
         }
     }
 
     /// Makes the file durable and renames it to `to`, in the same directory.
-    pub fn finish(mut self, to: &Path) -> io::Result<()> {
+    pub fn commit(mut self, to: &Path) -> io::Result<()> {
         let out = self.out.as_mut().expect("taken only below");
         out.flush()?;
         out.get_ref().sync_all()?;
-        fs::rename(&self.unfinished, to)?;
+        fs::rename(&self.temp_path, to)?;
         self.out = None;
         // The rename itself is durable only once the directory is.
-        sync_directory(place(to).0)
+        sync_directory(split(to).0)
     }
 }
 
-impl Write for Replacement {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out
             .as_mut()
@@ -74,11 +74,11 @@ impl Write for Replacement {
 }
 
 /// An abandoned file leaves nothing behind.
-impl Drop for Replacement {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.out.take().is_some() {
             // Best effort: what stays is swept by the next run.
-            let _ = fs::remove_file(&self.unfinished);
+            let _ = fs::remove_file(&self.temp_path);
         }
     }
 }
@@ -90,13 +90,13 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 
 /// Makes `to` a symbolic link to `target`, in place of the one that is there.
 pub fn replace_link(to: &Path, target: &str) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-    remove(&unfinished)?;
-    std::os::unix::fs::symlink(target, &unfinished)?;
-    if let Err(error) = fs::rename(&unfinished, to) {
+    let (directory, name) = split(to);
+    let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+    remove(&temp_path)?;
+    std::os::unix::fs::symlink(target, &temp_path)?;
+    if let Err(error) = fs::rename(&temp_path, to) {
         // Best effort: what stays is swept by the next run.
-        let _ = fs::remove_file(&unfinished);
+        let _ = fs::remove_file(&temp_path);
         return Err(error);
     }
     sync_directory(directory)
@@ -117,21 +117,21 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 /// Replaces `to` by `bytes`.
 pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let mut replacement = Replacement::begin(directory, &name)?;
-    replacement.write_all(bytes)?;
-    replacement.finish(to)
+    let (directory, name) = split(to);
+    let mut file = AtomicFile::create(directory, &name)?;
+    file.write_all(bytes)?;
+    file.commit(to)
 }
 
 /// The same for a file that nobody but the directory's owner may read.
 pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let mut replacement = Replacement::begin_private(directory, &name)?;
-    replacement.write_all(bytes)?;
-    replacement.finish(to)
+    let (directory, name) = split(to);
+    let mut file = AtomicFile::create_private(directory, &name)?;
+    file.write_all(bytes)?;
+    file.commit(to)
 }
 
-fn place(to: &Path) -> (&Path, Cow<'_, str>) {
+fn split(to: &Path) -> (&Path, Cow<'_, str>) {
     // The parent of a bare name is an empty path, which names nothing.
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));
@@ -146,7 +146,7 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    let (above, _) = place(directory);
+    let (above, _) = split(directory);
     create_directory(above)?;
     match fs::create_dir(directory) {
         // Another may have been faster, with a directory or with something else.
@@ -196,18 +196,18 @@ fn create_new_private(path: &Path) -> io::Result<File> {
 /// Waits for, and holds, the lock of a directory until dropped. Only the directory's owner can take
 /// it: nobody else can make the owner wait.
 pub fn lock(directory: &Path) -> io::Result<File> {
-    lock_telling(directory, || ())
+    lock_or_notify(directory, || ())
 }
 
 /// The same; if another process holds it for longer than that, fails with `TimedOut`.
-pub fn lock_within(directory: &Path, patience: Duration) -> io::Result<File> {
+pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(10);
     let lock = open_lock(directory)?;
     let begun = Instant::now();
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
                 let problem = "another process holds its lock";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
@@ -218,12 +218,12 @@ pub fn lock_within(directory: &Path, patience: Duration) -> io::Result<File> {
 }
 
 /// The same without an end; tells if it has to wait.
-pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
+pub fn lock_or_notify(directory: &Path, on_wait: impl FnOnce()) -> io::Result<File> {
     let lock = open_lock(directory)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            waits();
+            on_wait();
             lock.lock()?;
         }
         Err(TryLockError::Error(error)) => return Err(error),
@@ -232,7 +232,7 @@ pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> 
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {
-    let path = directory.join(LOCK);
+    let path = directory.join(LOCK_FILE);
     match create_new_private(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             // Nothing is ever written to it. A pipe in its place is not waited for.
@@ -273,11 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_lock_waits_no_longer_than_it_will() {
+    fn a_timed_lock_waits_no_longer_than_its_timeout() {
         let directory = std::env::temp_dir().join(format!("im-within-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let held = lock(&directory).unwrap();
-        let kind = |patience| lock_within(&directory, patience).map_err(|error| error.kind());
+        let kind = |timeout| lock_within(&directory, timeout).map_err(|error| error.kind());
         assert_eq!(
             kind(Duration::from_millis(30)).unwrap_err(),
             io::ErrorKind::TimedOut
@@ -296,7 +296,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("im-pipe-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let made = std::process::Command::new("mkfifo")
-            .arg(directory.join(LOCK))
+            .arg(directory.join(LOCK_FILE))
             .status();
         assert!(made.unwrap().success());
         assert!(lock(&directory).is_err());

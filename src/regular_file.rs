@@ -19,7 +19,7 @@ const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 /// Opens the regular file of that path, which may be or lead through links; `None` where nothing is.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     match open_at(CWD, path, FILE) {
-        Ok(file) => checked(file.into()).map(Some),
+        Ok(file) => require_regular(file.into()).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -58,7 +58,7 @@ impl Directory {
 
     /// Opens a regular file beneath this directory.
     pub fn file(&self, name: &str) -> io::Result<File> {
-        checked(self.open_beneath(name, FILE)?.into())
+        require_regular(self.open_beneath(name, FILE)?.into())
     }
 
     /// Reads a regular file beneath this directory; one of more than `bytes_max` is refused.
@@ -88,7 +88,7 @@ impl Directory {
 
     /// Opens a name component by component: `O_NOFOLLOW` is about the last one only.
     fn open_beneath(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
-        if !is_plain(name) {
+        if !is_local_path(name) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
         let (mut at, mut rest) = (None::<OwnedFd>, name);
@@ -110,14 +110,14 @@ impl Directory {
 }
 
 /// Returns `true` if a name, joined to that of a directory, names something beneath it.
-pub fn is_plain(name: &str) -> bool {
+pub fn is_local_path(name: &str) -> bool {
     let is_word = |word: &str| !matches!(word, "" | "." | "..");
     name.split('/').all(is_word) && !name.contains(char::is_control)
 }
 
 /// Returns `true` if a name, joined to that of a directory, names an entry of it.
 pub fn is_file_name(name: &str) -> bool {
-    is_plain(name) && !name.contains('/')
+    is_local_path(name) && !name.contains('/')
 }
 
 fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -126,7 +126,7 @@ fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<Ow
 }
 
 /// The file, if it is a regular one: others could be waited for, or read, without end.
-pub fn checked(file: File) -> io::Result<File> {
+pub fn require_regular(file: File) -> io::Result<File> {
     require(&file.metadata()?)?;
     Ok(file)
 }

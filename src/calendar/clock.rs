@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::clock_guard::{ClockGuard, Now};
+use super::clock_guard::{ClockGuard, RequestTime};
 use super::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::sync::{AtomicI64, Mutex, MutexGuard, Ordering, lock};
 
@@ -95,7 +95,7 @@ impl Clock {
 
     /// Reads the clock. Takes a lock only when the day changes or while the wall clock is not trusted.
     #[inline]
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> RequestTime {
         let wall = self.source.wall();
         let day_end = self.day_end.load(Ordering::Relaxed);
         let left = day_end.saturating_sub(wall.0);
@@ -107,7 +107,7 @@ impl Clock {
             clippy::cast_sign_loss,
             reason = "a part of a day is from 1 to 86 400"
         )]
-        Now {
+        RequestTime {
             day: UnixSeconds(day_end - DAY_SECONDS).day(),
             reset_seconds: left as u32,
         }
@@ -116,7 +116,7 @@ impl Clock {
     /// Evaluates a reading of both clocks. They are read under the lock: two readings
     /// evaluated in the reverse order would look like a clock set back.
     #[cold]
-    fn evaluate(&self) -> (Now, MutexGuard<'_, ClockGuard>) {
+    fn evaluate(&self) -> (RequestTime, MutexGuard<'_, ClockGuard>) {
         let mut guard = lock(&self.guard);
         let now = guard.evaluate(self.source.wall(), self.source.steady());
         let day_end = if guard.is_trusted() {
@@ -174,7 +174,7 @@ mod tests {
         let day = UtcDay(TODAY);
         assert_eq!(
             clock.now(),
-            Now {
+            RequestTime {
                 day,
                 reset_seconds: 1
             }
@@ -183,7 +183,7 @@ mod tests {
         let day = UtcDay(TODAY + 1);
         assert_eq!(
             clock.now(),
-            Now {
+            RequestTime {
                 day,
                 reset_seconds: 86_400
             }
@@ -216,7 +216,7 @@ mod tests {
         time.jump(NOON);
         let day = UtcDay(TODAY);
         let reset_seconds = 43_200 - 60;
-        assert_eq!(clock.now(), Now { day, reset_seconds });
+        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         time.pass(43_200 - 7200);
         let day = UtcDay(TODAY + 1);
         let reset_seconds = 86_400;
-        assert_eq!(clock.now(), Now { day, reset_seconds });
+        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
     }
 
     #[test]

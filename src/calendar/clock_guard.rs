@@ -9,7 +9,7 @@ pub(super) const DOUBT_SECONDS: i64 = 600;
 
 /// The time of a request, from one reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct RequestTime {
     /// The day that the request counts for.
     pub day: UtcDay,
     /// Seconds until that day's quota is reset, from 1 to 86 400.
@@ -18,7 +18,7 @@ pub struct Now {
     pub reset_seconds: u32,
 }
 
-impl Now {
+impl RequestTime {
     /// The time of the reading, moved into [`day`](Self::day) if the wall clock disagrees with it.
     pub fn moment(self) -> UnixSeconds {
         UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
@@ -64,7 +64,7 @@ impl ClockGuard {
     }
 
     /// Evaluates one reading of both clocks. `steady` never decreases.
-    pub(super) fn evaluate(&mut self, wall: UnixSeconds, steady: i64) -> Now {
+    pub(super) fn evaluate(&mut self, wall: UnixSeconds, steady: i64) -> RequestTime {
         let expected = UnixSeconds(steady.saturating_add(self.offset));
         let is_early = wall.0.saturating_sub(expected.0) > EARLY_SECONDS_MAX;
         let mut notice = None;
@@ -112,7 +112,7 @@ impl ClockGuard {
             .0
             .saturating_sub(time.0)
             .clamp(1, DAY_SECONDS);
-        Now {
+        RequestTime {
             day: self.day,
             reset_seconds: u32::try_from(left).expect("clamped to a day"),
         }

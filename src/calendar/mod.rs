@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use clock::{Clock, ManualTime};
-pub use clock_guard::Now;
+pub use clock_guard::RequestTime;
 
 /// Seconds in a UTC day; leap seconds do not exist in Unix time.
 pub const DAY_SECONDS: i64 = 86_400;
@@ -31,7 +31,7 @@ impl UnixSeconds {
         UtcDay(self.0.div_euclid(DAY_SECONDS) as i32)
     }
 
-    /// Now, by the system's clock, held within the years 1970 to 9999.
+    /// RequestTime, by the system's clock, held within the years 1970 to 9999.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the clock that the rest must use"

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::records::{KeyRecord, KeyRecords};
 use super::token::SecretDigest;
 use crate::calendar::UnixSeconds;
-use crate::durable::Replacement;
+use crate::durable::AtomicFile;
 use crate::model::Tier;
 use crate::regular_file;
 
@@ -230,10 +230,10 @@ pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFil
     let mut head = serde_json::to_vec(&header).expect("strings and numbers serialize");
     head.push(b'\n');
     let replace = || {
-        let mut file = Replacement::begin_private(directory, FILE)?;
+        let mut file = AtomicFile::create_private(directory, FILE)?;
         file.write_all(&head)?;
         file.write_all(&lines)?;
-        file.finish(&path)
+        file.commit(&path)
     };
     replace().map_err(failed(&path))
 }

@@ -15,7 +15,7 @@ use super::error::{PublishError, at};
 use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{CsvFile, FileKind, RowFile};
-use crate::durable::{self, UNFINISHED};
+use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order, lock};
@@ -52,7 +52,7 @@ impl DumpsWriter {
         before: Option<&Dumps>,
         published: UnixSeconds,
     ) -> Result<DumpsWriter, PublishError> {
-        let directory = root.join(format!("dumps{UNFINISHED}"));
+        let directory = root.join(format!("dumps{TEMP_SUFFIX}"));
         durable::remove(&directory).map_err(at(&directory))?;
         for folder in ["", "daily", "ccu", "live"] {
             let folder = directory.join(folder);

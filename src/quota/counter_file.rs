@@ -152,7 +152,7 @@ fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
     // A pipe that is opened for both is not waited for.
     let mut file = match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::Missing),
-        opened => regular_file::checked(opened?)?,
+        opened => regular_file::require_regular(opened?)?,
     };
     let mut header = [0; HEADER_BYTES];
     if let Err(error) = file.read_exact(&mut header) {
@@ -187,7 +187,7 @@ fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
 
 fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
     let seeds = random_seeds();
-    let unfinished = path.with_extension(&durable::UNFINISHED[1..]);
+    let unfinished = path.with_extension(&durable::TEMP_SUFFIX[1..]);
     let file = durable::create_private(&unfinished)?;
     let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
