@@ -209,7 +209,7 @@ pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
             Ok(()) => return Ok(lock),
             Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let problem = "another process holds its lock";
+                let problem = "another process holds the lock";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
             }
             Err(TryLockError::Error(error)) => return Err(error),

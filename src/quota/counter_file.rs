@@ -1,8 +1,8 @@
-//! Counter files: a header that says what the words are for, then the words, mapped.
+//! Counter files: a header that describes the counters, followed by the counters, mapped.
 //!
-//! Every word stands for itself and only ever goes forward, so any mix of older and newer pages,
-//! as a power failure may leave, is a legal state: there is no log and nothing to replay. A file
-//! that is damaged, or made for something else, is set aside and its counts begin at zero.
+//! Words are independent of each other and only move forward, so any mix of older and newer pages, as
+//! a power failure may leave, is a valid state: there is no log and nothing to replay. A file that is
+//! damaged, or was created for another purpose, is renamed and replaced by one with counts of zero.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -21,13 +21,13 @@ const FORMAT: u32 = 1;
 const SEEDS: std::ops::Range<usize> = 24..56;
 const CHECKSUM_AT: usize = 64;
 const HEADER_BYTES: usize = CHECKSUM_AT + 4;
-/// Where the words begin: a page of its own for the header, so that words begin at one too.
+/// Offset of the words. The header has a page of its own, so that the words are page-aligned.
 const WORDS_AT: u64 = 4096;
 
-/// Secret numbers that say where clients are counted.
+/// Secret seeds of the hash that selects a client's words.
 pub(crate) type HashSeeds = [u64; 4];
 
-/// What a file's words are for. Two shapes never share a file.
+/// Purpose and size of a file's words. A file is opened only with the layout it was created with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileLayout {
     pub(crate) kind: u32,
@@ -35,21 +35,21 @@ pub(crate) struct FileLayout {
     pub(crate) words: usize,
 }
 
-/// The words of a file.
+/// An opened counter file.
 #[derive(Debug)]
 pub(crate) struct CounterFile {
     pub(crate) words: CounterSlab,
     pub(crate) seeds: HashSeeds,
-    /// What a person should know: that a file was set aside, and why.
+    /// A line for the log if a file was set aside, with the reason.
     pub(crate) notice: Option<String>,
 }
 
-/// A state file could not be opened, made or set aside.
+/// A state file could not be opened, created or set aside.
 #[derive(Debug)]
 pub struct StateError {
-    /// Which file or directory.
+    /// The file or directory.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
@@ -61,18 +61,18 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// New secret seeds.
+/// Returns new random seeds.
 pub(crate) fn random_seeds() -> HashSeeds {
     let mut seeds = HashSeeds::default();
     for seed in &mut seeds {
-        // The kernel's generator does not fail once a machine has started.
+        // The kernel's generator does not fail once the system has booted.
         *seed = getrandom::u64().expect("the system gives random numbers");
     }
     seeds
 }
 
-/// Hashes a number by two seeds, with `SipHash` of the standard library. Another release of it may
-/// hash otherwise: files carry a hash to be compared.
+/// Hashes a number with two seeds, by `SipHash` of the standard library. A future release of it may use
+/// another algorithm: the header of a file contains a hash to detect that.
 pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write_u64(seeds[0]);
@@ -81,11 +81,11 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
     hasher.finish()
 }
 
-/// For another process that is starting in the same directory.
+/// Time to wait for another process that is starting in the same directory.
 const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens the counters called `name` in a directory, or makes them. Words that `keep` denies, by
-/// their place and bits, are emptied.
+/// Opens or creates the counter file `name` in a directory. Words for which `keep` returns `false`,
+/// given their index and bits, are set to zero.
 pub(crate) fn open(
     directory: &Path,
     name: &str,
@@ -97,7 +97,7 @@ pub(crate) fn open(
         path: path.clone(),
         source,
     };
-    // Two servers that start at once make one file.
+    // Two servers that start at the same time create one file.
     let _lock = lock(directory, START_LOCK_TIMEOUT)?;
     let mut notice = None;
     let (file, seeds) = match existing(&path, layout).map_err(failed)? {
@@ -105,24 +105,24 @@ pub(crate) fn open(
         ExistingFile::Missing => create(&path, layout).map_err(failed)?,
         ExistingFile::Mismatched(file, fault) => {
             if file.try_lock().is_err() {
-                let problem = format!("{fault}, and another server is counting in it");
+                let problem = format!("{fault}, and another server is using it");
                 return Err(failed(io::Error::other(problem)));
             }
             let aside = directory.join(format!("{name}.set-aside"));
             fs::rename(&path, &aside).map_err(failed)?;
             notice = Some(format!(
-                "{} {fault}; it is set aside as {}, and its counts begin at zero",
+                "{} {fault}; renamed it to {}, its counts start at zero",
                 path.display(),
                 aside.display()
             ));
             create(&path, layout).map_err(failed)?
         }
     };
-    // Held for as long as the words are: who finds the file unfit must not set it aside.
+    // Held as long as the words: a process that finds the file invalid must not set it aside.
     file.lock_shared().map_err(failed)?;
     let words =
         CounterSlab::from(MappedCounters::new(file, WORDS_AT, layout.words).map_err(failed)?);
-    // Brings all of them into memory, too.
+    // This also brings all of them into memory.
     words.retain(keep);
     Ok(CounterFile {
         words,
@@ -131,7 +131,7 @@ pub(crate) fn open(
     })
 }
 
-/// Makes a state directory, if need be, and takes its lock, within that time.
+/// Creates a state directory if it does not exist, and takes its lock within `timeout`.
 pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateError> {
     let failed = |source| StateError {
         path: directory.to_owned(),
@@ -144,12 +144,12 @@ pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateErr
 enum ExistingFile {
     Missing,
     Valid(File, HashSeeds),
-    /// Not this layout's file; the text says what it is.
+    /// Damaged, or of another layout; the text says which.
     Mismatched(File, String),
 }
 
 fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
-    // A pipe that is opened for both is not waited for.
+    // Opening a pipe for reading and writing does not block.
     let mut file = match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::Missing),
         opened => regular_file::require_regular(opened?)?,
@@ -167,18 +167,18 @@ fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
     for (seed, bytes) in seeds.iter_mut().zip(header[SEEDS].chunks_exact(8)) {
         *seed = u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
     }
-    let wanted = encode(layout, seeds);
+    let expected = encode(layout, seeds);
     let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
     let bytes = file.metadata()?.len();
-    let wanted_bytes = WORDS_AT + layout.words as u64 * 8;
+    let expected_bytes = WORDS_AT + layout.words as u64 * 8;
     let fault = if header[..8] != *MAGIC {
-        "is no counter file".to_owned()
+        "is not a counter file".to_owned()
     } else if header[CHECKSUM_AT..] != checksum {
         "is damaged".to_owned()
-    } else if header != wanted {
-        "was made for other sizes or by another build".to_owned()
-    } else if bytes != wanted_bytes {
-        format!("has {bytes} bytes where {wanted_bytes} should be")
+    } else if header != expected {
+        "was created for another size or by another build".to_owned()
+    } else if bytes != expected_bytes {
+        format!("has {bytes} bytes, expected {expected_bytes}")
     } else {
         return Ok(ExistingFile::Valid(file, seeds));
     };
@@ -187,18 +187,18 @@ fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
 
 fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
     let seeds = random_seeds();
-    let unfinished = path.with_extension(&durable::TEMP_SUFFIX[1..]);
-    let file = durable::create_private(&unfinished)?;
-    let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&unfinished, path));
+    let temp_path = path.with_extension(&durable::TEMP_SUFFIX[1..]);
+    let file = durable::create_private(&temp_path)?;
+    let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&temp_path, path));
     if written.is_err() {
-        // Best effort: a full disk should not stay full for its sake.
-        let _ = fs::remove_file(&unfinished);
+        // Best effort: releases the space if the disk is full.
+        let _ = fs::remove_file(&temp_path);
     }
     written.map(|()| (file, seeds))
 }
 
-/// Written, not left sparse: a full disk shows here, and not when a word is counted up. Not forced
-/// to the disk: zeros lost in a power failure are zeros.
+/// Writes the header and all zeros. The file is not sparse, so a full disk is detected here and not
+/// when a word is first written. No fsync: zeros lost in a power failure read as zeros.
 fn fill(file: &File, layout: FileLayout, seeds: HashSeeds) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
     out.write_all(&encode(layout, seeds))?;

@@ -1,8 +1,8 @@
-//! Counter files: what outlives a process, and what is set aside.
+//! Counter files: counts that outlive a process, and files that are set aside.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test that cannot go on should stop; its files need not survive a crash"
+    reason = "a failed step ends the test; its files need not survive a crash"
 )]
 
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ impl State {
         State(path)
     }
 
-    /// The table in it, and what was said on opening it.
+    /// Opens the table, and returns the lines logged on the way.
     fn open_on(&self, day: UtcDay, sizes: TableSize) -> (AnonymousQuota, String) {
         let said = RefCell::new(String::new());
         let say = |line: &str| said.borrow_mut().push_str(line);
@@ -50,7 +50,7 @@ impl Drop for State {
 
 const ADDRESSES: [&str; 3] = ["192.0.2.1", "198.51.100.9", "2001:db8:7:8::9"];
 
-/// Requests that each address has left of ten.
+/// Remaining requests of each address, of ten.
 fn left(quota: &AnonymousQuota) -> [u32; 3] {
     ADDRESSES.map(|text| {
         let address: IpAddr = text.parse().unwrap();
@@ -105,8 +105,8 @@ fn words_of_days_that_cannot_be_are_emptied() {
         drop(quota);
         let (quota, said) = state.open();
         assert_eq!(said, "");
-        // A count of tomorrow binds, since a clock may have been set back a little; one of
-        // yesterday does not. Either word is still there.
+        // A count of tomorrow applies, since the clock may have been set back a little; a count of
+        // yesterday does not. Both words are still in the file.
         assert_eq!(
             left(&quota),
             if day == 1 { [7; 3] } else { [10; 3] },
@@ -118,7 +118,7 @@ fn words_of_days_that_cannot_be_are_emptied() {
     }
 }
 
-/// Damages the file by `change`, and finds it set aside for the reason, and the counts at zero.
+/// Damages the file by `change`; the file is set aside for this reason, and the counts are zero.
 #[track_caller]
 fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     let state = State::new(name);
@@ -132,7 +132,7 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     assert_eq!(left(&quota), [10; 3], "{name}");
     let path = state.file();
     assert!(
-        said.starts_with(&format!("{} {reason}; it is set aside as ", path.display())),
+        said.starts_with(&format!("{} {reason}; renamed it to ", path.display())),
         "{said}"
     );
     let aside = fs::read(state.0.join("quota-anonymous.set-aside")).unwrap();
@@ -143,16 +143,16 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
 fn damaged_and_foreign_files_are_set_aside() {
     check_set_aside("empty", "is too short", Vec::clear);
     check_set_aside("cut", "is too short", |bytes| bytes.truncate(67));
-    check_set_aside("half", "has 800 bytes where 6400 should be", |bytes| {
+    check_set_aside("half", "has 800 bytes, expected 6400", |bytes| {
         bytes.truncate(800);
     });
-    check_set_aside("longer", "has 6401 bytes where 6400 should be", |bytes| {
+    check_set_aside("longer", "has 6401 bytes, expected 6400", |bytes| {
         bytes.push(0);
     });
-    check_set_aside("foreign", "is no counter file", |bytes| {
+    check_set_aside("foreign", "is not a counter file", |bytes| {
         bytes[..8].fill(b'x');
     });
-    check_set_aside("zeros", "is no counter file", |bytes| bytes.fill(0));
+    check_set_aside("zeros", "is not a counter file", |bytes| bytes.fill(0));
     for bit in 64..68 * 8 {
         let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
         check_set_aside(&format!("bit{bit}"), "is damaged", flip);
@@ -167,14 +167,11 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     let larger = TableSize::for_clients(5000);
     let error = AnonymousQuota::open(&state.0, larger, TODAY, &|_| {}).unwrap_err();
     let problem = error.to_string();
-    assert!(
-        problem.ends_with("another server is counting in it"),
-        "{problem}"
-    );
+    assert!(problem.ends_with("another server is using it"), "{problem}");
     assert_eq!(left(&state.open().0), [7; 3], "nothing was touched");
     drop(quota);
     let (quota, said) = state.open_on(TODAY, larger);
-    assert!(said.contains("was made for other sizes"), "{said}");
+    assert!(said.contains("was created for another size"), "{said}");
     assert_eq!(left(&quota), [10; 3]);
     let (_, said) = state.open_on(TODAY, larger);
     assert_eq!(said, "");
@@ -237,11 +234,11 @@ fn the_newest_day_is_kept_and_no_other() {
         day.record(UtcDay(TODAY.0 + kept)).unwrap();
         assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
     }
-    // While another process holds the directory, it is not; and then it is.
+    // While another process holds the lock, no day is stored; afterwards it is.
     let held = durable::lock(&state.0).unwrap();
     let next = UtcDay(TODAY.0 + 2);
     let busy = day.record(next).unwrap_err().to_string();
-    assert!(busy.contains("another process holds its lock"), "{busy}");
+    assert!(busy.contains("another process holds the lock"), "{busy}");
     drop(held);
     day.record(next).unwrap();
     assert_eq!(open().0.day(), Some(next));
@@ -249,7 +246,7 @@ fn the_newest_day_is_kept_and_no_other() {
     let (day, said) = open();
     assert_eq!(day.day(), None);
     assert!(
-        said.ends_with("quota-day holds no day; going by the clock alone"),
+        said.ends_with("quota-day does not contain a date; using the system clock only"),
         "{said}"
     );
 }

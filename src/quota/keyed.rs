@@ -1,4 +1,4 @@
-//! The daily quota of keys: a cell for each, found by the key's number, alone on its cache line.
+//! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -12,22 +12,22 @@ use crate::model::KEYS_MAX;
 use crate::sync::{AtomicU64, Mutex, lock};
 
 const SEGMENT_LOG2: u32 = 16;
-/// Keys whose cells are made at once: 4 MiB.
+/// Keys per segment. Counters are allocated by segment, 4 MiB each.
 const SEGMENT_KEYS: usize = 1 << SEGMENT_LOG2;
 const SEGMENTS: usize = KEYS_MAX as usize / SEGMENT_KEYS;
 const FILE_KIND: u32 = 2;
 
-/// The counters of all keys. Their memory follows the number of keys, 64 bytes for each.
+/// The counters of all keys. Memory grows with the number of keys, 64 bytes per key.
 #[derive(Debug)]
 pub struct KeyedQuota {
     segments: Box<[OnceLock<CounterSlab>]>,
-    /// Where the cells live; `None` in the process's own memory.
+    /// Directory of the counter files; `None` for private memory.
     directory: Option<PathBuf>,
     growing: Mutex<()>,
 }
 
 impl KeyedQuota {
-    /// Counters in files of a directory, or in memory that ends with the process.
+    /// Creates counters in files of a directory, or in private memory if it is `None`.
     pub fn new(directory: Option<PathBuf>) -> KeyedQuota {
         KeyedQuota {
             segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(),
@@ -36,14 +36,14 @@ impl KeyedQuota {
         }
     }
 
-    /// Makes the cells of the keys with numbers below `keys`, where they are not there yet. `today`
-    /// tells counts from damage in files; `log` gets a line for a file that is set aside.
+    /// Allocates the missing counters for key numbers below `keys`. Counters in files whose day is not
+    /// `today` or a day beside it are set to zero; `log` is called with a line for each damaged file.
     pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> Result<(), StateError> {
         let _growing = lock(&self.growing);
-        let wanted = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
-        for (number, segment) in (0..).zip(&self.segments[..wanted]) {
+        let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
+        for (number, segment) in (0..).zip(&self.segments[..required]) {
             if segment.get().is_none() {
-                // Alone under the lock, so it is still empty.
+                // The lock excludes other writers, so the segment is still empty.
                 let _ = segment.set(self.segment(number, today, log)?);
             }
         }
@@ -73,24 +73,23 @@ impl KeyedQuota {
         Ok(opened.words)
     }
 
-    /// Counts a request of the key with that number, if it has one left on that day. A key for
-    /// which no room was made has none.
+    /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.
     #[inline]
     pub fn admit(&self, number: u32, limit: u32, day: UtcDay) -> Decision {
-        match self.cell(number) {
-            Some(cell) => key_counter::admit(cell, limit, day).0,
+        match self.counter(number) {
+            Some(counter) => key_counter::admit(counter, limit, day).0,
             None => Decision::Refuse,
         }
     }
 
-    /// Requests that the key has left on that day. Counts nothing.
+    /// Returns the requests that a key has left on `day` without counting one.
     pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> u32 {
-        self.cell(number)
-            .map_or(0, |cell| key_counter::peek(cell, limit, day))
+        self.counter(number)
+            .map_or(0, |counter| key_counter::peek(counter, limit, day))
     }
 
     #[inline]
-    fn cell(&self, number: u32) -> Option<&AtomicU64> {
+    fn counter(&self, number: u32) -> Option<&AtomicU64> {
         let number = number as usize;
         let segment = self.segments.get(number / SEGMENT_KEYS)?.get()?;
         segment.get(number % SEGMENT_KEYS * LINE)

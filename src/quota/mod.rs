@@ -1,13 +1,15 @@
-//! How many requests a client has left today.
+//! Daily request quotas: one atomic 64-bit counter per client and UTC day.
 //!
-//! **In:** who asks (an address, or a key's number), the client's limit, and the UTC day of the
-//! request. **Out:** a [`Decision`], or the figure for an answer that spends nothing.
+//! **In:** a client (an IP address, or the number of a key), its limit, and the UTC day of the
+//! request. **Out:** a [`Decision`], or the remaining quota without spending any.
 //!
-//! The proof that nobody gets more than the limit is in the docs of `anonymous` and `keyed`: a
-//! client's day and count are one word, and change together in one compare-and-swap.
+//! A client's day and count share one word and change together in one compare-and-swap, so no client
+//! is admitted more often than its limit allows, under any interleaving of threads. The proofs are in
+//! the docs of `anonymous` and `key_counter`. The counters live in memory-mapped files and survive a
+//! kill -9.
 //!
-//! **Must never know:** HTTP, keys' secrets, the clock (the day is given). The anonymous table's
-//! memory is fixed when it is made: no flood of new addresses makes it grow.
+//! **Independent of:** HTTP, the secrets of keys, the clock (the day is an argument). The memory of the
+//! anonymous table is fixed when it is created: no flood of new addresses makes it grow.
 
 mod anonymous;
 mod counter_file;

@@ -1,6 +1,6 @@
-//! One counter in one 64-bit word, and the one rule by which it changes.
+//! A counter of the anonymous table in one 64-bit word, and the rule by which it changes.
 //!
-//! Layout: `tag:36 | day:12 | count:16`, from the top. A count of zero means an empty word.
+//! Layout: `tag:36 | day:12 | count:16`, most significant bits first. A count of zero is an empty word.
 
 use crate::calendar::UtcDay;
 
@@ -8,23 +8,23 @@ const TAG_BITS: u32 = 36;
 const DAY_BITS: u32 = 12;
 const COUNT_BITS: u32 = 16;
 const DAY_MASK: u16 = (1 << DAY_BITS) - 1;
-/// Days that a word may lie behind; further back on the ring counts as ahead.
+/// Days by which a word may lie in the past; a greater distance on the ring reads as the future.
 const BEHIND_MAX: u16 = DAY_MASK / 2;
 
-/// Whom a word counts for, in 36 bits.
+/// Identifies the client of a word, in 36 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientTag(u64);
 
 impl ClientTag {
-    /// Everybody who shares an overflow word.
+    /// The common tag of all clients that share an overflow word.
     pub const SHARED: ClientTag = ClientTag(0);
 
-    /// The low 36 bits of `bits`.
+    /// Takes the low 36 bits of `bits`.
     pub const fn new(bits: u64) -> ClientTag {
         ClientTag(bits & ((1 << TAG_BITS) - 1))
     }
 
-    /// The 36 bits.
+    /// Returns the 36 bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -35,12 +35,12 @@ impl ClientTag {
 pub struct RingDay(u16);
 
 impl RingDay {
-    /// Days from `earlier` to `self`, going forward round the ring.
+    /// Returns the days from `earlier` forward to `self` on the ring.
     pub(super) const fn since(self, earlier: RingDay) -> u16 {
         self.0.wrapping_sub(earlier.0) & DAY_MASK
     }
 
-    /// Whether it is the same day, the one before or the one after.
+    /// Returns `true` for the same day, the day before and the day after.
     pub const fn is_beside(self, other: RingDay) -> bool {
         (self.0.wrapping_sub(other.0).wrapping_add(1) & DAY_MASK) <= 2
     }
@@ -61,26 +61,26 @@ impl From<UtcDay> for RingDay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaWord(u64);
 
-/// What a word means to a client that met it.
+/// The action that a word requires of a client that probes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// Count the request: replace the word by this one.
+    /// Count the request: replace the word with this one.
     Write(QuotaWord),
-    /// The client's limit is reached; write nothing.
+    /// The client has reached its limit; write nothing.
     Refuse,
-    /// The word counts for somebody else today; look further.
+    /// The word counts for another client today; probe the next word.
     OtherClient,
-    /// The word is of a later day than the client's; go on as of that day.
+    /// The word is of a later day than the request; continue as of that day.
     LaterDay(RingDay),
 }
 
 impl QuotaWord {
-    /// A word from the table.
+    /// Decodes a word of the table.
     pub const fn from_bits(bits: u64) -> QuotaWord {
         QuotaWord(bits)
     }
 
-    /// The word for the table.
+    /// Encodes the word for the table.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -91,18 +91,18 @@ impl QuotaWord {
         )
     }
 
-    /// Whom it counts for.
+    /// The client that it counts for.
     pub const fn tag(self) -> ClientTag {
         ClientTag(self.0 >> (DAY_BITS + COUNT_BITS))
     }
 
-    /// The day that it counts.
+    /// The day that it counts requests of.
     #[expect(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
     pub const fn day(self) -> RingDay {
         RingDay((self.0 >> COUNT_BITS) as u16 & DAY_MASK)
     }
 
-    /// Requests counted; zero in an empty word.
+    /// Number of requests counted; zero in an empty word.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the low 16 bits are the count"
@@ -111,10 +111,10 @@ impl QuotaWord {
         self.0 as u16
     }
 
-    /// What the word means to a client of that tag and limit on that day.
+    /// Returns the action of a client with this tag and limit on this day.
     ///
-    /// The word it may write is of the same day or a later one; of the same day, it has the same
-    /// tag and a count higher by one. A word of an earlier day is as good as empty.
+    /// A word to be written is of the same day as this one or a later day; on the same day it has the
+    /// same tag and a count higher by one. A word of an earlier day is treated as empty.
     #[inline]
     pub fn transition(self, tag: ClientTag, day: RingDay, limit: u16) -> Transition {
         let count = self.count();
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_parts_do_not_touch() {
+    fn the_three_fields_do_not_overlap() {
         arbtest::arbtest(|u| {
             let tag = ClientTag::new(u.arbitrary()?);
             let (day, count) = (RingDay::from(UtcDay(u.arbitrary()?)), u.arbitrary()?);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_word_is_free_whatever_its_day_bits() {
+    fn an_empty_word_is_free_for_any_day_bits() {
         for day in [0, 1, 2048, 4095] {
             let empty = QuotaWord::new(ClientTag::new(9), RingDay(day), 0);
             assert_eq!(
