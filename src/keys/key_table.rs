@@ -1,4 +1,4 @@
-//! The keys as a server holds them: looked up by id, judged by secret.
+//! The keys in a server's memory: looked up by id, verified by secret.
 
 use std::hint::black_box;
 
@@ -6,36 +6,36 @@ use super::records::KeyRecords;
 use super::token::{KeyId, KeyPrefix, PresentedKey, SecretDigest};
 use crate::model::Tier;
 
-/// What an active key gives its client.
+/// Properties of an active key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// The key's place among the counters.
+    /// Index of the key's quota counter.
     pub number: u32,
-    /// What it is called by where its secret may not stand.
+    /// The public id, for logs and other places where the secret must not appear.
     pub id: KeyId,
-    /// What it buys.
+    /// Selects the daily limit.
     pub tier: Tier,
 }
 
-/// What a presented key is worth.
+/// Result of verifying a presented key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {
-    /// A key that may be used.
+    /// The key is valid.
     Active(KeyEntry),
-    /// A key that is disabled; its secret was right.
+    /// The key is disabled; its secret was correct.
     Revoked,
-    /// No key, or not with this secret.
+    /// There is no such key, or its secret is another one.
     Unknown,
 }
 
-/// All keys at one moment. Fifty-six bytes and the id's eight for each.
+/// An immutable table of all keys. Uses 64 bytes per key: 56 for the record, 8 for the id.
 #[derive(Debug)]
 pub struct KeyTable {
     prefix: KeyPrefix,
-    /// Ascending. The last is a sentinel, larger than any that can be sent, so that every search
-    /// ends at an id with a record.
+    /// Ascending. The last is a sentinel, larger than any id that can be sent, so that every search ends
+    /// at an id that has a record.
     ids: Box<[u64]>,
-    /// In the order of the ids.
+    /// In the same order as `ids`.
     records: Box<[StoredKey]>,
 }
 
@@ -47,7 +47,7 @@ struct StoredKey {
 }
 
 impl KeyTable {
-    /// The keys of these records, written with this prefix.
+    /// Creates the table of these records, for keys with this prefix.
     pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
         let mut keys: Vec<(u64, StoredKey)> = records
             .iter()
@@ -83,26 +83,27 @@ impl KeyTable {
         }
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.ids.len() - 1
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it takes in memory.
+    /// Returns the size of the table in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.ids) + size_of_val(&*self.records)
     }
 
-    /// Judges what a client sent.
+    /// Verifies a key that a client sent.
     ///
-    /// Text that has not the form of a key is refused at once. Of what has it, the id is found by a
-    /// search of the same steps whether it is known or not, some record's digest is compared, and
-    /// the secret is hashed: the time tells neither whether an id exists nor whether it is revoked.
+    /// Text without the form of a key is rejected immediately. For all other text, the id is looked up
+    /// with the same number of steps whether it exists or not, the digest of some record is compared,
+    /// and the secret is hashed. So the time reveals neither whether an id exists nor whether it is
+    /// revoked.
     pub fn verify(&self, key: &[u8]) -> KeyStatus {
         let Some(presented) = PresentedKey::parse(&self.prefix, key) else {
             return KeyStatus::Unknown;

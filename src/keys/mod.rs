@@ -1,10 +1,10 @@
-//! Who a key is, and what it buys.
+//! API keys: verification for the server; issuing, revoking and restoring for the publisher.
 //!
-//! **In:** the state directory's key file, and what a client sends as its key. **Out:** a
-//! [`KeyStatus`]; and, for the publisher, keys issued, revoked and restored.
+//! **In:** the key file of the state directory, and the bytes that a client sends as its key. **Out:** a
+//! [`KeyStatus`], or changed key records.
 //!
-//! A key reads `<prefix>_live_<id>_<secret>`. Only a hash of the secret is stored, so a secret that
-//! was shown once is nowhere else. **Must never know:** HTTP, limits, counters.
+//! A key has the form `<prefix>_live_<id>_<secret>`. Only a hash of the secret is stored, so a secret
+//! can be shown only once, when the key is issued. **Independent of:** HTTP, limits, counters.
 
 mod address;
 mod key_file;

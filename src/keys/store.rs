@@ -1,4 +1,4 @@
-//! The state directory's keys: read, and changed by one process at a time.
+//! The keys of a state directory. One process at a time can change them.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,20 +14,20 @@ use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
 
-/// The keys in a state directory. Every change is whole and durable, or was not made.
+/// The keys of a state directory. Changes are atomic and durable.
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     directory: PathBuf,
-    /// How long another process that is changing them is waited for; without it, as long as it takes.
+    /// Time to wait for another process that holds the lock; `None` waits without a limit.
     lock_timeout: Option<Duration>,
 }
 
-/// Why the keys could not be read or changed.
+/// The keys could not be read or changed.
 #[derive(Debug)]
 pub enum KeyStoreError {
     /// The key file is damaged, or cannot be read or written.
     File(KeyFileError),
-    /// The rules forbid the change.
+    /// The change is not allowed.
     Refused(KeyChangeError),
 }
 
@@ -55,7 +55,7 @@ impl From<KeyChangeError> for KeyStoreError {
 }
 
 impl KeyStore {
-    /// The keys of that state directory, which need not exist yet.
+    /// Creates a store for a state directory, which need not exist yet.
     pub fn new(directory: &Path) -> KeyStore {
         KeyStore {
             directory: directory.to_owned(),
@@ -63,7 +63,7 @@ impl KeyStore {
         }
     }
 
-    /// The same, that waits no longer than this for another process that is changing the keys.
+    /// Limits the time to wait for another process that is changing the keys.
     #[must_use]
     pub fn with_lock_timeout(self, lock_timeout: Duration) -> KeyStore {
         let lock_timeout = Some(lock_timeout);
@@ -73,22 +73,23 @@ impl KeyStore {
         }
     }
 
-    /// All records; none if no key has been issued.
+    /// Reads all records; none if no key has been issued.
     pub fn read(&self) -> Result<KeyRecords, KeyFileError> {
         key_file::read(&self.directory)
     }
 
-    /// The path of the key file.
+    /// Returns the path of the key file.
     pub fn path(&self) -> PathBuf {
         self.directory.join(key_file::FILE)
     }
 
-    /// What is different after each change, read at the cost of a line; `None` without a file.
+    /// Returns a value that differs after each change, without reading the whole file; `None` if there is
+    /// no file.
     pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyFileError> {
         key_file::version(&self.directory)
     }
 
-    /// Issues a key. When it returns, the key is durable and may be shown.
+    /// Issues a key. On return the key is durable and may be shown.
     pub fn issue(
         &self,
         prefix: &KeyPrefix,
@@ -101,8 +102,8 @@ impl KeyStore {
         Ok(key)
     }
 
-    /// The same if `check` agrees to the records as they are at that moment: no other process changes
-    /// them in between.
+    /// Issues a key if `check` accepts the current records. The lock is held from the check to the
+    /// change, so no other process changes the records in between.
     pub fn issue_if<E>(
         &self,
         prefix: &KeyPrefix,
@@ -125,7 +126,7 @@ impl KeyStore {
         })
     }
 
-    /// Disables a key; whether it was active.
+    /// Disables a key. Returns `true` if it was active.
     pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyStoreError> {
         self.change(|records| {
             let changed = records.revoke(id, now)?;
@@ -133,7 +134,7 @@ impl KeyStore {
         })
     }
 
-    /// Makes a disabled key active again; whether it was disabled.
+    /// Enables a disabled key again. Returns `true` if it was disabled.
     pub fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
         self.change(|records| {
             let changed = records.restore(id)?;
@@ -149,8 +150,8 @@ impl KeyStore {
         }
     }
 
-    /// Changes the records under the directory's lock; `change` says what came of it, and whether
-    /// there is something to write.
+    /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
+    /// if the records have to be written.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyChangeError>,
