@@ -150,7 +150,7 @@ mod tests {
         (time, clock)
     }
 
-    /// Plays steps of (seconds passed, seconds jumped) and compares the day after each.
+    /// Applies steps of (seconds passed, seconds jumped) and compares the day after each.
     #[track_caller]
     fn check(steps: &[(i64, i64)], days: &[i32]) {
         let (time, clock) = at(NOON);
@@ -207,12 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_starts_with_an_old_clock_goes_by_the_newest_day() {
+    fn a_machine_that_starts_with_an_old_clock_uses_the_newest_day() {
         let time = Arc::new(ManualTime::default());
         let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)));
         assert_eq!(clock.now().day, UtcDay(TODAY));
         time.pass(60);
-        // The clock is mended: no jump to doubt, for the day is the one that was expected.
+        // The clock is corrected. The jump is not doubted, because the day is the current one.
         time.jump(NOON);
         let day = UtcDay(TODAY);
         let reset_seconds = 43_200 - 60;
@@ -231,18 +231,18 @@ mod tests {
     }
 
     #[test]
-    fn days_that_nobody_asked_on_are_taken_at_once() {
+    fn days_without_requests_are_accepted_immediately() {
         check(&[(86_400, 0), (30 * 86_400, 0)], &[1, 31]);
     }
 
     #[test]
-    fn a_day_up_to_an_hour_early_is_taken_and_an_earlier_one_held_for_ten_minutes() {
+    fn a_day_up_to_an_hour_early_is_accepted_and_an_earlier_one_doubted_for_ten_minutes() {
         check(&[(0, 0), (39_600, 3600)], &[0, 1]);
         check(&[(39_599, 3601), (599, 0), (1, 0)], &[0, 0, 1]);
     }
 
     #[test]
-    fn a_false_year_is_held_and_forgotten_when_it_is_mended() {
+    fn a_wrong_year_is_doubted_and_forgotten_when_it_is_corrected() {
         let year = 365 * 86_400;
         check(
             &[
@@ -255,7 +255,7 @@ mod tests {
             &[0; 5],
         );
         check(&[(0, year), (600, 0)], &[0, 365]);
-        // Midnight comes by the steady clock while the other is doubted.
+        // Midnight passes by the steady clock while the wall clock is doubted.
         check(
             &[(43_000, year), (199, 0), (1, 0), (400, -year)],
             &[0, 0, 1, 1],
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_clocks_do_the_day_never_falls_nor_runs_away() {
+    fn under_any_readings_the_day_never_goes_back_nor_runs_ahead() {
         arbtest::arbtest(|u| {
             let (time, clock) = at(NOON);
             let (mut before, mut steady) = (TODAY, 0);
@@ -293,8 +293,8 @@ mod tests {
                 let now = clock.now();
                 assert!((1..=86_400).contains(&now.reset_seconds));
                 assert!(now.day.0 >= before);
-                // No jump is believed at once: what has passed, and an hour, bound the day, until
-                // ten minutes of doubt are over.
+                // No jump is accepted immediately: until ten minutes have passed, the day is bounded by
+                // the elapsed time plus an hour.
                 if steady < DOUBT_SECONDS {
                     assert!(now.day.0 <= UnixSeconds(NOON + steady + 3600).day().0);
                 }

@@ -90,7 +90,7 @@ fn two_servers_on_one_directory_count_together() {
 }
 
 #[test]
-fn words_of_days_that_cannot_be_are_emptied() {
+fn words_of_implausible_days_are_cleared() {
     for (day, kept) in [
         (-400, false),
         (-2, false),
@@ -178,7 +178,7 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named() {
+fn an_open_error_names_the_file() {
     let state = State::new("named");
     fs::create_dir_all(state.file()).unwrap();
     let sizes = TableSize::for_clients(100);

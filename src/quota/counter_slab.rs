@@ -36,9 +36,7 @@ impl CounterSlab {
         }
         words
     }
-}
 
-impl CounterSlab {
     /// Sets the counters to zero for which `keep` returns `false`, given their index and bits.
     pub(crate) fn retain(&self, keep: impl Fn(usize, u64) -> bool) {
         for (at, word) in self.iter().enumerate() {

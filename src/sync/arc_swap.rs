@@ -1,10 +1,13 @@
-//! The swap: a new value for all workers, while each request keeps the one it began with.
+//! A shared value that is replaced atomically, and a per-thread cache of it.
+//!
+//! Readers keep the value that they loaded until they drop it. Like the crate arc-swap, with a generation
+//! number beside the value, by which readers also invalidate what they derived from it.
 
 use std::sync::Arc;
 
 use super::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// A value that is replaced whole: the published snapshot, the table of keys.
+/// A value that can be swapped while others read it: the published snapshot, the key table.
 #[derive(Debug)]
 pub struct ArcSwap<T> {
     generation: AtomicU64,
@@ -12,7 +15,7 @@ pub struct ArcSwap<T> {
 }
 
 impl<T> ArcSwap<T> {
-    /// Begins with a value.
+    /// Creates an instance with a first value, of generation 0.
     pub fn new(value: T) -> ArcSwap<T> {
         ArcSwap {
             generation: AtomicU64::new(0),
@@ -20,22 +23,22 @@ impl<T> ArcSwap<T> {
         }
     }
 
-    /// Another value from now on. Gives the one before back, which readers may still hold: who keeps
-    /// it until they do not, sees to it that none of them has to free it.
+    /// Replaces the value and returns the previous one. Readers may still hold references to it: a
+    /// caller that keeps it until they are gone prevents a reader from paying for its deallocation.
     pub fn swap(&self, value: T) -> Arc<T> {
         let mut current = lock(&self.current);
         let before = std::mem::replace(&mut *current, Arc::new(value));
-        // Raised under the lock, so that who sees the new number finds the new value.
+        // Incremented under the lock, so that a thread that reads the new number loads the new value.
         self.generation.fetch_add(1, Ordering::Release);
         before
     }
 
-    /// How often the value has been replaced.
+    /// Returns the number of swaps so far.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The value now.
+    /// Returns the current value.
     pub fn load_full(&self) -> Arc<T> {
         self.load_with_generation().1
     }
@@ -46,34 +49,34 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// One worker's handle: it takes the shared lock only when the generation has changed.
+/// A per-thread cache of an [`ArcSwap`]'s value. Takes the shared lock only if the generation has changed.
 #[derive(Debug)]
 pub struct ArcSwapCache<T> {
     shared: Arc<ArcSwap<T>>,
-    // Taken only by this worker's one thread, so never waited for.
+    // Locked by one thread only, so never contended.
     cached: Mutex<(u64, Arc<T>)>,
 }
 
 impl<T> ArcSwapCache<T> {
-    /// A handle of the value.
+    /// Creates a cache of the current value.
     pub fn new(shared: Arc<ArcSwap<T>>) -> ArcSwapCache<T> {
         let cached = Mutex::new(shared.load_with_generation());
         ArcSwapCache { shared, cached }
     }
 
-    /// The generation that [`with`](Self::with) would give, or an earlier one.
+    /// Returns the current generation, equal to or older than that of the next [`with`](Self::with).
     pub fn generation(&self) -> u64 {
         self.shared.generation()
     }
 
-    /// Reads the value now and its generation, without touching the count of its owners, which all
-    /// workers share.
+    /// Calls `read` with the current generation and value. Does not change the reference count, whose
+    /// cache line is shared by all workers.
     pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
         let cached = self.cached();
         read(cached.0, &cached.1)
     }
 
-    /// The value now, and its generation.
+    /// Returns the current generation and value.
     pub fn load_full_with_generation(&self) -> (u64, Arc<T>) {
         let cached = self.cached();
         (cached.0, Arc::clone(&cached.1))
@@ -93,7 +96,7 @@ mod models {
     use super::*;
 
     #[test]
-    fn a_reader_never_goes_back_nor_takes_a_value_for_a_later_generation() {
+    fn a_reader_never_goes_back_nor_pairs_a_value_with_a_later_generation() {
         loom::model(|| {
             let shared = Arc::new(ArcSwap::new(0_u64));
             let writer = Arc::clone(&shared);

@@ -1,7 +1,7 @@
-//! What threads share: the atomic types under one name of ours, a value that is replaced, and work.
+//! Synchronization: atomics and mutexes, a shared value that can be swapped, and ordered parallel work.
 //!
-//! The atomics are std's, or loom's under `--cfg island_metrics_loom`, where models of the
-//! lock-free parts are explored exhaustively. The algorithms name them through here only.
+//! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where loom
+//! explores all interleavings of models of the lock-free code. All other modules import them from here.
 
 mod arc_swap;
 mod ordered_work;

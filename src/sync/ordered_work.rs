@@ -1,4 +1,4 @@
-//! Work shared out among threads, its results handed over in order.
+//! Parallel work on a fixed number of items, with results delivered in order.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -7,18 +7,18 @@ use std::thread;
 
 use super::{Condvar, Mutex, lock};
 
-/// How many results a thread may be ahead of the one that is waited for: enough that a long piece of
-/// work keeps nobody waiting, few enough that results do not pile up.
+/// Items per thread that may be started ahead of the next result to be delivered: enough that one slow
+/// item does not stall the other threads, few enough to bound the results kept in memory.
 const AHEAD_MAX: usize = 4;
 
-/// Threads that work at the same time: one a core.
+/// Returns the number of threads to use: one per core.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does `count` state of work on `threads` threads. Each thread makes itself a state and keeps it
-/// from piece to piece; `deliver` is called on this thread, with the results in order. Its first
-/// error ends the work.
+/// Runs `work` on the items `0..count` with `threads` threads. Each thread creates a state with `state`
+/// and reuses it for all its items. `deliver` is called on the calling thread, with the results in order;
+/// its first error stops the work.
 pub fn in_order<S, T: Send, E>(
     (threads, count): (usize, usize),
     state: impl Fn() -> S + Sync,
@@ -34,11 +34,11 @@ pub fn in_order<S, T: Send, E>(
             scope.spawn(move || queue.run_worker(&results, state, work));
         }
         drop(results);
-        // However this ends, nobody is to wait for it.
+        // Stops waiting threads on every return path.
         let _close = CloseOnDrop(&queue);
         let mut early = BTreeMap::new();
         let mut next = 0;
-        // Where a thread has panicked the results end early, and the scope passes the panic on.
+        // If a thread panics, the results end early and the scope propagates the panic.
         for (at, result) in done {
             early.insert(at, result);
             while let Some(result) = early.remove(&next) {
@@ -51,7 +51,7 @@ pub fn in_order<S, T: Send, E>(
     })
 }
 
-/// Where threads get their next piece of work.
+/// Hands out item numbers in order, and limits how far threads run ahead of the delivered results.
 struct OrderedWorkQueue {
     state: Mutex<QueueState>,
     changed: Condvar,
@@ -92,11 +92,11 @@ impl OrderedWorkQueue {
                 break;
             }
         }
-        // Only a panic comes by here with it: who is done lets the others work on.
+        // Closes the queue only on a panic; the other threads continue after a normal return.
         std::mem::forget(close);
     }
 
-    /// The next piece, once it is not too far ahead.
+    /// Returns the next item; waits while it is too far ahead. `None` if there are no more.
     fn take(&self) -> Option<usize> {
         let mut state = lock(&self.state);
         while !state.closed
@@ -121,7 +121,7 @@ impl OrderedWorkQueue {
     }
 }
 
-/// Ends the work when it is dropped.
+/// Closes the queue when dropped.
 struct CloseOnDrop<'a>(&'a OrderedWorkQueue);
 
 impl Drop for CloseOnDrop<'_> {
