@@ -35,15 +35,6 @@ pub(crate) struct FileLayout {
     pub(crate) words: usize,
 }
 
-/// An opened counter file.
-#[derive(Debug)]
-pub(crate) struct CounterFile {
-    pub(crate) words: CounterSlab,
-    pub(crate) seeds: HashSeeds,
-    /// A line for the log if a file was set aside, with the reason.
-    pub(crate) notice: Option<String>,
-}
-
 /// A state file could not be opened, created or set aside.
 #[derive(Debug)]
 pub struct StateError {
@@ -85,13 +76,14 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
 const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens or creates the counter file `name` in a directory. Words for which `keep` returns `false`,
-/// given their index and bits, are set to zero.
+/// given their index and bits, are set to zero. `log` is called with a line if the file was damaged.
 pub(crate) fn open(
     directory: &Path,
     name: &str,
     layout: FileLayout,
     keep: impl Fn(usize, u64) -> bool,
-) -> Result<CounterFile, StateError> {
+    log: &dyn Fn(&str),
+) -> Result<(CounterSlab, HashSeeds), StateError> {
     let path = directory.join(name);
     let failed = |source| StateError {
         path: path.clone(),
@@ -99,7 +91,6 @@ pub(crate) fn open(
     };
     // Two servers that start at the same time create one file.
     let _lock = lock(directory, START_LOCK_TIMEOUT)?;
-    let mut notice = None;
     let (file, seeds) = match existing(&path, layout).map_err(failed)? {
         ExistingFile::Valid(file, seeds) => (file, seeds),
         ExistingFile::Missing => create(&path, layout).map_err(failed)?,
@@ -110,7 +101,7 @@ pub(crate) fn open(
             }
             let aside = directory.join(format!("{name}.set-aside"));
             fs::rename(&path, &aside).map_err(failed)?;
-            notice = Some(format!(
+            log(&format!(
                 "{} {fault}; renamed it to {}, its counts start at zero",
                 path.display(),
                 aside.display()
@@ -124,11 +115,7 @@ pub(crate) fn open(
         CounterSlab::from(MappedCounters::new(file, WORDS_AT, layout.words).map_err(failed)?);
     // This also brings all of them into memory.
     words.retain(keep);
-    Ok(CounterFile {
-        words,
-        seeds,
-        notice,
-    })
+    Ok((words, seeds))
 }
 
 /// Creates a state directory if it does not exist, and takes its lock within `timeout`.

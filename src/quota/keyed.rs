@@ -66,11 +66,9 @@ impl KeyedQuota {
             words,
         };
         let keep = |_, bits| key_counter::is_beside(bits, today);
-        let opened = open(directory, &format!("quota-keys-{number}"), layout, keep)?;
-        if let Some(notice) = opened.notice {
-            log(&notice);
-        }
-        Ok(opened.words)
+        let name = format!("quota-keys-{number}");
+        let (counters, _) = open(directory, &name, layout, keep, log)?;
+        Ok(counters)
     }
 
     /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.

@@ -157,13 +157,6 @@ impl AnonymousClient {
     }
 }
 
-/// Result of probing one word.
-enum Probe<T> {
-    Done(T),
-    OtherClient,
-    LaterDay(RingDay),
-}
-
 impl AnonymousQuota {
     /// Creates an empty table in private memory.
     pub fn new(sizes: TableSize) -> AnonymousQuota {
@@ -188,14 +181,11 @@ impl AnonymousQuota {
             sizes: [sizes.slots_log2, sizes.overflow_log2],
             words: sizes.words(),
         };
-        let opened = open(directory, FILE_NAME, layout, sizes.keep(today))?;
-        if let Some(notice) = opened.notice {
-            log(&notice);
-        }
+        let (words, seeds) = open(directory, FILE_NAME, layout, sizes.keep(today), log)?;
         Ok(AnonymousQuota {
-            words: opened.words,
+            words,
             sizes,
-            seeds: opened.seeds,
+            seeds,
         })
     }
 
@@ -233,18 +223,14 @@ impl AnonymousQuota {
 
     /// Returns the requests that a client has left on `day` without counting one.
     pub fn peek(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
-        let (left, _) = self.probe(
-            client,
-            day.into(),
-            |word, tag, day| match QuotaWord::from_bits(word.load(Ordering::Relaxed))
-                .transition(tag, day, limit)
-            {
-                Transition::Write(next) => Probe::Done(u32::from(limit - next.count()) + 1),
-                Transition::Refuse => Probe::Done(0),
-                Transition::OtherClient => Probe::OtherClient,
-                Transition::LaterDay(later) => Probe::LaterDay(later),
-            },
-        );
+        let (left, _) = self.probe(client, day.into(), |word, tag, day| {
+            let word = QuotaWord::from_bits(word.load(Ordering::Relaxed));
+            match word.transition(tag, day, limit) {
+                Transition::Write(next) => Ok(u32::from(limit - next.count()) + 1),
+                Transition::Refuse => Ok(0),
+                other => Err(other),
+            }
+        });
         left
     }
 
@@ -260,16 +246,15 @@ impl AnonymousQuota {
             loop {
                 let next = match QuotaWord::from_bits(seen).transition(tag, day, limit) {
                     Transition::Write(next) => next,
-                    Transition::Refuse => return Probe::Done(Decision::Refuse),
-                    Transition::OtherClient => return Probe::OtherClient,
-                    Transition::LaterDay(later) => return Probe::LaterDay(later),
+                    Transition::Refuse => return Ok(Decision::Refuse),
+                    other => return Err(other),
                 };
                 let swap =
                     word.compare_exchange(seen, next.bits(), Ordering::Relaxed, Ordering::Relaxed);
                 match swap {
                     Ok(_) => {
                         let remaining = u32::from(limit - next.count());
-                        return Probe::Done(Decision::Admit { remaining });
+                        return Ok(Decision::Admit { remaining });
                     }
                     Err(newest) => seen = newest,
                 }
@@ -278,6 +263,7 @@ impl AnonymousQuota {
     }
 
     /// Probes the client's words until one yields a result; starts again when it finds a later day.
+    /// `visit` fails with the transition of a word that yields none.
     ///
     /// Terminates: after a later day was adopted behind the first word, that word is stale and thus free.
     #[inline]
@@ -285,7 +271,7 @@ impl AnonymousQuota {
         &self,
         client: AnonymousClient,
         mut day: RingDay,
-        visit: impl Fn(&AtomicU64, ClientTag, RingDay) -> Probe<T>,
+        visit: impl Fn(&AtomicU64, ClientTag, RingDay) -> Result<T, Transition>,
     ) -> (T, RingDay) {
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let mask = slots.len() - 1;
@@ -293,18 +279,18 @@ impl AnonymousQuota {
             for at in 0..WINDOW {
                 let word = &slots[(client.home as usize + at) & mask];
                 match visit(word, client.tag, day) {
-                    Probe::Done(outcome) => return (outcome, day),
-                    Probe::OtherClient => {}
-                    Probe::LaterDay(later) => {
+                    Ok(outcome) => return (outcome, day),
+                    Err(Transition::LaterDay(later)) => {
                         day = later;
                         continue 'again;
                     }
+                    Err(_) => {}
                 }
             }
             match visit(&overflow[client.overflow as usize], ClientTag::SHARED, day) {
-                Probe::Done(outcome) => return (outcome, day),
-                Probe::OtherClient => unreachable!("every overflow word has the shared tag"),
-                Probe::LaterDay(later) => day = later,
+                Ok(outcome) => return (outcome, day),
+                Err(Transition::LaterDay(later)) => day = later,
+                Err(_) => unreachable!("every overflow word has the shared tag"),
             }
         }
     }
