@@ -1,4 +1,6 @@
-//! Replacing a file so that a crash leaves the old one or the new one, and locking a directory.
+//! Atomic, durable replacement of files, and directory locks.
+//!
+//! After a crash a replaced file has its old contents or its new ones, never a mix of both.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,99 +12,96 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// Ends the names of files that are being written. Leftovers of a crash are swept by their owner.
-pub const UNFINISHED: &str = ".tmp";
+/// Suffix of files that are being written. The module that writes them removes those left by a crash.
+pub const TEMP_SUFFIX: &str = ".tmp";
 
-/// The name of the file that a directory is locked by.
-pub const LOCK: &str = ".lock";
+/// Name of a directory's lock file.
+pub const LOCK_FILE: &str = ".lock";
 
-/// A file being written beside the place it will take.
+/// A temporary file that replaces another file of the same directory on [`commit`](Self::commit).
 #[derive(Debug)]
-pub struct Replacement {
-    unfinished: PathBuf,
+pub struct AtomicFile {
+    temp_path: PathBuf,
     out: Option<BufWriter<File>>,
 }
 
-impl Replacement {
-    /// Begins a file in `directory`; `name` only has to be unlike other unfinished ones.
-    pub fn begin(directory: &Path, name: &str) -> io::Result<Replacement> {
-        let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-        let file = File::create(&unfinished)?;
-        Ok(Replacement::of(unfinished, file))
+impl AtomicFile {
+    /// Creates a temporary file in `directory`. `name` must differ from that of other temporary files.
+    pub fn create(directory: &Path, name: &str) -> io::Result<AtomicFile> {
+        let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+        let file = File::create(&temp_path)?;
+        Ok(AtomicFile::of(temp_path, file))
     }
 
-    /// The same for a file that nobody but the directory's owner may read.
-    pub fn begin_private(directory: &Path, name: &str) -> io::Result<Replacement> {
-        let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-        let file = create_private(&unfinished)?;
-        Ok(Replacement::of(unfinished, file))
+    /// Like [`create`](Self::create), with mode 0600 and the directory's owner.
+    pub fn create_private(directory: &Path, name: &str) -> io::Result<AtomicFile> {
+        let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+        let file = create_private(&temp_path)?;
+        Ok(AtomicFile::of(temp_path, file))
     }
 
-    fn of(unfinished: PathBuf, file: File) -> Replacement {
-        Replacement {
-            unfinished,
+    fn of(temp_path: PathBuf, file: File) -> AtomicFile {
+        AtomicFile {
+            temp_path,
             out: Some(BufWriter::with_capacity(1 << 20, file)),
         }
     }
 
-    /// Makes the file durable and renames it to `to`, in the same directory.
-    pub fn finish(mut self, to: &Path) -> io::Result<()> {
+    /// Syncs the file and renames it to `to`, a path in the same directory.
+    pub fn commit(mut self, to: &Path) -> io::Result<()> {
         let out = self.out.as_mut().expect("taken only below");
         out.flush()?;
         out.get_ref().sync_all()?;
-        fs::rename(&self.unfinished, to)?;
+        fs::rename(&self.temp_path, to)?;
         self.out = None;
-        // The rename itself is durable only once the directory is.
-        sync_directory(place(to).0)
+        // The rename is durable only after the directory is synced.
+        sync_directory(split(to).0)
     }
 }
 
-impl Write for Replacement {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out
             .as_mut()
-            .expect("there until it is finished")
+            .expect("present until commit")
             .write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out
-            .as_mut()
-            .expect("there until it is finished")
-            .flush()
+        self.out.as_mut().expect("present until commit").flush()
     }
 }
 
-/// An abandoned file leaves nothing behind.
-impl Drop for Replacement {
+/// Removes a file that was not committed.
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.out.take().is_some() {
-            // Best effort: what stays is swept by the next run.
-            let _ = fs::remove_file(&self.unfinished);
+            // Best effort: the next run removes a remaining file.
+            let _ = fs::remove_file(&self.temp_path);
         }
     }
 }
 
-/// Makes what was made, renamed and removed in a directory durable.
+/// Makes created, renamed and removed entries of a directory durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Makes `to` a symbolic link to `target`, in place of the one that is there.
+/// Replaces `to` atomically with a symbolic link to `target`.
 pub fn replace_link(to: &Path, target: &str) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let unfinished = directory.join(format!("{name}{UNFINISHED}"));
-    remove(&unfinished)?;
-    std::os::unix::fs::symlink(target, &unfinished)?;
-    if let Err(error) = fs::rename(&unfinished, to) {
-        // Best effort: what stays is swept by the next run.
-        let _ = fs::remove_file(&unfinished);
+    let (directory, name) = split(to);
+    let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
+    remove(&temp_path)?;
+    std::os::unix::fs::symlink(target, &temp_path)?;
+    if let Err(error) = fs::rename(&temp_path, to) {
+        // Best effort: the next run removes a remaining link.
+        let _ = fs::remove_file(&temp_path);
         return Err(error);
     }
     sync_directory(directory)
 }
 
-/// Removes a file or a link, or a directory and all that is in it; not to be there is as good.
+/// Removes a file, a link, or a directory with its contents. A missing path is not an error.
 pub fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -115,24 +114,24 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces `to` by `bytes`.
+/// Replaces the contents of `to` with `bytes`, atomically.
 pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let mut replacement = Replacement::begin(directory, &name)?;
-    replacement.write_all(bytes)?;
-    replacement.finish(to)
+    let (directory, name) = split(to);
+    let mut file = AtomicFile::create(directory, &name)?;
+    file.write_all(bytes)?;
+    file.commit(to)
 }
 
-/// The same for a file that nobody but the directory's owner may read.
+/// Like [`replace`], with mode 0600 and the directory's owner.
 pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (directory, name) = place(to);
-    let mut replacement = Replacement::begin_private(directory, &name)?;
-    replacement.write_all(bytes)?;
-    replacement.finish(to)
+    let (directory, name) = split(to);
+    let mut file = AtomicFile::create_private(directory, &name)?;
+    file.write_all(bytes)?;
+    file.commit(to)
 }
 
-fn place(to: &Path) -> (&Path, Cow<'_, str>) {
-    // The parent of a bare name is an empty path, which names nothing.
+fn split(to: &Path) -> (&Path, Cow<'_, str>) {
+    // The parent of a bare name is an empty path, which cannot be opened.
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));
     (
@@ -141,15 +140,15 @@ fn place(to: &Path) -> (&Path, Cow<'_, str>) {
     )
 }
 
-/// Makes a directory, and those above it, if they are not there, each durable in the one above.
+/// Creates a directory and its missing parents, each made durable in its own parent.
 pub fn create_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
-    let (above, _) = place(directory);
+    let (above, _) = split(directory);
     create_directory(above)?;
     match fs::create_dir(directory) {
-        // Another may have been faster, with a directory or with something else.
+        // Another process may have created it first, as a directory or as a file.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
             return Err(error);
         }
@@ -158,7 +157,7 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
     sync_directory(above)
 }
 
-/// Makes a directory for files of [`create_private`], and those above it, if they are not there.
+/// Creates a directory of mode 0700 and its missing parents.
 pub fn create_private_directory(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -166,9 +165,8 @@ pub fn create_private_directory(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// Makes a new file that nobody but the owner of its directory may read or write; one of the same
-/// name that was left behind is removed. What the administrator makes in the directory of a service
-/// belongs to the service.
+/// Creates a file of mode 0600 and removes an old one of the same name. The file belongs to the owner of
+/// its directory: a file that root creates in the directory of a service belongs to the service.
 pub fn create_private(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -176,8 +174,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes a file where nothing is, not even a link: the directory's owner must not lead the
-/// administrator to another file, to write to it or to give it away.
+/// Creates a file where nothing exists, not even a link. Otherwise the directory's owner could make root
+/// write to another file or change its owner.
 fn create_new_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -187,29 +185,29 @@ fn create_new_private(path: &Path) -> io::Result<File> {
         .open(path)?;
     let owner = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
     if file.metadata()?.uid() != owner.uid() {
-        // Only the administrator can; for others it is not their directory anyway.
+        // Works for root only; other users do not own the directory.
         let _ = std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid()));
     }
     Ok(file)
 }
 
-/// Waits for, and holds, the lock of a directory until dropped. Only the directory's owner can take
-/// it: nobody else can make the owner wait.
+/// Locks a directory until the returned file is dropped. Waits without a limit. Only the directory's
+/// owner can take the lock, so other users cannot block the owner.
 pub fn lock(directory: &Path) -> io::Result<File> {
-    lock_telling(directory, || ())
+    lock_or_notify(directory, || ())
 }
 
-/// The same; if another process holds it for longer than that, fails with `TimedOut`.
-pub fn lock_within(directory: &Path, patience: Duration) -> io::Result<File> {
+/// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than `timeout`.
+pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(10);
     let lock = open_lock(directory)?;
     let begun = Instant::now();
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let problem = "another process holds its lock";
+                let problem = "another process holds the lock";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
             }
             Err(TryLockError::Error(error)) => return Err(error),
@@ -217,13 +215,13 @@ pub fn lock_within(directory: &Path, patience: Duration) -> io::Result<File> {
     }
 }
 
-/// The same without an end; tells if it has to wait.
-pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> {
+/// Like [`lock`], but calls `on_wait` if another process holds the lock.
+pub fn lock_or_notify(directory: &Path, on_wait: impl FnOnce()) -> io::Result<File> {
     let lock = open_lock(directory)?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            waits();
+            on_wait();
             lock.lock()?;
         }
         Err(TryLockError::Error(error)) => return Err(error),
@@ -232,10 +230,10 @@ pub fn lock_telling(directory: &Path, waits: impl FnOnce()) -> io::Result<File> 
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {
-    let path = directory.join(LOCK);
+    let path = directory.join(LOCK_FILE);
     match create_new_private(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Nothing is ever written to it. A pipe in its place is not waited for.
+            // Nothing is ever written to it. With `NONBLOCK`, a pipe in its place does not block.
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             let mut options = OpenOptions::new();
             options.write(true).custom_flags(flags).open(&path)
@@ -249,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_in_the_place_of_a_file_leads_nowhere() {
+    fn a_link_in_place_of_a_file_is_not_followed() {
         let directory = std::env::temp_dir().join(format!("im-durable-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let victim = directory.join("victim");
@@ -273,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_lock_waits_no_longer_than_it_will() {
+    fn a_timed_lock_waits_no_longer_than_its_timeout() {
         let directory = std::env::temp_dir().join(format!("im-within-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let held = lock(&directory).unwrap();
-        let kind = |patience| lock_within(&directory, patience).map_err(|error| error.kind());
+        let kind = |timeout| lock_within(&directory, timeout).map_err(|error| error.kind());
         assert_eq!(
             kind(Duration::from_millis(30)).unwrap_err(),
             io::ErrorKind::TimedOut
@@ -292,11 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_lock_is_not_waited_for() {
+    fn a_pipe_in_place_of_a_lock_does_not_block() {
         let directory = std::env::temp_dir().join(format!("im-pipe-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let made = std::process::Command::new("mkfifo")
-            .arg(directory.join(LOCK))
+            .arg(directory.join(LOCK_FILE))
             .status();
         assert!(made.unwrap().success());
         assert!(lock(&directory).is_err());
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_down_to_the_last_and_never_over_a_file() {
+    fn missing_parents_are_created_and_files_are_not_replaced() {
         let directory = std::env::temp_dir().join(format!("im-made-{}", std::process::id()));
         let deep = directory.join("a/b");
         create_directory(&deep).unwrap();
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_take_its_place_is_not_left_behind() {
+    fn a_file_that_cannot_be_renamed_is_removed() {
         let directory = std::env::temp_dir().join(format!("im-behind-{}", std::process::id()));
         let place = directory.join("place");
         fs::create_dir_all(place.join("occupied")).unwrap();

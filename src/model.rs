@@ -1,23 +1,25 @@
-//! The words of the domain, each parsed once and valid ever after.
+//! Domain types: island code, creator slug, tool, sort field, sort order, tier.
+//!
+//! Values are validated when they are parsed and need no further checks.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The largest count the dataset may hold, 2^53 - 1: what every JSON reader holds exactly.
+/// Largest count in a dataset, 2^53 - 1: the largest integer that every JSON parser reads exactly.
 pub const COUNT_MAX: u64 = (1 << 53) - 1;
 
-/// An island code, `dddd-dddd-dddd`, held as the number its twelve digits spell (SPEC section 2),
-/// so that it compares, hashes and sorts as one word.
+/// An island code, `dddd-dddd-dddd` (SPEC section 2), stored as the number of its twelve digits, so
+/// that comparing, hashing and sorting work on one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IslandCode(u64);
 
 impl IslandCode {
-    /// The twelve digits as one number.
+    /// Returns the twelve digits as one number.
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The code whose twelve digits spell `number`; `None` when it has more digits.
+    /// Returns the code with the twelve digits of `number`; `None` if it has more digits.
     pub const fn from_number(number: u64) -> Option<IslandCode> {
         if number < 1_000_000_000_000 {
             Some(IslandCode(number))
@@ -32,14 +34,14 @@ impl IslandCode {
 pub struct CodeText([u8; 14]);
 
 impl CodeText {
-    /// As text.
+    /// Returns the text as a string slice.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("digits and hyphens")
     }
 }
 
 impl IslandCode {
-    /// `dddd-dddd-dddd`, without what a formatter costs: a publish writes it a hundred million times.
+    /// Returns `dddd-dddd-dddd` without the cost of `fmt`: a publish writes it a hundred million times.
     pub fn text(self) -> CodeText {
         let mut text = *b"0000-0000-0000";
         let mut rest = self.0;
@@ -51,7 +53,7 @@ impl IslandCode {
     }
 }
 
-/// The text is no island code.
+/// The text is not an island code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedCode;
 
@@ -87,13 +89,13 @@ impl fmt::Display for IslandCode {
 pub struct CreatorSlug(Box<str>);
 
 impl CreatorSlug {
-    /// The slug as text.
+    /// Returns the slug as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The text is no creator slug.
+/// The text is not a creator slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedSlug;
 
@@ -124,7 +126,7 @@ impl CreatedIn {
     /// Both tools, in the order of their numbers in published files.
     pub const ALL: [CreatedIn; 2] = [CreatedIn::Uefn, CreatedIn::Creative];
 
-    /// `uefn` or `creative`.
+    /// Returns `uefn` or `creative`.
     pub const fn as_str(self) -> &'static str {
         match self {
             CreatedIn::Uefn => "uefn",
@@ -132,7 +134,7 @@ impl CreatedIn {
         }
     }
 
-    /// The tool of that name.
+    /// Returns the tool with this name.
     pub fn parse(text: &str) -> Option<CreatedIn> {
         CreatedIn::ALL
             .into_iter()
@@ -169,7 +171,7 @@ impl SortField {
         SortField::Recommendations,
     ];
 
-    /// The name in query strings, answers and CSV headers.
+    /// Returns the name used in query strings, responses and CSV headers.
     pub const fn as_str(self) -> &'static str {
         match self {
             SortField::PeakCcu => "peakCCU",
@@ -181,7 +183,7 @@ impl SortField {
         }
     }
 
-    /// The field of that name.
+    /// Returns the field with this name.
     pub fn parse(text: &str) -> Option<SortField> {
         SortField::ALL
             .into_iter()
@@ -189,7 +191,7 @@ impl SortField {
     }
 }
 
-/// The direction of a sort. Nulls come last and ties go by code ascending in both.
+/// The direction of a sort. In both directions nulls come last and ties are ordered by ascending code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SortOrder {
     /// Largest first.
@@ -202,7 +204,7 @@ impl SortOrder {
     /// Both, in the order of their numbers in published files.
     pub const ALL: [SortOrder; 2] = [SortOrder::Desc, SortOrder::Asc];
 
-    /// `desc` or `asc`.
+    /// Returns `desc` or `asc`.
     pub const fn as_str(self) -> &'static str {
         match self {
             SortOrder::Desc => "desc",
@@ -210,7 +212,7 @@ impl SortOrder {
         }
     }
 
-    /// The direction of that name.
+    /// Returns the direction with this name.
     pub fn parse(text: &str) -> Option<SortOrder> {
         SortOrder::ALL
             .into_iter()
@@ -218,17 +220,17 @@ impl SortOrder {
     }
 }
 
-/// Numbers of keys are below. As many have counters, and no more are issued.
+/// Exclusive upper bound of key numbers: the maximum number of keys ever issued, and of their counters.
 pub const KEYS_MAX: u32 = 1 << 26;
 
-/// What a key buys (SPEC section 8). Who has no key has no tier.
+/// The tier of a key, which selects its daily limit (SPEC section 8). Requests without a key have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {
-    /// Issued to anybody, a few to an address.
+    /// Issued on request, a limited number per address.
     Free,
-    /// Arranged with the publisher.
+    /// Issued by arrangement with the publisher.
     Starter,
-    /// Arranged with the publisher, the largest.
+    /// Issued by arrangement with the publisher; the highest limit.
     Pro,
 }
 
@@ -236,7 +238,7 @@ impl Tier {
     /// All three, the smallest first.
     pub const ALL: [Tier; 3] = [Tier::Free, Tier::Starter, Tier::Pro];
 
-    /// `free`, `starter` or `pro`.
+    /// Returns `free`, `starter` or `pro`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Tier::Free => "free",
@@ -245,14 +247,14 @@ impl Tier {
         }
     }
 
-    /// The tier of that name.
+    /// Returns the tier with this name.
     pub fn parse(text: &str) -> Option<Tier> {
         Tier::ALL.into_iter().find(|tier| tier.as_str() == text)
     }
 }
 
-/// What both sides of a title or slug search are folded to: Unicode lowercase, then U+0307
-/// dropped, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).
+/// Case-folds text for search, applied to titles, slugs and queries alike: converts it to Unicode lower
+/// case and removes U+0307, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).
 pub fn fold(text: &str) -> String {
     let mut folded = text.to_lowercase();
     if folded.contains('\u{307}') {

@@ -1,8 +1,8 @@
-//! Opening files that another user may have put in place: regular files only, without blocking, and
+//! Safe opening of files that another user may have created: regular files only, without blocking, and
 //! beneath a directory without following links.
 //!
-//! A check by name says nothing of the file that the name leads to a moment later. So the file is opened
-//! first, and what was opened is checked.
+//! A check by path is a race: the path may name another file a moment later. So a file is opened first,
+//! and its handle is checked.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -13,19 +13,19 @@ use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::path::Arg;
 
-/// An open does not wait for a writer of a pipe, or for the holder of a lease.
+/// An open does not block on a pipe without a writer or on a file with a lease.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
-/// Opens the regular file of that path, which may be or lead through links; `None` where nothing is.
+/// Opens a regular file by a path that may contain links; `None` if there is no file.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     match open_at(CWD, path, FILE) {
-        Ok(file) => checked(file.into()).map(Some),
+        Ok(file) => require_regular(file.into()).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The metadata of the regular file of that path, which is not opened; `None` where nothing is.
+/// Returns the metadata of a regular file without opening it; `None` if there is no file.
 pub fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Ok(found) => require(&found).map(|()| Some(found)),
@@ -42,7 +42,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory by its path, which may be or lead through links.
+    /// Opens a directory by a path that may contain links.
     pub fn open(path: &Path) -> io::Result<Directory> {
         let handle = open_at(CWD, path, OFlags::DIRECTORY)?;
         let path = path.to_owned();
@@ -58,13 +58,13 @@ impl Directory {
 
     /// Opens a regular file beneath this directory.
     pub fn file(&self, name: &str) -> io::Result<File> {
-        checked(self.open_beneath(name, FILE)?.into())
+        require_regular(self.open_beneath(name, FILE)?.into())
     }
 
-    /// Reads a regular file beneath this directory; one of more than `bytes_max` is refused.
+    /// Reads a regular file beneath this directory; fails if it has more than `bytes_max` bytes.
     pub fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        // Not by its length alone: it may grow meanwhile.
+        // The length of the file is not enough: it may grow while it is read.
         let read = self
             .file(name)?
             .take(bytes_max + 1)
@@ -75,20 +75,20 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// The path that it was opened by, for messages.
+    /// Returns the path it was opened with, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns `true` if both are the same directory, whatever their paths.
+    /// Returns `true` if both are the same directory, even with different paths.
     pub fn is_same(&self, other: &Directory) -> io::Result<bool> {
         let (this, other) = (fstat(&self.handle)?, fstat(&other.handle)?);
         Ok((this.st_dev, this.st_ino) == (other.st_dev, other.st_ino))
     }
 
-    /// Opens a name component by component: `O_NOFOLLOW` is about the last one only.
+    /// Opens a name component by component: `O_NOFOLLOW` applies to the last component only.
     fn open_beneath(&self, name: &str, flags: OFlags) -> io::Result<OwnedFd> {
-        if !is_plain(name) {
+        if !is_local_path(name) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
         let (mut at, mut rest) = (None::<OwnedFd>, name);
@@ -109,15 +109,15 @@ impl Directory {
     }
 }
 
-/// Returns `true` if a name, joined to that of a directory, names something beneath it.
-pub fn is_plain(name: &str) -> bool {
+/// Returns `true` if a name, joined to a directory, stays within that directory.
+pub fn is_local_path(name: &str) -> bool {
     let is_word = |word: &str| !matches!(word, "" | "." | "..");
     name.split('/').all(is_word) && !name.contains(char::is_control)
 }
 
-/// Returns `true` if a name, joined to that of a directory, names an entry of it.
+/// Returns `true` if a name, joined to a directory, is a direct entry of that directory.
 pub fn is_file_name(name: &str) -> bool {
-    is_plain(name) && !name.contains('/')
+    is_local_path(name) && !name.contains('/')
 }
 
 fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -125,8 +125,8 @@ fn open_at(handle: impl AsFd, path: impl Arg + Copy, flags: OFlags) -> Result<Ow
     retry_on_intr(|| openat(handle.as_fd(), path, flags, Mode::empty()))
 }
 
-/// The file, if it is a regular one: others could be waited for, or read, without end.
-pub fn checked(file: File) -> io::Result<File> {
+/// Returns the file if it is a regular one. Reading from others may block or never end.
+pub fn require_regular(file: File) -> io::Result<File> {
     require(&file.metadata()?)?;
     Ok(file)
 }
@@ -205,7 +205,7 @@ mod tests {
             assert!(inside.subdirectory(name).is_err(), "{name:?}");
         }
         assert!(inside.subdirectory("folder").unwrap().file("file").is_ok());
-        // The path that an operator gives may be a link.
+        // A path given by the operator may be a link.
         let linked = Directory::open(&scene.0.join("inside/away")).unwrap();
         assert_eq!(linked.read("file", 6).unwrap(), b"secret");
         assert!(!linked.is_same(&inside).unwrap());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_without_waiting() {
+    fn files_that_are_not_regular_are_refused_without_blocking() {
         let scene = Scene::new("kinds");
         let pipe = scene.0.join("inside/pipe");
         assert!(
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_a_bound_however_long_it_is() {
+    fn a_file_is_read_up_to_a_bound_at_any_length() {
         let scene = Scene::new("bound");
         let inside = scene.inside();
         let refused = inside.read("folder/file", 5).unwrap_err();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_changes_meanwhile_never_leads_outside() {
+    fn a_name_that_changes_concurrently_never_leads_outside() {
         let scene = Scene::new("swaps");
         let (inside, done) = (scene.inside(), AtomicBool::new(false));
         let place = |name: &str| scene.0.join("inside").join(name);
@@ -256,7 +256,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // The directory and the link change places.
+                    // Swaps the directory and the link.
                     for (from, to) in [
                         ("folder", "aside"),
                         ("away", "folder"),

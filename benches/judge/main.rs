@@ -23,12 +23,14 @@ use std::time::Instant;
 
 use hyper::HeaderMap;
 use island_metrics::calendar::UtcDay;
-use island_metrics::keys::{KeyPrefix, KeyRing, KeyStore};
+use island_metrics::keys::{KeyPrefix, KeyStore, KeyTable};
 use island_metrics::observe::{Shape, Tally};
-use island_metrics::quota::{AnonymousQuota, Client, Decision, KeyedQuota, Sizes, TierLimits};
+use island_metrics::quota::{
+    AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
+};
 use island_metrics::request::{Template, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
-use island_metrics::sync::{Latest, LatestReader};
+use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
 use keys::KeyFile;
 use memory::{peak_kib, resident_kib};
@@ -60,16 +62,16 @@ fn gate(keys: &KeyFile) -> Gate {
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
     keyed
-        .make_room(records.numbers_end(), today, &|_| {})
+        .reserve(records.numbers_end(), today, &|_| {})
         .unwrap();
-    let ring = KeyRing::new(KeyPrefix::default(), &records);
+    let ring = KeyTable::new(KeyPrefix::default(), &records);
     let proxies = vec![
         "10.0.0.0/8".parse().unwrap(),
         "192.168.0.0/16".parse().unwrap(),
     ];
     Gate {
-        keys: LatestReader::new(Arc::new(Latest::new(ring))),
-        anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(5_000_000))),
+        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
+        anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(5_000_000))),
         keyed: Arc::new(keyed),
         limits: TierLimits {
             anonymous: u16::MAX,
@@ -222,9 +224,9 @@ fn refused(gate: &Gate, bearer: &HeaderMap) -> Round {
 
 /// Two threads, a million clients, each asking in turn: admissions a second of both together.
 fn throughput(calls: usize) {
-    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
-    let clients: Vec<Client> = (0..1_000_000)
-        .map(|number| Client::new(&quota, Ipv4Addr::from_bits(number).into()))
+    let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
+    let clients: Vec<AnonymousClient> = (0..1_000_000)
+        .map(|number| AnonymousClient::new(&quota, Ipv4Addr::from_bits(number).into()))
         .collect();
     let begun = Instant::now();
     let admitted: usize = thread::scope(|scope| {
@@ -255,8 +257,8 @@ fn throughput(calls: usize) {
 
 /// As many IPv4 and IPv6 addresses as asked for, each asking once, into a table made for five million.
 fn spray(addresses: u32) {
-    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
-    let known = Client::new(&quota, Ipv4Addr::new(192, 0, 2, 1).into());
+    let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
+    let known = AnonymousClient::new(&quota, Ipv4Addr::new(192, 0, 2, 1).into());
     let day = UtcDay(DAY);
     for _ in 0..50 {
         assert_ne!(quota.admit(known, 100, day), Decision::Refuse);
@@ -270,7 +272,7 @@ fn spray(addresses: u32) {
             IpAddr::V4(Ipv4Addr::from_bits(number << 1)),
             networks.into(),
         ] {
-            let decision = quota.admit(Client::new(&quota, address), 100, day);
+            let decision = quota.admit(AnonymousClient::new(&quota, address), 100, day);
             refused += usize::from(decision == Decision::Refuse);
         }
     }
@@ -287,10 +289,10 @@ fn spray(addresses: u32) {
 /// What the counters take in memory.
 fn counters(keys: u32) {
     let before = resident_kib();
-    let quota = AnonymousQuota::new(Sizes::for_clients(5_000_000));
+    let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
     let with_table = resident_kib();
     let keyed = KeyedQuota::new(None);
-    keyed.make_room(keys, UtcDay(DAY), &|_| {}).unwrap();
+    keyed.reserve(keys, UtcDay(DAY), &|_| {}).unwrap();
     println!(
         "counters of five million addresses {} KiB, of {keys} keys {} KiB",
         with_table - before,
@@ -304,7 +306,7 @@ fn ring(keys: &KeyFile) {
     let store = KeyStore::new(keys.directory());
     let before = resident_kib();
     let begun = Instant::now();
-    let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
+    let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
     let loaded = begun.elapsed().as_secs_f64() * 1e3;
     println!(
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",

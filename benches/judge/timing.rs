@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use island_metrics::keys::{KeyPrefix, KeyRing, KeyStore, Verdict};
+use island_metrics::keys::{KeyPrefix, KeyStatus, KeyStore, KeyTable};
 
 use crate::keys::{KeyFile, known, unknown, wrong_secret};
 
@@ -85,7 +85,7 @@ const KINDS: [&str; 4] = [
 /// measurements of each, in random order, the slowest hundredth of all left out.
 pub(crate) fn same_time(keys: &KeyFile, count: usize) {
     let records = KeyStore::new(keys.directory()).read().unwrap();
-    let ring = KeyRing::new(KeyPrefix::default(), &records);
+    let ring = KeyTable::new(KeyPrefix::default(), &records);
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut state = 88_172_645_463_325_252_u64;
     let mut buffer = known(0).into_bytes();
@@ -105,9 +105,9 @@ pub(crate) fn same_time(keys: &KeyFile, count: usize) {
         // All kinds from the same place in memory.
         buffer.copy_from_slice(text.as_bytes());
         let begun = Instant::now();
-        let verdict = ring.judge(black_box(&buffer));
+        let verdict = ring.verify(black_box(&buffer));
         let took: Duration = begun.elapsed();
-        assert_eq!(black_box(verdict), Verdict::Unknown);
+        assert_eq!(black_box(verdict), KeyStatus::Unknown);
         times[kind].push(took.as_secs_f64() * 1e9);
     }
     let mut all: Vec<f64> = times.concat();

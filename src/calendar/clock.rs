@@ -1,22 +1,26 @@
-//! The clock that quotas go by: its day never falls, and a jump of the system's clock is doubted.
+//! The clock that quotas are counted by: its day never goes back, and jumps of the system clock are
+//! verified before they are believed.
 //!
-//! - **Back:** the day stays. Nobody gets a day's quota twice.
-//! - **Forward:** a day that comes no more than an hour before its time, by the steady clock that
-//!   nobody can set, is taken at once. Any other is doubted for ten minutes: time goes on by the
-//!   steady clock, and only a clock that still says the same is believed. A false year spends
-//!   nobody's quota of today.
+//! The rule, in [`ClockGuard`], compares the wall clock with the boot-time clock, which cannot be set:
+//!
+//! - **Wall clock set back:** the day stays. No client gets a day's quota twice.
+//! - **Wall clock set forward:** a new day is accepted immediately if it begins at most an hour before
+//!   its expected time. Otherwise the jump is ignored for ten minutes, during which time advances by
+//!   the boot-time clock; it is accepted if the wall clock still shows it after that. A wrong year
+//!   therefore uses up no quota of today.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
-use super::judge::{Judge, Now};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::clock_guard::{ClockGuard, RequestTime};
 use super::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::sync::{AtomicI64, Mutex, Ordering};
+use crate::sync::{AtomicI64, Mutex, MutexGuard, Ordering, lock};
 
-/// Stands for the end of the day while readings need a second look.
-const UNSETTLED: i64 = i64::MIN;
+/// Value of [`Clock::day_end`] while every reading has to be evaluated by the guard.
+const UNTRUSTED: i64 = i64::MIN;
 
-/// Seconds of a wall clock and of a steady one, set by hand.
+/// A wall clock and a steady clock in seconds, set by a test.
 #[derive(Debug, Default)]
 pub struct ManualTime {
     wall: AtomicI64,
@@ -24,145 +28,116 @@ pub struct ManualTime {
 }
 
 impl ManualTime {
-    /// Both clocks go on.
+    /// Advances both clocks.
     pub fn pass(&self, seconds: i64) {
         self.jump(seconds);
         self.steady.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    /// The wall clock is set forward or back.
+    /// Sets the wall clock forward or back.
     pub fn jump(&self, seconds: i64) {
         self.wall.fetch_add(seconds, Ordering::Relaxed);
     }
 }
 
 #[derive(Debug)]
-enum Source {
-    System {
-        started: Instant,
-        /// Seconds that the system had been up when it started, sleep included.
-        uptime: i64,
-    },
+enum TimeSource {
+    System,
     Manual(Arc<ManualTime>),
 }
 
-impl Source {
+impl TimeSource {
     fn wall(&self) -> UnixSeconds {
         match self {
-            Source::System { .. } => UnixSeconds::now(),
-            Source::Manual(time) => UnixSeconds(time.wall.load(Ordering::Relaxed)),
+            TimeSource::System => UnixSeconds::now(),
+            TimeSource::Manual(time) => UnixSeconds(time.wall.load(Ordering::Relaxed)),
         }
     }
 
-    /// Seconds that have passed since some moment, whatever the wall clock says.
+    /// Seconds since a fixed moment, independent of the wall clock. Includes the time for which the
+    /// system was suspended, unlike `Instant`.
     fn steady(&self) -> i64 {
         match self {
-            Source::System { started, uptime } => {
-                let awake = i64::try_from(started.elapsed().as_secs()).unwrap_or(i64::MAX);
-                // `Instant` stands still while the system sleeps.
-                system_uptime().unwrap_or_else(|| uptime.saturating_add(awake))
-            }
-            Source::Manual(time) => time.steady.load(Ordering::Relaxed),
+            TimeSource::System => clock_gettime(ClockId::Boottime).tv_sec,
+            TimeSource::Manual(time) => time.steady.load(Ordering::Relaxed),
         }
     }
 }
 
-/// Seconds since the system was started, sleep included, where it tells.
-fn system_uptime() -> Option<i64> {
-    let text = std::fs::read_to_string("/proc/uptime").ok()?;
-    text.split_once('.')?.0.parse().ok()
-}
-
-/// The one source of the present moment for requests; shared by all threads.
+/// The one source of the current time for requests, shared by all threads.
 #[derive(Debug)]
 pub struct Clock {
-    source: Source,
-    /// Where the current day ends, or [`UNSETTLED`].
-    ends: AtomicI64,
-    judge: Mutex<Judge>,
-    /// What has happened to the clock and nobody has been told of.
-    news: Mutex<Option<String>>,
+    source: TimeSource,
+    /// End of the current day in Unix seconds, or [`UNTRUSTED`].
+    day_end: AtomicI64,
+    guard: Mutex<ClockGuard>,
 }
 
 impl Clock {
-    /// The system's clock, on no earlier a day than `newest`.
+    /// Creates a clock that reads the system's, with a first day not before `newest`.
     pub fn system(newest: Option<UtcDay>) -> Clock {
-        let source = Source::System {
-            started: Instant::now(),
-            uptime: system_uptime().unwrap_or(0),
-        };
-        Clock::new(source, newest)
+        Clock::new(TimeSource::System, newest)
     }
 
-    /// A clock that is set by hand.
+    /// Creates a clock for tests.
     pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>) -> Clock {
-        Clock::new(Source::Manual(time), newest)
+        Clock::new(TimeSource::Manual(time), newest)
     }
 
-    fn new(source: Source, newest: Option<UtcDay>) -> Clock {
-        let mut judge = Judge::new(source.wall(), source.steady());
-        judge.day = newest.map_or(judge.day, |newest| newest.max(judge.day));
+    fn new(source: TimeSource, newest: Option<UtcDay>) -> Clock {
+        let guard = ClockGuard::new(source.wall(), source.steady(), newest);
         Clock {
-            ends: AtomicI64::new(judge.day.end().0),
-            judge: Mutex::new(judge),
+            day_end: AtomicI64::new(guard.day.end().0),
+            guard: Mutex::new(guard),
             source,
-            news: Mutex::new(None),
         }
     }
 
-    /// Reads the clock. Takes no lock but when the day changes, or the clock is not to be trusted.
+    /// Reads the clock. Takes a lock only when the day changes or while the wall clock is not trusted.
     #[inline]
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> RequestTime {
         let wall = self.source.wall();
-        let ends = self.ends.load(Ordering::Relaxed);
-        let left = ends.saturating_sub(wall.0);
-        if ends == UNSETTLED || !(1..=DAY_SECONDS).contains(&left) {
-            return self.settle();
+        let day_end = self.day_end.load(Ordering::Relaxed);
+        let left = day_end.saturating_sub(wall.0);
+        if day_end == UNTRUSTED || !(1..=DAY_SECONDS).contains(&left) {
+            return self.evaluate().0;
         }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a part of a day is from 1 to 86 400"
         )]
-        Now {
-            day: UnixSeconds(ends - DAY_SECONDS).day(),
+        RequestTime {
+            day: UnixSeconds(day_end - DAY_SECONDS).day(),
             reset_seconds: left as u32,
         }
     }
 
-    /// Has both clocks judged. They are read under the lock: readings that are judged in another
-    /// order than they were taken would look like a clock set back.
+    /// Evaluates a reading of both clocks. They are read under the lock: two readings
+    /// evaluated in the reverse order would look like a clock set back.
     #[cold]
-    fn settle(&self) -> Now {
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, said) = judge.judge(self.source.wall(), self.source.steady());
-        let ends = if judge.is_calm() {
-            judge.day.end().0
+    fn evaluate(&self) -> (RequestTime, MutexGuard<'_, ClockGuard>) {
+        let mut guard = lock(&self.guard);
+        let now = guard.evaluate(self.source.wall(), self.source.steady());
+        let day_end = if guard.is_trusted() {
+            now.day.end().0
         } else {
-            UNSETTLED
+            UNTRUSTED
         };
-        self.ends.store(ends, Ordering::Relaxed);
-        drop(judge);
-        if said.is_some() {
-            *self.news.lock().unwrap_or_else(PoisonError::into_inner) = said;
-        }
-        now
+        self.day_end.store(day_end, Ordering::Relaxed);
+        (now, guard)
     }
 
-    /// Looks at both clocks, and says what has happened to them. To be called several times a
-    /// minute: a correction within the day is then known before the day ends.
+    /// Evaluates both clocks and returns a notice for the log, if there is one. To be called several
+    /// times a minute: a correction within the day is then known before the day ends.
     pub fn check(&self) -> Option<String> {
-        self.settle();
-        self.news
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.evaluate().1.notice.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge::DOUBT_SECONDS;
+    use super::super::clock_guard::DOUBT_SECONDS;
     use super::*;
 
     const NOON: i64 = 20_777 * DAY_SECONDS + DAY_SECONDS / 2;
@@ -175,7 +150,7 @@ mod tests {
         (time, clock)
     }
 
-    /// Plays steps of (seconds passed, seconds jumped) and compares the day after each.
+    /// Applies steps of (seconds passed, seconds jumped) and compares the day after each.
     #[track_caller]
     fn check(steps: &[(i64, i64)], days: &[i32]) {
         let (time, clock) = at(NOON);
@@ -199,7 +174,7 @@ mod tests {
         let day = UtcDay(TODAY);
         assert_eq!(
             clock.now(),
-            Now {
+            RequestTime {
                 day,
                 reset_seconds: 1
             }
@@ -208,7 +183,7 @@ mod tests {
         let day = UtcDay(TODAY + 1);
         assert_eq!(
             clock.now(),
-            Now {
+            RequestTime {
                 day,
                 reset_seconds: 86_400
             }
@@ -232,16 +207,16 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_starts_with_an_old_clock_goes_by_the_newest_day() {
+    fn a_machine_that_starts_with_an_old_clock_uses_the_newest_day() {
         let time = Arc::new(ManualTime::default());
         let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)));
         assert_eq!(clock.now().day, UtcDay(TODAY));
         time.pass(60);
-        // The clock is mended: no jump to doubt, for the day is the one that was expected.
+        // The clock is corrected. The jump is not doubted, because the day is the current one.
         time.jump(NOON);
         let day = UtcDay(TODAY);
         let reset_seconds = 43_200 - 60;
-        assert_eq!(clock.now(), Now { day, reset_seconds });
+        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
     }
 
     #[test]
@@ -252,22 +227,22 @@ mod tests {
         time.pass(43_200 - 7200);
         let day = UtcDay(TODAY + 1);
         let reset_seconds = 86_400;
-        assert_eq!(clock.now(), Now { day, reset_seconds });
+        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
     }
 
     #[test]
-    fn days_that_nobody_asked_on_are_taken_at_once() {
+    fn days_without_requests_are_accepted_immediately() {
         check(&[(86_400, 0), (30 * 86_400, 0)], &[1, 31]);
     }
 
     #[test]
-    fn a_day_up_to_an_hour_early_is_taken_and_an_earlier_one_held_for_ten_minutes() {
+    fn a_day_up_to_an_hour_early_is_accepted_and_an_earlier_one_doubted_for_ten_minutes() {
         check(&[(0, 0), (39_600, 3600)], &[0, 1]);
         check(&[(39_599, 3601), (599, 0), (1, 0)], &[0, 0, 1]);
     }
 
     #[test]
-    fn a_false_year_is_held_and_forgotten_when_it_is_mended() {
+    fn a_wrong_year_is_doubted_and_forgotten_when_it_is_corrected() {
         let year = 365 * 86_400;
         check(
             &[
@@ -280,7 +255,7 @@ mod tests {
             &[0; 5],
         );
         check(&[(0, year), (600, 0)], &[0, 365]);
-        // Midnight comes by the steady clock while the other is doubted.
+        // Midnight passes by the steady clock while the wall clock is doubted.
         check(
             &[(43_000, year), (199, 0), (1, 0), (400, -year)],
             &[0, 0, 1, 1],
@@ -302,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_clocks_do_the_day_never_falls_nor_runs_away() {
+    fn under_any_readings_the_day_never_goes_back_nor_runs_ahead() {
         arbtest::arbtest(|u| {
             let (time, clock) = at(NOON);
             let (mut before, mut steady) = (TODAY, 0);
@@ -318,8 +293,8 @@ mod tests {
                 let now = clock.now();
                 assert!((1..=86_400).contains(&now.reset_seconds));
                 assert!(now.day.0 >= before);
-                // No jump is believed at once: what has passed, and an hour, bound the day, until
-                // ten minutes of doubt are over.
+                // No jump is accepted immediately: until ten minutes have passed, the day is bounded by
+                // the elapsed time plus an hour.
                 if steady < DOUBT_SECONDS {
                     assert!(now.day.0 <= UnixSeconds(NOON + steady + 3600).day().0);
                 }

@@ -1,40 +1,40 @@
-//! Moments and days in UTC, their text forms, and the one clock.
+//! UTC timestamps and days, their text forms, and the clock.
 //!
-//! No bare integer stands for a time elsewhere: a moment is [`UnixSeconds`], a day is [`UtcDay`].
-//! What a request needs of the time comes from one reading of a [`Clock`].
+//! Other modules never use a bare integer as a time: a timestamp is [`UnixSeconds`], a day is [`UtcDay`].
+//! All times of a request come from one reading of the [`Clock`].
 
 mod clock;
-mod judge;
+mod clock_guard;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use clock::{Clock, ManualTime};
-pub use judge::Now;
+pub use clock_guard::RequestTime;
 
-/// Seconds in a UTC day; leap seconds do not exist in Unix time.
+/// Seconds per UTC day. Unix time has no leap seconds.
 pub const DAY_SECONDS: i64 = 86_400;
-/// 9999-12-31T23:59:59Z, the last moment that has a text form.
+/// 9999-12-31T23:59:59Z, the last timestamp with a text form.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// A moment, in whole seconds since 1970-01-01T00:00:00Z.
+/// A timestamp in whole seconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// The UTC calendar day that the moment lies in.
+    /// Returns the UTC day of the timestamp.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "i32 days reach five million years"
+        reason = "an i32 of days covers five million years"
     )]
     pub const fn day(self) -> UtcDay {
         UtcDay(self.0.div_euclid(DAY_SECONDS) as i32)
     }
 
-    /// Now, by the system's clock, held within the years 1970 to 9999.
+    /// Reads the system clock, clamped to the years 1970 to 9999.
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is the clock that the rest must use"
+        reason = "the only place that reads the system clock"
     )]
     pub fn now() -> UnixSeconds {
         let since = SystemTime::now()
@@ -44,34 +44,32 @@ impl UnixSeconds {
         UnixSeconds(seconds.min(LAST_SECOND))
     }
 
-    /// Whether the moment lies in the years 1970 to 9999, so that it has a text form.
+    /// Returns `true` in the years 1970 to 9999, in which a timestamp has a text form.
     pub const fn has_text(self) -> bool {
         0 <= self.0 && self.0 <= LAST_SECOND
     }
 
-    /// Parses an RFC 3339 timestamp of the years 1970 to 9999 with any offset; fractions of a second
-    /// are cut off.
+    /// Parses an RFC 3339 timestamp of the years 1970 to 9999 with any offset. Truncates fractions of a
+    /// second.
     pub fn parse(text: &str) -> Option<UnixSeconds> {
         let stamp: jiff::Timestamp = text.parse().ok()?;
         Some(UnixSeconds(stamp.as_second())).filter(|moment| moment.has_text())
     }
 
-    /// Parses a date of HTTP in any of its three forms (RFC 9110 section 5.6.7).
+    /// Parses an HTTP date in any of its three formats (RFC 9110 section 5.6.7).
     pub fn parse_http(text: &str) -> Option<UnixSeconds> {
         let moment = httpdate::parse_http_date(text).ok()?;
         let since = moment.duration_since(UNIX_EPOCH).ok()?;
         Some(UnixSeconds(i64::try_from(since.as_secs()).ok()?))
     }
 
-    /// As a date of HTTP, `Fri, 20 Nov 2026 12:05:00 GMT`; the nearest moment that has one.
+    /// Formats an HTTP date, `Fri, 20 Nov 2026 12:05:00 GMT`. Clamps to the years 1970 to 9999.
     pub fn to_http(self) -> String {
         let since = Duration::from_secs(self.0.clamp(0, LAST_SECOND).unsigned_abs());
         httpdate::fmt_http_date(UNIX_EPOCH + since)
     }
-}
 
-impl UnixSeconds {
-    /// `20261120T120500Z`, for names of files.
+    /// Formats `20261120T120500Z`, for file names.
     pub fn compact(self) -> String {
         self.to_string().replace(['-', ':'], "")
     }
@@ -96,7 +94,7 @@ impl fmt::Display for UnixSeconds {
 pub struct UtcDay(pub i32);
 
 impl UtcDay {
-    /// Parses exactly `YYYY-MM-DD` naming a day that exists; `None` for anything else.
+    /// Parses `YYYY-MM-DD`; `None` for another format or a day that does not exist.
     pub fn parse(text: &str) -> Option<UtcDay> {
         if !UtcDay::looks_like(text) {
             return None;
@@ -109,7 +107,7 @@ impl UtcDay {
         Some(UtcDay(since.get_days()))
     }
 
-    /// Whether the text has the shape `dddd-dd-dd`, be it a real day or not (SPEC section 8).
+    /// Returns `true` if the text has the form `dddd-dd-dd`, even if there is no such day (SPEC section 8).
     pub fn looks_like(text: &str) -> bool {
         let bytes = text.as_bytes();
         bytes.len() == 10
@@ -118,10 +116,8 @@ impl UtcDay {
                 _ => byte.is_ascii_digit(),
             })
     }
-}
 
-impl UtcDay {
-    /// The first moment after the day.
+    /// Returns the first timestamp after the day.
     pub const fn end(self) -> UnixSeconds {
         UnixSeconds((self.0 as i64 + 1) * DAY_SECONDS)
     }

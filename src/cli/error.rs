@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::dataset::LoadError;
-use crate::keys::{KeyFileError, StoreError};
+use crate::keys::{KeyFileError, KeyStoreError};
 use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::signup::SignupError;
@@ -139,11 +139,11 @@ impl From<KeyFileError> for CliError {
     }
 }
 
-impl From<StoreError> for CliError {
-    fn from(error: StoreError) -> CliError {
+impl From<KeyStoreError> for CliError {
+    fn from(error: KeyStoreError) -> CliError {
         let code = match &error {
-            StoreError::File(error) => key_file_code(error),
-            StoreError::Refused(_) => DATA,
+            KeyStoreError::File(error) => key_file_code(error),
+            KeyStoreError::Refused(_) => DATA,
         };
         CliError::new(code, error)
     }

@@ -4,7 +4,7 @@
 use super::flag::DefaultValue::{Absent, Described, Literal};
 use super::flag::ValueKind::{self, Directory, File, Integer, Text};
 use super::flag::{Command, Flag, flag, switch};
-use crate::quota::Sizes;
+use crate::quota::TableSize;
 
 const ADDR: ValueKind = Text("ADDR", "an address and port such as 127.0.0.1:8080");
 const BYTES: ValueKind = Text("BYTES", "a number of bytes such as 268435456 or 256MiB");
@@ -34,7 +34,7 @@ const SIZE: ValueKind = Integer(0, u32::MAX as u64);
 const SEED: ValueKind = Integer(0, u64::MAX);
 /// At least 16: a browser opens six connections.
 const CONNECTIONS: ValueKind = Integer(16, u32::MAX as u64);
-const QUOTA_CLIENTS: ValueKind = Integer(1, Sizes::CLIENTS_MAX);
+const QUOTA_CLIENTS: ValueKind = Integer(1, TableSize::CLIENTS_MAX);
 
 const STATE: Flag = flag("state", Directory, Absent, "state directory of the server");
 const KEY_PREFIX: Flag = flag("key-prefix", PREFIX, Literal("im"), "prefix of issued keys");

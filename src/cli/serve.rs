@@ -7,7 +7,7 @@ use super::error::CliError;
 use super::{print, print_config, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
-use crate::quota::{Sizes, TierLimits};
+use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
 
@@ -61,7 +61,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
             starter: arguments.number("limit-starter")?,
             pro: arguments.number("limit-pro")?,
         },
-        quota_sizes: Sizes::for_clients(arguments.number("quota-clients")?),
+        quota_sizes: TableSize::for_clients(arguments.number("quota-clients")?),
         trusted_proxies: trusted.into(),
         connections: connection_limits(arguments)?,
         drain: seconds(arguments, "drain-seconds")?,

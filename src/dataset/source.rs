@@ -4,13 +4,13 @@
 //! read is summed up on the way, so that a later publish knows which files are others.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
 use super::horizon::Horizon;
 use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::{UnixSeconds, UtcDay};
+use crate::sync::{Mutex, lock};
 
 /// A dataset's files by name.
 #[derive(Debug)]
@@ -120,18 +120,14 @@ impl<'a> Source<'a> {
 
     /// The sums of all files read so far, by name.
     pub fn sums(&self) -> Vec<FileSum> {
-        let mut sums = self
-            .sums
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let mut sums = lock(&self.sums).clone();
         sums.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         sums
     }
 
     /// Fails with every fault found since the last look, if there is any.
     pub fn sound(&self) -> Result<(), LoadError> {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = lock(&self.faults);
         let found = std::mem::take(&mut *faults);
         found
             .finish()
@@ -159,10 +155,7 @@ impl<'a> Source<'a> {
                 stamp,
                 checksum: table.checksum(),
             };
-            self.sums
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(sum);
+            lock(&self.sums).push(sum);
         }
         self.absorb(faults);
         Ok(true)
@@ -194,12 +187,12 @@ impl<'a> Source<'a> {
 
     /// Whether any fault of a file has been found.
     pub(super) fn is_faulty(&self, name: &str) -> bool {
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let faults = lock(&self.faults);
         faults.has(name)
     }
 
     fn absorb(&self, found: FaultLog) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = lock(&self.faults);
         faults.absorb(found);
     }
 }

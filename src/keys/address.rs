@@ -1,22 +1,22 @@
-//! The address that a key is issued to, which bounds how many somebody may have.
+//! The address that a key is issued to. The number of free keys is limited per address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// RFC 5321 section 4.5.3.1: no mail is delivered to a longer one.
+/// Maximum length of an e-mail address in bytes (RFC 5321 section 4.5.3.1).
 const EMAIL_BYTES_MAX: usize = 254;
 
-/// An e-mail address in lower case, an IPv4 address, or the /64 of an IPv6 address: whoever has one
-/// address of such a network has them all, and counts as one (CONTRACT section 7).
+/// An e-mail address in lower case, an IPv4 address, or the /64 of an IPv6 address: a host with one
+/// address of such a network can use all of them (CONTRACT section 7).
 ///
-/// E-mail addresses are ASCII, other domains in their `xn--` form: of one with other letters there
-/// are several spellings, and each would be another address.
+/// E-mail addresses are ASCII, internationalized domains in their `xn--` form: a domain in Unicode has
+/// several spellings, each of which would be a different address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyAddress(Box<str>);
 
 impl KeyAddress {
-    /// The address as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,13 +35,13 @@ impl From<IpAddr> for KeyAddress {
     }
 }
 
-/// The text is no address.
+/// The text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedAddress;
 
 impl fmt::Display for MalformedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("want an e-mail address in ASCII or an IP address")
+        f.write_str("expected an ASCII e-mail address or an IP address")
     }
 }
 
@@ -50,7 +50,7 @@ impl FromStr for KeyAddress {
 
     fn from_str(text: &str) -> Result<KeyAddress, MalformedAddress> {
         let text = text.trim();
-        // As it is written back.
+        // The form in which a network is stored.
         let network = text.strip_suffix("/64").unwrap_or(text);
         if let Ok(address) = network.parse::<IpAddr>() {
             return if network.len() == text.len() || address.is_ipv6() {
@@ -73,7 +73,7 @@ impl FromStr for KeyAddress {
     }
 }
 
-/// A part of a domain between dots.
+/// Returns `true` for a valid part of a domain between dots.
 fn is_label(text: &str) -> bool {
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     !text.is_empty() && text.bytes().all(sound)
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_address_are_one() {
+    fn spellings_of_one_address_are_equal() {
         check(" Ann@Example.COM ", "ann@example.com");
         check("ann@example.com.", "ann@example.com");
         check("ann@example.com...", "ann@example.com");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_accepted_reads_back_as_itself() {
+    fn every_accepted_address_reads_back_as_itself() {
         let parts = [
             "a",
             "A",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn malformed_addresses_are_refused() {
         for text in [
             "",
             "ann",

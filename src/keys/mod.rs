@@ -1,21 +1,21 @@
-//! Who a key is, and what it buys.
+//! API keys: verification for the server; issuing, revoking and restoring for the publisher.
 //!
-//! **In:** the state directory's key file, and what a client sends as its key. **Out:** a
-//! [`Verdict`]; and, for the publisher, keys issued, revoked and restored.
+//! **In:** the key file of the state directory, and the bytes that a client sends as its key. **Out:** a
+//! [`KeyStatus`], or changed key records.
 //!
-//! A key reads `<prefix>_live_<id>_<secret>`. Only a hash of the secret is stored, so a secret that
-//! was shown once is nowhere else. **Must never know:** HTTP, limits, counters.
+//! A key has the form `<prefix>_live_<id>_<secret>`. Only a hash of the secret is stored, so a secret
+//! can be shown only once, when the key is issued. **Independent of:** HTTP, limits, counters.
 
 mod address;
-mod file;
+mod key_file;
+mod key_table;
 mod records;
-mod ring;
 mod store;
 mod token;
 
 pub use address::{KeyAddress, MalformedAddress};
-pub use file::{KeyFileError, KeyFileState};
-pub use records::{FREE_KEYS_MAX, KeyRecord, KeyRecords, Refusal};
-pub use ring::{Grant, KeyRing, Verdict};
-pub use store::{KeyStore, StoreError};
-pub use token::{KeyId, KeyPrefix, MalformedId, MalformedPrefix, NewKey, is_equal};
+pub use key_file::{KeyFileError, KeyFileVersion};
+pub use key_table::{KeyEntry, KeyStatus, KeyTable};
+pub use records::{FREE_KEYS_MAX, KeyChangeError, KeyRecord, KeyRecords};
+pub use store::{KeyStore, KeyStoreError};
+pub use token::{KeyId, KeyPrefix, MalformedId, MalformedPrefix, NewKey, constant_time_eq};

@@ -1,4 +1,4 @@
-//! The records of all keys, and the rules by which they change.
+//! The records of all keys, and the rules for changing them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,50 +8,52 @@ use super::token::{KeyId, SecretDigest};
 use crate::calendar::UnixSeconds;
 use crate::model::{KEYS_MAX, Tier};
 
-/// Active free keys that one address may have (SPEC section 8).
+/// Maximum number of active free keys per address (SPEC section 8).
 pub const FREE_KEYS_MAX: usize = 3;
 
-/// What is known of a key.
+/// The stored record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its place among the counters. Never given to another key.
+    /// Index of the key's quota counter. Never reused for another key.
     pub number: u32,
     /// The public part of the key.
     pub id: KeyId,
-    /// What it buys.
+    /// Selects the daily limit.
     pub tier: Tier,
-    /// Whom it was issued to.
+    /// The address that it was issued to.
     pub address: KeyAddress,
-    /// When.
+    /// Time of issue.
     pub issued: UnixSeconds,
-    /// Since when it is disabled; `None` while it is active.
+    /// Time at which it was disabled; `None` if it is active.
     pub revoked: Option<UnixSeconds>,
     pub(super) digest: SecretDigest,
 }
 
-/// Why a change of the records is refused.
+/// A change of the records is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The address has as many active free keys as it may have.
+pub enum KeyChangeError {
+    /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
     /// No key has this id.
     Unknown(KeyId),
-    /// All numbers are given.
+    /// All key numbers have been issued.
     Full,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for KeyChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::TooManyFree(address) => write!(
+            KeyChangeError::TooManyFree(address) => write!(
                 f,
-                "{address} has {FREE_KEYS_MAX} active free keys, as many as an address may have; \
+                "{address} already has {FREE_KEYS_MAX} active free keys, the limit for an address; \
                  revoke one first"
             ),
-            Refusal::Unknown(id) => write!(f, "no key has the id {id}; `keys list` shows all"),
-            Refusal::Full => write!(
+            KeyChangeError::Unknown(id) => {
+                write!(f, "no key has the id {id}; run `keys list` to see all keys")
+            }
+            KeyChangeError::Full => write!(
                 f,
-                "{KEYS_MAX} keys have been issued; there is room for no more"
+                "all {KEYS_MAX} key numbers have been issued; no key can be added"
             ),
         }
     }
@@ -61,14 +63,14 @@ impl fmt::Display for Refusal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecords {
     records: Vec<KeyRecord>,
-    /// The number of the next key.
+    /// Number of the next key.
     pub(super) next: u32,
-    /// How often the records have been changed.
+    /// Number of changes so far.
     pub(super) revision: u64,
 }
 
 impl KeyRecords {
-    /// Records as they were stored; `None` if they contradict each other.
+    /// Restores stored records; `None` if they are inconsistent.
     pub(super) fn stored(records: Vec<KeyRecord>, next: u32, revision: u64) -> Option<KeyRecords> {
         let ids: HashSet<KeyId> = records.iter().map(|record| record.id).collect();
         let ascending = records.is_sorted_by(|a, b| a.number < b.number);
@@ -81,29 +83,29 @@ impl KeyRecords {
         })
     }
 
-    /// Each key, the oldest first.
+    /// Iterates over all keys, the oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &KeyRecord> {
         self.records.iter()
     }
 
-    /// Numbers that keys have are below.
+    /// Returns the exclusive upper bound of the key numbers.
     pub fn numbers_end(&self) -> u32 {
         self.next
     }
 
-    /// Adds a key. `Ok(None)` if its id is taken: another random one has to be tried.
+    /// Adds a key. Returns `Ok(None)` if the id is taken and the caller has to retry with another one.
     pub(super) fn issue(
         &mut self,
         (id, digest): (KeyId, SecretDigest),
         address: KeyAddress,
         tier: Tier,
         now: UnixSeconds,
-    ) -> Result<Option<&KeyRecord>, Refusal> {
+    ) -> Result<Option<&KeyRecord>, KeyChangeError> {
         if self.next == KEYS_MAX {
-            return Err(Refusal::Full);
+            return Err(KeyChangeError::Full);
         }
         if tier == Tier::Free {
-            self.check_room(&address)?;
+            self.check_free_limit(&address)?;
         }
         if self.records.iter().any(|record| record.id == id) {
             return Ok(None);
@@ -122,19 +124,19 @@ impl KeyRecords {
         Ok(self.records.last())
     }
 
-    fn check_room(&self, address: &KeyAddress) -> Result<(), Refusal> {
+    fn check_free_limit(&self, address: &KeyAddress) -> Result<(), KeyChangeError> {
         let counts = |record: &&KeyRecord| {
             record.tier == Tier::Free && record.revoked.is_none() && record.address == *address
         };
         if self.records.iter().filter(counts).count() < FREE_KEYS_MAX {
             Ok(())
         } else {
-            Err(Refusal::TooManyFree(address.clone()))
+            Err(KeyChangeError::TooManyFree(address.clone()))
         }
     }
 
-    /// Disables a key; whether it was active.
-    pub(super) fn revoke(&mut self, id: KeyId, now: UnixSeconds) -> Result<bool, Refusal> {
+    /// Disables a key. Returns `true` if it was active.
+    pub(super) fn revoke(&mut self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyChangeError> {
         let record = self.find(id)?;
         let was_active = record.revoked.is_none();
         if was_active {
@@ -144,25 +146,25 @@ impl KeyRecords {
         Ok(was_active)
     }
 
-    /// Makes a disabled key active again; whether it was disabled. As for a new one, a free key's
-    /// address has to have room for it.
-    pub(super) fn restore(&mut self, id: KeyId) -> Result<bool, Refusal> {
+    /// Enables a disabled key again. Returns `true` if it was disabled. As for a new key, the limit of
+    /// free keys per address applies.
+    pub(super) fn restore(&mut self, id: KeyId) -> Result<bool, KeyChangeError> {
         let record = self.find(id)?;
         if record.revoked.is_none() {
             return Ok(false);
         }
         if record.tier == Tier::Free {
             let address = record.address.clone();
-            self.check_room(&address)?;
+            self.check_free_limit(&address)?;
         }
         self.find(id)?.revoked = None;
         self.revision += 1;
         Ok(true)
     }
 
-    fn find(&mut self, id: KeyId) -> Result<&mut KeyRecord, Refusal> {
+    fn find(&mut self, id: KeyId) -> Result<&mut KeyRecord, KeyChangeError> {
         let found = self.records.iter_mut().find(|record| record.id == id);
-        found.ok_or(Refusal::Unknown(id))
+        found.ok_or(KeyChangeError::Unknown(id))
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
     use super::*;
     use crate::keys::token::{KeyPrefix, NewKey};
 
-    /// The obvious way: a list of keys, and whether each is free and active.
+    /// The oracle: a list of keys, each with two flags, free and active.
     #[derive(Default)]
     struct Plain(Vec<(KeyId, String, bool, bool)>);
 

@@ -1,4 +1,4 @@
-//! The state directory's keys: read, and changed by one process at a time.
+//! The keys of a state directory. One process at a time can change them.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -7,106 +7,110 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::address::KeyAddress;
-use super::file::{self, KeyFileError, KeyFileState};
-use super::records::{KeyRecords, Refusal};
+use super::key_file::{self, KeyFileError, KeyFileVersion};
+use super::records::{KeyChangeError, KeyRecords};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
 
-/// The keys in a state directory. Every change is whole and durable, or was not made.
+/// The keys of a state directory. Changes are atomic and durable.
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     directory: PathBuf,
-    /// How long another process that is changing them is waited for; without it, as long as it takes.
-    patience: Option<Duration>,
+    /// Time to wait for another process that holds the lock; `None` waits without a limit.
+    lock_timeout: Option<Duration>,
 }
 
-/// Why the keys could not be read or changed.
+/// The keys could not be read or changed.
 #[derive(Debug)]
-pub enum StoreError {
+pub enum KeyStoreError {
     /// The key file is damaged, or cannot be read or written.
     File(KeyFileError),
-    /// The rules forbid the change.
-    Refused(Refusal),
+    /// The change is not allowed.
+    Refused(KeyChangeError),
 }
 
-impl fmt::Display for StoreError {
+impl fmt::Display for KeyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::File(error) => error.fmt(f),
-            StoreError::Refused(refusal) => refusal.fmt(f),
+            KeyStoreError::File(error) => error.fmt(f),
+            KeyStoreError::Refused(refusal) => refusal.fmt(f),
         }
     }
 }
 
-impl std::error::Error for StoreError {}
+impl std::error::Error for KeyStoreError {}
 
-impl From<KeyFileError> for StoreError {
-    fn from(error: KeyFileError) -> StoreError {
-        StoreError::File(error)
+impl From<KeyFileError> for KeyStoreError {
+    fn from(error: KeyFileError) -> KeyStoreError {
+        KeyStoreError::File(error)
     }
 }
 
-impl From<Refusal> for StoreError {
-    fn from(refusal: Refusal) -> StoreError {
-        StoreError::Refused(refusal)
+impl From<KeyChangeError> for KeyStoreError {
+    fn from(refusal: KeyChangeError) -> KeyStoreError {
+        KeyStoreError::Refused(refusal)
     }
 }
 
 impl KeyStore {
-    /// The keys of that state directory, which need not exist yet.
+    /// Creates a store for a state directory, which need not exist yet.
     pub fn new(directory: &Path) -> KeyStore {
         KeyStore {
             directory: directory.to_owned(),
-            patience: None,
+            lock_timeout: None,
         }
     }
 
-    /// The same, that waits no longer than this for another process that is changing the keys.
+    /// Limits the time to wait for another process that is changing the keys.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> KeyStore {
-        let patience = Some(patience);
-        KeyStore { patience, ..self }
+    pub fn with_lock_timeout(self, lock_timeout: Duration) -> KeyStore {
+        let lock_timeout = Some(lock_timeout);
+        KeyStore {
+            lock_timeout,
+            ..self
+        }
     }
 
-    /// All records; none if no key has been issued.
+    /// Reads all records; none if no key has been issued.
     pub fn read(&self) -> Result<KeyRecords, KeyFileError> {
-        file::read(&self.directory)
+        key_file::read(&self.directory)
     }
 
-    /// The path of the key file.
+    /// Returns the path of the key file.
     pub fn path(&self) -> PathBuf {
-        self.directory.join(file::FILE)
+        self.directory.join(key_file::FILE)
     }
 
-    /// What is different after each change, read at the cost of a line; `None` without a file.
-    pub fn state(&self) -> Result<Option<KeyFileState>, KeyFileError> {
-        file::state(&self.directory)
+    /// Returns a value that differs after each change, without reading the whole file; `None` if there is
+    /// no file.
+    pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyFileError> {
+        key_file::version(&self.directory)
     }
 
-    /// Issues a key. When it returns, the key is durable and may be shown.
+    /// Issues a key. On return the key is durable and may be shown.
     pub fn issue(
         &self,
         prefix: &KeyPrefix,
         address: &KeyAddress,
         tier: Tier,
         now: UnixSeconds,
-    ) -> Result<NewKey, StoreError> {
+    ) -> Result<NewKey, KeyStoreError> {
         let issued = self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
         let Ok(key) = issued;
         Ok(key)
     }
 
-    /// The same if `check` agrees to the records as they are at that moment: no other process changes
-    /// them in between.
+    /// Issues a key if `check` accepts the current records. The lock is held from the check to the
+    /// change, so no other process changes the records in between.
     pub fn issue_if<E>(
         &self,
         prefix: &KeyPrefix,
         (address, tier): (&KeyAddress, Tier),
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<NewKey, E>, StoreError> {
+    ) -> Result<Result<NewKey, E>, KeyStoreError> {
         durable::create_private_directory(&self.directory).map_err(self.failed())?;
         self.change(|records| {
             if let Err(refused) = check(records) {
@@ -122,16 +126,16 @@ impl KeyStore {
         })
     }
 
-    /// Disables a key; whether it was active.
-    pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, StoreError> {
+    /// Disables a key. Returns `true` if it was active.
+    pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyStoreError> {
         self.change(|records| {
             let changed = records.revoke(id, now)?;
             Ok((changed, changed))
         })
     }
 
-    /// Makes a disabled key active again; whether it was disabled.
-    pub fn restore(&self, id: KeyId) -> Result<bool, StoreError> {
+    /// Enables a disabled key again. Returns `true` if it was disabled.
+    pub fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
         self.change(|records| {
             let changed = records.restore(id)?;
             Ok((changed, changed))
@@ -146,21 +150,21 @@ impl KeyStore {
         }
     }
 
-    /// Changes the records under the directory's lock; `change` says what came of it, and whether
-    /// there is something to write.
+    /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
+    /// if the records have to be written.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), Refusal>,
-    ) -> Result<T, StoreError> {
-        let lock = match self.patience {
-            Some(patience) => durable::lock_within(&self.directory, patience),
+        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyChangeError>,
+    ) -> Result<T, KeyStoreError> {
+        let lock = match self.lock_timeout {
+            Some(lock_timeout) => durable::lock_within(&self.directory, lock_timeout),
             None => durable::lock(&self.directory),
         };
         let _lock = lock.map_err(self.failed())?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
-            file::write(&self.directory, &records)?;
+            key_file::write(&self.directory, &records)?;
         }
         Ok(outcome)
     }

@@ -1,9 +1,9 @@
-//! The text of a key: its parts, a fresh random one, and what is stored of it.
+//! The text of a key: parsing, random generation, and the digest that is stored.
 //!
-//! `<prefix>_live_<id>_<secret>`: the id is ten base62 characters, public, by which the record is
-//! found; the secret is thirty random ones, 178 bits, and six that check the text before them, so
-//! that a mistyped key, or a stray word in somebody's repository, is told from a key without a list
-//! of all keys.
+//! `<prefix>_live_<id>_<secret>`: the id is ten base62 characters, public, and identifies the record.
+//! The secret is thirty random base62 characters, 178 bits, and six check digits of all text before
+//! them, so that a mistyped key, or similar text found by a secret scanner, is recognized as invalid
+//! without a list of all keys.
 
 use std::fmt;
 use std::hint::black_box;
@@ -17,11 +17,11 @@ const CHECK_CHARS: usize = 6;
 const SECRET_CHARS: usize = RANDOM_CHARS + CHECK_CHARS;
 const PREFIX_CHARS_MAX: usize = 16;
 
-/// What every key of a service begins with: 1 to 16 letters and digits.
+/// The prefix of all keys of a service: 1 to 16 letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrefix(Box<str>);
 
-/// The text is no key prefix.
+/// The text is not a key prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedPrefix;
 
@@ -47,29 +47,32 @@ impl Default for KeyPrefix {
 
 impl fmt::Display for MalformedPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "want 1 to {PREFIX_CHARS_MAX} letters and digits")
+        write!(f, "expected 1 to {PREFIX_CHARS_MAX} letters and digits")
     }
 }
 
-/// The public part of a key, held as the number that its ten base62 digits spell.
+/// The public part of a key, stored as the number of its ten base62 digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(u64);
 
-/// The text is no key id.
+/// The text is not a key id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedId;
 
 impl fmt::Display for MalformedId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "want the {ID_CHARS} letters and digits of a key's <id>")
+        write!(
+            f,
+            "expected the {ID_CHARS} letters and digits of a key's <id>"
+        )
     }
 }
 
 impl KeyId {
-    /// The id of no key.
-    pub(super) const NOBODY: KeyId = KeyId(0);
+    /// An id that no key has.
+    pub(super) const NONE: KeyId = KeyId(0);
 
-    /// Sixty bits at most, in the order of the text.
+    /// Returns the id as a number of at most 60 bits. Ids sort like their text.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -96,7 +99,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// The number that base62 digits spell; at most ten of them fit.
+/// Parses up to ten base62 digits.
 fn value(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |number, byte| {
         let digit = match byte {
@@ -123,9 +126,9 @@ fn random_digits<const N: usize>() -> [u8; N] {
     let mut at = 0;
     while at < N {
         let mut bytes = [0; 64];
-        // The kernel's generator does not fail once a machine has started.
+        // The kernel's generator does not fail once the system has booted.
         getrandom::fill(&mut bytes).expect("the system gives random numbers");
-        // 62 x 4 = 248: bytes above it would favour the first digits.
+        // 62 x 4 = 248: larger bytes would favour the first digits.
         for byte in bytes.into_iter().filter(|byte| *byte < 248) {
             if at < N {
                 out[at] = DIGITS[usize::from(byte % 62)];
@@ -140,39 +143,39 @@ fn text(digits: &[u8]) -> &str {
     std::str::from_utf8(digits).expect("base62 digits are ASCII")
 }
 
-/// What is stored of a secret: its SHA-256. Secrets are random, so no slow hash is needed.
+/// SHA-256 of a secret, the only form that is stored. Secrets are random, so no slow hash is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecretDigest(pub(super) [u8; 32]);
 
 impl SecretDigest {
-    /// Whether two digests are equal, in a time that does not tell where they differ.
+    /// Compares two digests in constant time.
     pub(super) fn matches(&self, other: &SecretDigest) -> bool {
-        is_equal(&self.0, &other.0)
+        constant_time_eq(&self.0, &other.0)
     }
 }
 
-/// Whether two texts are equal, in a time that tells their lengths only.
+/// Compares two byte strings. The time depends on their lengths only.
 #[inline]
-pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
+pub fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
     let differing = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    // Nothing may be concluded from a part of the bytes.
+    // Keeps the compiler from returning early.
     black_box(differing) == 0
 }
 
-/// What a client sent as its key, if it has the form of one.
+/// A key sent by a client, with a valid form but not verified.
 #[derive(Clone, Copy)]
-pub(super) struct Presented<'a> {
+pub(super) struct PresentedKey<'a> {
     pub(super) id: KeyId,
     secret: &'a [u8],
 }
 
-impl<'a> Presented<'a> {
-    /// Takes a key apart; `None` if a segment is missing, has another length, or the check does not
-    /// agree. None of that is secret, so it may end early.
-    pub(super) fn parse(prefix: &KeyPrefix, key: &'a [u8]) -> Option<Presented<'a>> {
+impl<'a> PresentedKey<'a> {
+    /// Parses a key; `None` if a segment is missing or has another length, or if the check digits are
+    /// wrong. None of that is secret, so it may return early.
+    pub(super) fn parse(prefix: &KeyPrefix, key: &'a [u8]) -> Option<PresentedKey<'a>> {
         let rest = key.strip_prefix(prefix.0.as_bytes())?;
         let rest = rest.strip_prefix(KIND.as_bytes())?;
         let (id, rest) = rest.split_at_checked(ID_CHARS)?;
@@ -186,7 +189,7 @@ impl<'a> Presented<'a> {
             return None;
         }
         let id = value(id).map(KeyId)?;
-        Some(Presented { id, secret })
+        Some(PresentedKey { id, secret })
     }
 
     pub(super) fn digest(&self) -> SecretDigest {
@@ -202,7 +205,7 @@ fn check_digits(parts: &[&[u8]]) -> [u8; CHECK_CHARS] {
     digits(crc.finalize().into())
 }
 
-/// A key that was just made. Its text is shown once and then gone.
+/// A newly generated key. Its text is shown once and not stored.
 pub struct NewKey {
     /// The public part.
     pub id: KeyId,
@@ -211,7 +214,7 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// A random key.
+    /// Generates a random key.
     pub(super) fn random(prefix: &KeyPrefix) -> NewKey {
         let id = KeyId::random();
         let mut key = format!("{}{KIND}{id}_", prefix.0);
@@ -232,7 +235,7 @@ impl NewKey {
         ))
     }
 
-    /// The whole key, for the one to whom it is issued.
+    /// Returns the whole key, to be shown to its owner.
     pub fn reveal(&self) -> &str {
         &self.text
     }
@@ -256,7 +259,7 @@ mod tests {
             let other_prefix: KeyPrefix = "ix".parse().unwrap();
             let key = NewKey::random(&prefix);
             let text = key.reveal();
-            let presented = Presented::parse(&prefix, text.as_bytes()).unwrap();
+            let presented = PresentedKey::parse(&prefix, text.as_bytes()).unwrap();
             assert_eq!(presented.id, key.id);
             assert!(presented.digest().matches(&key.digest()));
             for at in 0..text.len() {
@@ -264,11 +267,14 @@ mod tests {
                     let mut bytes = text.as_bytes().to_vec();
                     if bytes[at] != other {
                         bytes[at] = other;
-                        assert!(Presented::parse(&prefix, &bytes).is_none(), "{at} {other}");
+                        assert!(
+                            PresentedKey::parse(&prefix, &bytes).is_none(),
+                            "{at} {other}"
+                        );
                     }
                 }
             }
-            assert!(Presented::parse(&other_prefix, text.as_bytes()).is_none());
+            assert!(PresentedKey::parse(&other_prefix, text.as_bytes()).is_none());
         }
     }
 
@@ -278,8 +284,10 @@ mod tests {
         let key = NewKey::random(&prefix);
         let text = key.reveal();
         for length in 0..text.len() {
-            assert!(Presented::parse(&prefix, &text.as_bytes()[..length]).is_none());
-            assert!(Presented::parse(&prefix, &text.as_bytes()[text.len() - length..]).is_none());
+            assert!(PresentedKey::parse(&prefix, &text.as_bytes()[..length]).is_none());
+            assert!(
+                PresentedKey::parse(&prefix, &text.as_bytes()[text.len() - length..]).is_none()
+            );
         }
         for text in [
             format!("{text}0"),
@@ -292,12 +300,12 @@ mod tests {
             "im_live_".to_owned() + &"0".repeat(47),
         ] {
             assert!(
-                Presented::parse(&prefix, text.as_bytes()).is_none(),
+                PresentedKey::parse(&prefix, text.as_bytes()).is_none(),
                 "{text}"
             );
         }
         arbtest::arbtest(|u| {
-            assert!(Presented::parse(&prefix, u.arbitrary()?).is_none());
+            assert!(PresentedKey::parse(&prefix, u.arbitrary()?).is_none());
             Ok(())
         });
     }
@@ -345,8 +353,8 @@ mod tests {
     fn equality_is_that_of_slices() {
         arbtest::arbtest(|u| {
             let (one, other): (&[u8], &[u8]) = (u.arbitrary()?, u.arbitrary()?);
-            assert_eq!(is_equal(one, other), one == other);
-            assert!(is_equal(one, one));
+            assert_eq!(constant_time_eq(one, other), one == other);
+            assert!(constant_time_eq(one, one));
             Ok(())
         });
     }

@@ -7,12 +7,12 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Batches that may wait to be written.
 const WAITING_MAX: usize = 64;
@@ -137,7 +137,7 @@ struct Batch {
 impl AccessPen {
     /// Has `write` write a line, and leaves what has gathered if it is enough.
     pub fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = lock(&self.batch);
         write(&mut batch.text);
         batch.text.push(b'\n');
         batch.count += 1;
@@ -148,7 +148,7 @@ impl AccessPen {
 
     /// Leaves what has gathered. To be called now and then.
     pub fn flush(&self) {
-        let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = lock(&self.batch);
         if batch.count > 0 {
             self.leave(&mut batch);
         }

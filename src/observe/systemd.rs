@@ -6,10 +6,9 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What a service manager has set up for this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,7 +112,7 @@ impl Notifier {
     }
 
     fn owed(&self) -> MutexGuard<'_, Option<String>> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.owed)
     }
 
     /// Tells something. Whether the manager has no room for it now: one that has gone away, or does not

@@ -19,7 +19,7 @@ use super::dumps;
 use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
-use crate::durable::{self, UNFINISHED};
+use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::request::{DayRef, Route};
 use crate::site::{self, HomeBodies};
@@ -72,7 +72,7 @@ fn is_unfinished(name: &str) -> bool {
         Manifest::FILE,
         Sources::FILE,
     ];
-    name.strip_suffix(UNFINISHED)
+    name.strip_suffix(TEMP_SUFFIX)
         .is_some_and(|name| begun.contains(&name))
 }
 

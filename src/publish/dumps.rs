@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -16,10 +15,10 @@ use super::error::{PublishError, at};
 use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{CsvFile, FileKind, RowFile};
-use crate::durable::{self, UNFINISHED};
+use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
-use crate::sync::{Mutex, cores, in_order};
+use crate::sync::{Mutex, cores, in_order, lock};
 
 /// Begins the names of directories of dumps.
 pub(super) const PREFIX: &str = "dumps-";
@@ -53,7 +52,7 @@ impl DumpsWriter {
         before: Option<&Dumps>,
         published: UnixSeconds,
     ) -> Result<DumpsWriter, PublishError> {
-        let directory = root.join(format!("dumps{UNFINISHED}"));
+        let directory = root.join(format!("dumps{TEMP_SUFFIX}"));
         durable::remove(&directory).map_err(at(&directory))?;
         for folder in ["", "daily", "ccu", "live"] {
             let folder = directory.join(folder);
@@ -154,13 +153,13 @@ impl DumpsWriter {
     }
 
     fn note(&self, files: Vec<DumpFile>) {
-        let mut noted = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = lock(&self.files);
         noted.extend(files);
     }
 
     /// Writes the index, makes all durable, and gives the directory its name.
     pub(crate) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
-        let noted = std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
+        let noted = std::mem::take(&mut *lock(&self.files));
         let mut files = noted;
         files.sort_unstable_by(|one, other| one.file.cmp(&other.file));
         let index = DumpIndex {

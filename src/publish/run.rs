@@ -27,8 +27,8 @@ pub fn publish(
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
     Source::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
-    let lock = directory.join(durable::LOCK);
-    let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
+    let lock = directory.join(durable::LOCK_FILE);
+    let _lock = durable::lock_or_notify(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
     let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
     // Room first: what a killed publish has left may be most of the disk. Where the manifest is lost,

@@ -15,7 +15,7 @@ use super::packed::PackedDay;
 use super::{history, live};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Day, DayFiles, FileKind, LiveStep, RowReader, Source, StepFile};
-use crate::durable::{Replacement, UNFINISHED};
+use crate::durable::{AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
 
@@ -309,15 +309,15 @@ fn payload(
     directory: &Path,
     kind: &str,
     published: UnixSeconds,
-    write: impl FnOnce(Replacement) -> io::Result<(Replacement, Written)>,
+    write: impl FnOnce(AtomicFile) -> io::Result<(AtomicFile, Written)>,
 ) -> Result<Payload, PublishError> {
-    let unfinished = directory.join(format!("{kind}{UNFINISHED}"));
-    let begun = Replacement::begin(directory, kind).map_err(at(&unfinished))?;
+    let unfinished = directory.join(format!("{kind}{TEMP_SUFFIX}"));
+    let begun = AtomicFile::create(directory, kind).map_err(at(&unfinished))?;
     let (file, written) = write(begun).map_err(at(&unfinished))?;
     let checksum = format!("{:08x}", written.checksum);
     let name = format!("{kind}-{}-{checksum}{PAYLOAD}", published.compact());
     let path = directory.join(&name);
-    file.finish(&path).map_err(at(&path))?;
+    file.commit(&path).map_err(at(&path))?;
     Ok(Payload {
         file: name,
         bytes: written.bytes,

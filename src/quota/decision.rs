@@ -1,14 +1,14 @@
-//! The outcome of asking a quota.
+//! The outcome of a quota check.
 
-/// Whether a request may be answered.
+/// Outcome of a quota check.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes, and it has been counted.
+    /// The request is admitted and has been counted.
     Admit {
         /// Requests left today after this one.
         remaining: u32,
     },
-    /// No: the limit is reached. Nothing was counted.
+    /// The limit is reached. Nothing was counted.
     Refuse,
 }

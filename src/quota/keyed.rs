@@ -1,33 +1,33 @@
-//! The daily quota of keys: a cell for each, found by the key's number, alone on its cache line.
+//! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
-use super::cell;
+use super::counter_file::{FileLayout, StateError, open};
+use super::counter_slab::{CounterSlab, LINE};
 use super::decision::Decision;
-use super::file::{Shape, StateError, open};
-use super::memory::{LINE, Words};
+use super::key_counter;
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Mutex, lock};
 
 const SEGMENT_LOG2: u32 = 16;
-/// Keys whose cells are made at once: 4 MiB.
+/// Keys per segment. Counters are allocated by segment, 4 MiB each.
 const SEGMENT_KEYS: usize = 1 << SEGMENT_LOG2;
 const SEGMENTS: usize = KEYS_MAX as usize / SEGMENT_KEYS;
 const FILE_KIND: u32 = 2;
 
-/// The counters of all keys. Their memory follows the number of keys, 64 bytes for each.
+/// The counters of all keys. Memory grows with the number of keys, 64 bytes per key.
 #[derive(Debug)]
 pub struct KeyedQuota {
-    segments: Box<[OnceLock<Words>]>,
-    /// Where the cells live; `None` in the process's own memory.
+    segments: Box<[OnceLock<CounterSlab>]>,
+    /// Directory of the counter files; `None` for private memory.
     directory: Option<PathBuf>,
     growing: Mutex<()>,
 }
 
 impl KeyedQuota {
-    /// Counters in files of a directory, or in memory that ends with the process.
+    /// Creates counters in files of a directory, or in private memory if it is `None`.
     pub fn new(directory: Option<PathBuf>) -> KeyedQuota {
         KeyedQuota {
             segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(),
@@ -36,61 +36,58 @@ impl KeyedQuota {
         }
     }
 
-    /// Makes the cells of the keys with numbers below `keys`, where they are not there yet. `today`
-    /// tells counts from damage in files; `say` gets a line for a file that is set aside.
-    pub fn make_room(
-        &self,
-        keys: u32,
-        today: UtcDay,
-        say: &dyn Fn(&str),
-    ) -> Result<(), StateError> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
-        for (number, segment) in (0..).zip(&self.segments[..wanted]) {
+    /// Allocates the missing counters for key numbers below `keys`. Counters in files whose day is not
+    /// `today` or a day beside it are set to zero; `log` is called with a line for each damaged file.
+    pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> Result<(), StateError> {
+        let _growing = lock(&self.growing);
+        let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
+        for (number, segment) in (0..).zip(&self.segments[..required]) {
             if segment.get().is_none() {
-                // Alone under the lock, so it is still empty.
-                let _ = segment.set(self.segment(number, today, say)?);
+                // The lock excludes other writers, so the segment is still empty.
+                let _ = segment.set(self.segment(number, today, log)?);
             }
         }
         Ok(())
     }
 
-    fn segment(&self, number: u32, today: UtcDay, say: &dyn Fn(&str)) -> Result<Words, StateError> {
+    fn segment(
+        &self,
+        number: u32,
+        today: UtcDay,
+        log: &dyn Fn(&str),
+    ) -> Result<CounterSlab, StateError> {
         let words = SEGMENT_KEYS * LINE;
         let Some(directory) = &self.directory else {
-            return Ok(Words::zeroed(words));
+            return Ok(CounterSlab::zeroed(words));
         };
-        let shape = Shape {
+        let layout = FileLayout {
             kind: FILE_KIND,
             sizes: [number, SEGMENT_LOG2],
             words,
         };
-        let keep = |_, bits| cell::is_beside(bits, today);
-        let opened = open(directory, &format!("quota-keys-{number}"), shape, keep)?;
-        if let Some(notice) = opened.notice {
-            say(&notice);
-        }
-        Ok(opened.words)
+        let keep = |_, bits| key_counter::is_beside(bits, today);
+        let name = format!("quota-keys-{number}");
+        let (counters, _) = open(directory, &name, layout, keep, log)?;
+        Ok(counters)
     }
 
-    /// Counts a request of the key with that number, if it has one left on that day. A key for
-    /// which no room was made has none.
+    /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.
     #[inline]
     pub fn admit(&self, number: u32, limit: u32, day: UtcDay) -> Decision {
-        match self.cell(number) {
-            Some(cell) => cell::admit(cell, limit, day).0,
+        match self.counter(number) {
+            Some(counter) => key_counter::admit(counter, limit, day).0,
             None => Decision::Refuse,
         }
     }
 
-    /// Requests that the key has left on that day. Counts nothing.
+    /// Returns the requests that a key has left on `day` without counting one.
     pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> u32 {
-        self.cell(number)
-            .map_or(0, |cell| cell::peek(cell, limit, day))
+        self.counter(number)
+            .map_or(0, |counter| key_counter::peek(counter, limit, day))
     }
 
     #[inline]
-    fn cell(&self, number: u32) -> Option<&AtomicU64> {
+    fn counter(&self, number: u32) -> Option<&AtomicU64> {
         let number = number as usize;
         let segment = self.segments.get(number / SEGMENT_KEYS)?.get()?;
         segment.get(number % SEGMENT_KEYS * LINE)

@@ -1,22 +1,22 @@
-//! What each tier may ask a day.
+//! Daily limits by tier.
 
 use crate::model::Tier;
 
-/// Requests a UTC day (SPEC section 8). Each is at least 1.
+/// Requests allowed per UTC day (SPEC section 8). Each limit is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierLimits {
-    /// Without a key, for an address.
+    /// Per address, without a key.
     pub anonymous: u16,
-    /// For a free key.
+    /// Per free key.
     pub free: u32,
-    /// For a starter key.
+    /// Per starter key.
     pub starter: u32,
-    /// For a pro key.
+    /// Per pro key.
     pub pro: u32,
 }
 
 impl TierLimits {
-    /// What a key of the tier may ask.
+    /// Returns the limit of a key of this tier.
     pub const fn of(&self, tier: Tier) -> u32 {
         match tier {
             Tier::Free => self.free,

@@ -1,9 +1,9 @@
-//! Words in mapped memory, of a file or of the process alone. In a file, what is counted is in the
-//! kernel's hands the moment it is counted, so that a killed process loses nothing. One of the two
-//! places in the program with `unsafe` code.
+//! Counters in mapped memory, of a file or private to the process. A count in a mapped file is in the
+//! page cache as soon as it is stored, so a killed process loses none. One of the two places in
+//! the program with `unsafe` code.
 #![expect(
     unsafe_code,
-    reason = "a slice of atomics over mapped memory cannot be had without it"
+    reason = "a slice of atomics over mapped memory requires it"
 )]
 
 use std::fs::File;
@@ -15,22 +15,22 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use crate::sync::AtomicU64;
 
-/// The words of a file from an offset on, shared with every process that maps the same file; or words
-/// of this process.
+/// Counters of a file from an offset on, shared with every process that maps the file; or counters in
+/// anonymous memory.
 #[derive(Debug)]
-pub(crate) struct MappedWords {
+pub(crate) struct MappedCounters {
     map: MmapRaw,
     len: usize,
-    /// Kept for its lock.
+    /// Kept open for its shared lock.
     _file: Option<File>,
 }
 
-impl MappedWords {
-    /// Maps `len` words from byte `offset`, a multiple of a word, of a file opened for
-    /// reading and writing that holds them all.
-    pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedWords> {
+impl MappedCounters {
+    /// Maps `len` words from byte `offset` of a file opened for reading and writing. The offset has to
+    /// be a multiple of 8, and the file long enough.
+    pub(crate) fn new(file: File, offset: u64, len: usize) -> io::Result<MappedCounters> {
         if cfg!(island_metrics_loom) {
-            // The words of a model are larger, and live in no file.
+            // The atomics of a loom model are larger than 8 bytes.
             return Err(io::ErrorKind::Unsupported.into());
         }
         let bytes = len * size_of::<AtomicU64>();
@@ -42,26 +42,25 @@ impl MappedWords {
             .offset(offset)
             .len(bytes)
             .map_raw(&file)?;
-        Ok(MappedWords {
+        Ok(MappedCounters {
             map,
             len,
             _file: Some(file),
         })
     }
 
-    /// Maps `len` words of zero that belong to no file. In huge pages where the system has them: they
-    /// are had sooner, and a request's word is anywhere, so that it would want a walk through the
-    /// tables of small ones.
-    pub(crate) fn anonymous(len: usize) -> io::Result<MappedWords> {
+    /// Maps `len` words of zero without a file. Requests huge pages: they are allocated faster, and
+    /// because requests hit random words, small pages would cost a page-table walk for most of them.
+    pub(crate) fn anonymous(len: usize) -> io::Result<MappedCounters> {
         if cfg!(island_metrics_loom) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let map = MmapOptions::new()
             .len(len * size_of::<AtomicU64>())
             .map_anon()?;
-        // Only a wish.
+        // Only a hint.
         let _ = map.advise(Advice::HugePage);
-        Ok(MappedWords {
+        Ok(MappedCounters {
             map: map.into(),
             len,
             _file: None,
@@ -69,23 +68,20 @@ impl MappedWords {
     }
 }
 
-impl Deref for MappedWords {
+impl Deref for MappedCounters {
     type Target = [AtomicU64];
 
     #[inline]
-    #[expect(
-        clippy::cast_ptr_alignment,
-        reason = "the words begin at a multiple of a word"
-    )]
+    #[expect(clippy::cast_ptr_alignment, reason = "the map is aligned to a word")]
     fn deref(&self) -> &[AtomicU64] {
         let start = self.map.as_mut_ptr().cast::<AtomicU64>();
-        // SAFETY: the map is readable and writable, is `len` words long, begins at a multiple of a word
-        // in a page, so that the words are aligned, and lives as long as `self`. Every bit pattern is an
-        // `AtomicU64`, and this process reaches the memory through atomics only; what other
-        // processes write there they write by this same code, atomically too. A file, if there is one,
-        // holds every byte of the map: `new` has looked, and files of this kind are never shortened
-        // by the program. Who shortens one by hand, against the state directory's mode 0700,
-        // gets the process killed by SIGBUS, not undefined behaviour.
+        // SAFETY: the map is readable and writable, `len` words long, and lives as long as `self`. It
+        // begins in a page at a multiple of 8 bytes, so the words are aligned. Every bit pattern is a
+        // valid `AtomicU64`. This process accesses the memory through atomics only, and other processes
+        // write it by this same code, atomically too. A mapped file contains every byte of the map:
+        // `new` has checked its length, and the program never shortens such a file. If a user shortens
+        // one by hand, in spite of the state directory's mode 0700, SIGBUS kills the process; that is
+        // not undefined behaviour.
         unsafe { slice::from_raw_parts(start, self.len) }
     }
 }
@@ -112,21 +108,21 @@ mod tests {
     fn two_maps_of_a_file_are_the_same_words() {
         let file = file("same", 4096 + 800);
         let (one, other) = (
-            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
-            MappedWords::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
+            MappedCounters::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
+            MappedCounters::new(file.try_clone().unwrap(), 4096, 100).unwrap(),
         );
         assert_eq!(one.len(), 100);
         one[99].store(7, Ordering::Relaxed);
         assert_eq!(other[99].load(Ordering::Relaxed), 7);
         drop(one);
-        let again = MappedWords::new(file, 4096, 100).unwrap();
+        let again = MappedCounters::new(file, 4096, 100).unwrap();
         assert_eq!(again[99].load(Ordering::Relaxed), 7);
         assert_eq!(again[98].load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn words_of_no_file_are_zero_and_keep_what_is_stored() {
-        let words = MappedWords::anonymous(1000).unwrap();
+    fn anonymous_words_are_zero_and_keep_stored_values() {
+        let words = MappedCounters::anonymous(1000).unwrap();
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         words[999].store(7, Ordering::Relaxed);
         assert_eq!(words[999].load(Ordering::Relaxed), 7);
@@ -135,7 +131,7 @@ mod tests {
     #[test]
     fn a_file_too_short_is_refused() {
         let file = file("short", 4096 + 799);
-        assert!(MappedWords::new(file.try_clone().unwrap(), 4096, 100).is_err());
-        assert!(MappedWords::new(file, 4097, 1).is_err());
+        assert!(MappedCounters::new(file.try_clone().unwrap(), 4096, 100).is_err());
+        assert!(MappedCounters::new(file, 4097, 1).is_err());
     }
 }

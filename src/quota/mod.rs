@@ -1,35 +1,37 @@
-//! How many requests a client has left today.
+//! Daily request quotas: one atomic 64-bit counter per client and UTC day.
 //!
-//! **In:** who asks (an address, or a key's number), the client's limit, and the UTC day of the
-//! request. **Out:** a [`Decision`], or the figure for an answer that spends nothing.
+//! **In:** a client (an IP address, or the number of a key), its limit, and the UTC day of the
+//! request. **Out:** a [`Decision`], or the remaining quota without spending any.
 //!
-//! The proof that nobody gets more than the limit is in the docs of `anonymous` and `keyed`: a
-//! client's day and count are one word, and change together in one compare-and-swap.
+//! A client's day and count share one word and change together in one compare-and-swap, so no client
+//! is admitted more often than its limit allows, under any interleaving of threads. The proofs are in
+//! the docs of `anonymous` and `key_counter`. The counters live in memory-mapped files and survive a
+//! kill -9.
 //!
-//! **Must never know:** HTTP, keys' secrets, the clock (the day is given). The anonymous table's
-//! memory is fixed when it is made: no flood of new addresses makes it grow.
+//! **Independent of:** HTTP, the secrets of keys, the clock (the day is an argument). The memory of the
+//! anonymous table is fixed when it is created: no flood of new addresses makes it grow.
 
 mod anonymous;
-mod cell;
-mod day;
+mod counter_file;
+mod counter_slab;
+mod day_file;
 mod decision;
-mod file;
+mod key_counter;
 mod keyed;
 mod limits;
 mod mapped;
-mod memory;
 mod word;
 
-pub use anonymous::{AnonymousQuota, Client, Sizes};
-pub use day::DayFile;
+pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
+pub use counter_file::StateError;
+pub use day_file::DayFile;
 pub use decision::Decision;
-pub use file::StateError;
 pub use keyed::KeyedQuota;
 pub use limits::TierLimits;
-pub use word::{QuotaWord, RingDay, Step, Tag};
+pub use word::{ClientTag, QuotaWord, RingDay, Transition};
 
 #[cfg(all(test, not(island_metrics_loom)))]
-mod file_tests;
+mod counter_file_tests;
 #[cfg(all(test, island_metrics_loom))]
 mod models;
 #[cfg(all(test, not(island_metrics_loom)))]

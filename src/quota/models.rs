@@ -1,33 +1,33 @@
 //! Every schedule of a few threads on the real tables, explored by loom.
 //!
-//! `RUSTFLAGS="--cfg island_metrics_loom" cargo test --release --lib models` runs them. A table has
-//! two words to a window here, and one overflow word. The last models hold a known mistake each and
-//! must fail: they show that the others could.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! Run with `RUSTFLAGS="--cfg island_metrics_loom" cargo test --release --lib models`. A table has
+//! windows of two words here, and one overflow word. Each of the last models contains a known mistake
+//! and must fail, which shows that the others could fail.
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 
-use super::cell;
-use super::{AnonymousQuota, Client, Decision};
+use super::key_counter;
+use super::{AnonymousClient, AnonymousQuota, Decision};
 use crate::calendar::UtcDay;
 
 const LIMIT: u16 = 2;
 
-/// `(client, day by which it was judged, remaining)` of an admission.
-type Told = Option<(u8, u16, u32)>;
+/// `(client, day that it was counted for, remaining)` of an admission.
+type Admission = Option<(u8, u16, u32)>;
 
 fn table() -> Arc<AnonymousQuota> {
     Arc::new(AnonymousQuota::for_model())
 }
 
-/// Client `number` of those that begin in the first slot.
-fn client(number: u8) -> Client {
-    Client::for_model(number)
+/// Client `number` of those whose window begins at the first slot.
+fn client(number: u8) -> AnonymousClient {
+    AnonymousClient::for_model(number)
 }
 
-fn admit(quota: &AnonymousQuota, number: u8, day: i32) -> Told {
+fn admit(quota: &AnonymousQuota, number: u8, day: i32) -> Admission {
     let base = UtcDay(0).into();
     match quota.admit_on(client(number), LIMIT, UtcDay(day).into()) {
         (Decision::Admit { remaining }, day) => Some((number, day.since(base), remaining)),
@@ -35,40 +35,43 @@ fn admit(quota: &AnonymousQuota, number: u8, day: i32) -> Told {
     }
 }
 
-/// No client of a day is told a `remaining` twice; with that, none is admitted past its limit.
+/// Asserts that no client gets the same `remaining` twice on a day; hence none exceeds its limit.
 #[track_caller]
-fn check(told: impl IntoIterator<Item = Told>) -> Vec<(u8, u16, u32)> {
-    let told: Vec<_> = told.into_iter().flatten().collect();
-    for (at, entry) in told.iter().enumerate() {
+fn check(admissions: impl IntoIterator<Item = Admission>) -> Vec<(u8, u16, u32)> {
+    let admissions: Vec<_> = admissions.into_iter().flatten().collect();
+    for (at, entry) in admissions.iter().enumerate() {
         assert!(entry.2 < u32::from(LIMIT));
-        assert!(!told[..at].contains(entry), "{entry:?} twice in {told:?}");
+        assert!(
+            !admissions[..at].contains(entry),
+            "{entry:?} twice in {admissions:?}"
+        );
     }
-    told
+    admissions
 }
 
 /// Runs each list of `(client, day)` in a thread, after `before`.
 fn model(before: &'static [(u8, i32)], threads: &'static [&'static [(u8, i32)]], all: usize) {
     loom::model(move || {
         let quota = table();
-        let run = |quota: &AnonymousQuota, asked: &[(u8, i32)]| -> Vec<Told> {
-            asked
+        let run = |quota: &AnonymousQuota, requests: &[(u8, i32)]| -> Vec<Admission> {
+            requests
                 .iter()
                 .map(|(number, day)| admit(quota, *number, *day))
                 .collect()
         };
-        let mut told = run(&quota, before);
+        let mut admissions = run(&quota, before);
         let spawned: Vec<_> = threads[1..]
             .iter()
-            .map(|asked| {
+            .map(|requests| {
                 let quota = Arc::clone(&quota);
-                thread::spawn(move || run(&quota, asked))
+                thread::spawn(move || run(&quota, requests))
             })
             .collect();
-        told.extend(run(&quota, threads[0]));
+        admissions.extend(run(&quota, threads[0]));
         for thread in spawned {
-            told.extend(thread.join().unwrap());
+            admissions.extend(thread.join().unwrap());
         }
-        let admitted = check(told).len();
+        let admitted = check(admissions).len();
         assert!(admitted >= all, "{admitted} admitted");
     });
 }
@@ -118,7 +121,7 @@ fn a_straggler_of_yesterday_is_charged_once() {
 }
 
 #[test]
-fn a_straggler_whose_word_another_took_is_charged_once() {
+fn a_straggler_whose_word_another_client_took_is_charged_once() {
     model(&[(1, 8)], &[&[(2, 9)], &[(1, 8), (1, 8)]], 3);
 }
 
@@ -138,38 +141,39 @@ fn midnight_in_the_overflow() {
 }
 
 #[test]
-fn emptying_the_words_of_long_ago_takes_no_count_of_today() {
+fn clearing_old_words_loses_no_count_of_today() {
     loom::model(|| {
         let quota = table();
-        // Far enough back to read as a day to come.
+        // Far enough in the past to read as a future day.
         let long_ago = 9 - 3000;
         let before = [admit(&quota, 2, long_ago), admit(&quota, 1, 9)];
         let sweeping = Arc::clone(&quota);
-        let sweep = thread::spawn(move || sweeping.forget_other_days(UtcDay(9)));
+        let sweep = thread::spawn(move || sweeping.clear_other_days(UtcDay(9)));
         let during = [admit(&quota, 1, 9), admit(&quota, 1, 9)];
         sweep.join().unwrap();
-        // Who was on its way through the table may have written another such word.
-        quota.forget_other_days(UtcDay(9));
+        // A thread that was probing the table may have written another such word.
+        quota.clear_other_days(UtcDay(9));
         let after = [
             admit(&quota, 1, 9),
             admit(&quota, 1, 9),
             admit(&quota, 1, 9),
         ];
-        let told = [&before[..], &during, &after].concat();
-        // Who met the old word was counted for its day, which is disowned; today's counts are exact.
-        let today = told
+        let admissions = [&before[..], &during, &after].concat();
+        // Requests that probed the old word were counted for its day, which is ignored; the counts of
+        // today are exact.
+        let today = admissions
             .into_iter()
-            .filter(|told| matches!(told, Some((1, 9, _))));
+            .filter(|admissions| matches!(admissions, Some((1, 9, _))));
         assert_eq!(check(today).len(), 2);
     });
 }
 
-/// Runs a key's cell from two threads, each with its days, after one request on `before`.
+/// Runs a key's counter from two threads, each with its days, after one request on `before`.
 fn key_model(before: i32, days: [&'static [i32]; 2]) {
     loom::model(move || {
-        let cell = Arc::new(AtomicU64::new(0));
-        let run = |cell: &AtomicU64, days: &[i32]| -> Vec<Told> {
-            let one = |day: &i32| match cell::admit(cell, LIMIT.into(), UtcDay(*day)) {
+        let counter = Arc::new(AtomicU64::new(0));
+        let run = |counter: &AtomicU64, days: &[i32]| -> Vec<Admission> {
+            let one = |day: &i32| match key_counter::admit(counter, LIMIT.into(), UtcDay(*day)) {
                 (Decision::Admit { remaining }, day) => {
                     Some((0, u16::try_from(day).unwrap(), remaining))
                 }
@@ -177,12 +181,12 @@ fn key_model(before: i32, days: [&'static [i32]; 2]) {
             };
             days.iter().map(one).collect()
         };
-        let mut told = run(&cell, &[before]);
-        let other = Arc::clone(&cell);
+        let mut admissions = run(&counter, &[before]);
+        let other = Arc::clone(&counter);
         let spawned = thread::spawn(move || run(&other, days[1]));
-        told.extend(run(&cell, days[0]));
-        told.extend(spawned.join().unwrap());
-        check(told);
+        admissions.extend(run(&counter, days[0]));
+        admissions.extend(spawned.join().unwrap());
+        check(admissions);
     });
 }
 
@@ -212,8 +216,8 @@ fn mistake_checking_and_then_counting() {
         };
         let other = Arc::clone(&count);
         let spawned = thread::spawn(move || careless(&other));
-        let told = [careless(&count), spawned.join().unwrap()];
-        check(told);
+        let admissions = [careless(&count), spawned.join().unwrap()];
+        check(admissions);
     });
 }
 
@@ -247,7 +251,7 @@ fn mistake_day_and_count_in_two_words() {
 fn mistake_the_smaller_of_two_rows() {
     loom::model(|| {
         let rows = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-        // A limit of one: admitted where the smaller count is still none.
+        // A limit of one: admitted if the smaller count is still zero.
         let careless = |[one, other]: &[AtomicU64; 2]| {
             let counts = [one.fetch_add(1, Relaxed), other.fetch_add(1, Relaxed)];
             u64::from(counts.into_iter().min() == Some(0))

@@ -1,37 +1,37 @@
-//! Threads that hammer a counter on days that differ, against a ledger of every `remaining` told.
+//! Threads that call a counter with different days, checked against a ledger of every `remaining`.
 //!
-//! `IM_TEST_STRESS=1000 cargo test --release --lib stress` goes on for a thousand million
-//! admissions of each kind of counter; without it, enough to show that the checks work.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+//! `IM_TEST_STRESS=1000 cargo test --release --lib stress` runs until 1000 million admissions of each
+//! kind of counter; the default of one million shows that the checks work.
+#![expect(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use super::cell;
-use super::{AnonymousQuota, Client, Decision, KeyedQuota, RingDay, Sizes};
+use super::key_counter;
+use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, RingDay, TableSize};
 use crate::calendar::UtcDay;
 
 const THREADS: u64 = 4;
 const LIMIT: u32 = 31;
-/// Where the ring of days turns over lies within the days of a run.
+/// First day of a run; the ring of days wraps around within the run.
 const FIRST: i32 = 4096 * 5 - 4;
-/// Days that a run goes through.
+/// Days of a run.
 const DAYS: i32 = 8;
-/// Days by which threads may differ, either way.
+/// Maximum difference between a thread's day and the run's, either way.
 const SKEW: i32 = 2;
 const CALLS_PER_TABLE: u64 = 200_000;
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long to go on is for the person who runs the test"
+    reason = "the length of the test is chosen by its user"
 )]
 fn admissions_wanted() -> u64 {
     let millions = std::env::var("IM_TEST_STRESS").map_or(1, |text| text.parse().unwrap());
     millions * 1_000_000_u64
 }
 
-/// A word for each client and day, a bit for each `remaining`.
+/// One word for each client and day, one bit for each `remaining`.
 struct Ledger(Vec<AtomicU32>);
 
 impl Ledger {
@@ -46,13 +46,13 @@ impl Ledger {
         &self.0[client as usize * days + day]
     }
 
-    /// Admissions that were told.
+    /// Number of admissions recorded.
     fn admissions(&self) -> u64 {
         let bits = |entry: &AtomicU32| u64::from(entry.load(Ordering::Relaxed).count_ones());
         self.0.iter().map(bits).sum()
     }
 
-    /// Notes what a client was told; whether it was told that before.
+    /// Records an admission; returns `true` if it was recorded before.
     fn is_repeated(&self, client: u32, day: i32, remaining: u32) -> bool {
         assert!(remaining < LIMIT);
         let bit = 1 << remaining;
@@ -60,8 +60,8 @@ impl Ledger {
     }
 }
 
-/// Calls `admit` from several threads, with a random client and a day that goes on unevenly; it
-/// tells the day it went by and the `remaining` of an admission. Returns how many were repeated.
+/// Calls `admit` from several threads, with random clients and days that advance unevenly. `admit`
+/// returns the day that it counted for and its decision. Returns the number of repeated admissions.
 fn hammer(
     ledger: &Ledger,
     clients: u32,
@@ -96,41 +96,41 @@ fn hammer(
     })
 }
 
-/// The day on the ring, as one of the run's.
+/// Converts a day on the ring to a day of the run.
 fn on_ring(day: RingDay) -> i32 {
     FIRST - SKEW + i32::from(day.since(UtcDay(FIRST - SKEW).into()))
 }
 
-/// Admits every client to its limit on the last day, and finds the whole of the limit told.
+/// Admits every client to its limit on the last day; every `remaining` of the limit must occur.
 fn drain(ledger: &Ledger, clients: u32, admit: impl Fn(u32, UtcDay) -> (i32, Decision)) {
     let last = FIRST + DAYS + SKEW - 1;
     for client in 0..clients {
         while let (day, Decision::Admit { remaining }) = admit(client, UtcDay(last)) {
             assert!(!ledger.is_repeated(client, day, remaining));
         }
-        let told = ledger.entry(client, last).load(Ordering::Relaxed);
-        assert_eq!(told, (1 << LIMIT) - 1, "client {client}");
+        let recorded = ledger.entry(client, last).load(Ordering::Relaxed);
+        assert_eq!(recorded, (1 << LIMIT) - 1, "client {client}");
     }
 }
 
 #[test]
-fn addresses_are_told_each_remaining_once_and_all_of_them() {
+fn addresses_get_each_remaining_once_and_all_of_them() {
     let (mut admissions, mut seed) = (0, 0);
     while admissions < admissions_wanted() {
         let crowded = seed % 4 == 3;
         let clients = if crowded { 900 } else { 300 };
         let room = if crowded { 100 } else { 1000 };
-        let quota = AnonymousQuota::new(Sizes::for_clients(room));
+        let quota = AnonymousQuota::new(TableSize::for_clients(room));
         let admit = |client: u32, day: UtcDay| {
             let address = Ipv4Addr::from_bits(client).into();
             let limit = u16::try_from(LIMIT).unwrap();
-            let client = Client::new(&quota, address);
+            let client = AnonymousClient::new(&quota, address);
             let (decision, day) = quota.admit_on(client, limit, day.into());
             (on_ring(day), decision)
         };
         let ledger = Ledger::new(clients);
         assert_eq!(hammer(&ledger, clients, seed, admit), 0, "seed {seed}");
-        // In the crowded table most clients share the overflow, and with it a limit.
+        // In the crowded table most clients share overflow words, and their limits.
         if !crowded {
             drain(&ledger, clients, admit);
         }
@@ -140,14 +140,14 @@ fn addresses_are_told_each_remaining_once_and_all_of_them() {
 }
 
 #[test]
-fn keys_are_told_each_remaining_once_and_all_of_them() {
+fn keys_get_each_remaining_once_and_all_of_them() {
     let (mut admissions, mut seed) = (0, 0);
     while admissions < admissions_wanted() {
-        // Few, that threads may meet often, and then many.
+        // Few keys, so that threads often use the same one, then many.
         let keys = if seed % 2 == 0 { 20 } else { 400 };
-        let cells: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
+        let counters: Vec<AtomicU64> = (0..keys).map(|_| AtomicU64::new(0)).collect();
         let admit = |client: u32, day: UtcDay| {
-            let (decision, day) = cell::admit(&cells[client as usize], LIMIT, day);
+            let (decision, day) = key_counter::admit(&counters[client as usize], LIMIT, day);
             (i32::try_from(day).unwrap(), decision)
         };
         let ledger = Ledger::new(keys);
@@ -160,18 +160,18 @@ fn keys_are_told_each_remaining_once_and_all_of_them() {
 
 #[test]
 fn a_counter_that_stores_without_comparing_is_caught() {
-    let cells: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+    let counters: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
     let careless = |client: u32, day: UtcDay| {
-        let cell = &cells[client as usize];
-        let copy = AtomicU64::new(cell.load(Ordering::Relaxed));
-        let (decision, day) = cell::admit(&copy, LIMIT, day);
-        cell.store(copy.load(Ordering::Relaxed), Ordering::Relaxed);
+        let counter = &counters[client as usize];
+        let copy = AtomicU64::new(counter.load(Ordering::Relaxed));
+        let (decision, day) = key_counter::admit(&copy, LIMIT, day);
+        counter.store(copy.load(Ordering::Relaxed), Ordering::Relaxed);
         (i32::try_from(day).unwrap(), decision)
     };
     let runs = 0..2000;
     let caught = runs.into_iter().any(|seed| {
-        for cell in &cells {
-            cell.store(0, Ordering::Relaxed);
+        for counter in &counters {
+            counter.store(0, Ordering::Relaxed);
         }
         hammer(&Ledger::new(4), 4, seed, careless) > 0
     });
@@ -179,11 +179,11 @@ fn a_counter_that_stores_without_comparing_is_caught() {
 }
 
 #[test]
-fn keys_without_room_have_no_quota_and_no_neighbours() {
+fn keys_beyond_the_reserved_range_have_no_quota_and_no_neighbours() {
     let (quota, day) = (KeyedQuota::new(None), UtcDay(20_000));
     assert_eq!(quota.admit(0, 9, day), Decision::Refuse);
     assert_eq!(quota.peek(0, 9, day), 0);
-    quota.make_room(70_000, day, &|_| {}).unwrap();
+    quota.reserve(70_000, day, &|_| {}).unwrap();
     for number in [0, 1, 65_535, 65_536, 131_071] {
         assert_eq!(quota.peek(number, 2, day), 2, "{number}");
         assert_eq!(
@@ -193,5 +193,9 @@ fn keys_without_room_have_no_quota_and_no_neighbours() {
     }
     assert_eq!(quota.admit(131_072, 9, day), Decision::Refuse);
     assert_eq!(quota.admit(u32::MAX, 9, day), Decision::Refuse);
-    assert_eq!(quota.peek(0, 2, day), 1, "more room keeps the counts");
+    assert_eq!(
+        quota.peek(0, 2, day),
+        1,
+        "reserving more preserves the counts"
+    );
 }

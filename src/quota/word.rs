@@ -1,6 +1,6 @@
-//! One counter in one 64-bit word, and the one rule by which it changes.
+//! A counter of the anonymous table in one 64-bit word, and the rule by which it changes.
 //!
-//! Layout: `tag:36 | day:12 | count:16`, from the top. A count of zero means an empty word.
+//! Layout: `tag:36 | day:12 | count:16`, most significant bits first. A count of zero is an empty word.
 
 use crate::calendar::UtcDay;
 
@@ -8,23 +8,23 @@ const TAG_BITS: u32 = 36;
 const DAY_BITS: u32 = 12;
 const COUNT_BITS: u32 = 16;
 const DAY_MASK: u16 = (1 << DAY_BITS) - 1;
-/// Days that a word may lie behind; further back on the ring counts as ahead.
+/// Days by which a word may lie in the past; a greater distance on the ring reads as the future.
 const BEHIND_MAX: u16 = DAY_MASK / 2;
 
-/// Whom a word counts for, in 36 bits.
+/// Identifies the client of a word, in 36 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tag(u64);
+pub struct ClientTag(u64);
 
-impl Tag {
-    /// Everybody who shares an overflow word.
-    pub const SHARED: Tag = Tag(0);
+impl ClientTag {
+    /// The common tag of all clients that share an overflow word.
+    pub const SHARED: ClientTag = ClientTag(0);
 
-    /// The low 36 bits of `bits`.
-    pub const fn new(bits: u64) -> Tag {
-        Tag(bits & ((1 << TAG_BITS) - 1))
+    /// Takes the low 36 bits of `bits`.
+    pub const fn new(bits: u64) -> ClientTag {
+        ClientTag(bits & ((1 << TAG_BITS) - 1))
     }
 
-    /// The 36 bits.
+    /// Returns the 36 bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -35,12 +35,12 @@ impl Tag {
 pub struct RingDay(u16);
 
 impl RingDay {
-    /// Days from `earlier` to `self`, going forward round the ring.
+    /// Returns the days from `earlier` forward to `self` on the ring.
     pub(super) const fn since(self, earlier: RingDay) -> u16 {
         self.0.wrapping_sub(earlier.0) & DAY_MASK
     }
 
-    /// Whether it is the same day, the one before or the one after.
+    /// Returns `true` for the same day, the day before and the day after.
     pub const fn is_beside(self, other: RingDay) -> bool {
         (self.0.wrapping_sub(other.0).wrapping_add(1) & DAY_MASK) <= 2
     }
@@ -61,48 +61,48 @@ impl From<UtcDay> for RingDay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaWord(u64);
 
-/// What a word means to a client that met it.
+/// The action that a word requires of a client that probes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Count the request: replace the word by this one.
+pub enum Transition {
+    /// Count the request: replace the word with this one.
     Write(QuotaWord),
-    /// The client's limit is reached; write nothing.
+    /// The client has reached its limit; write nothing.
     Refuse,
-    /// The word counts for somebody else today; look further.
-    Others,
-    /// The word is of a later day than the client's; go on as of that day.
-    Later(RingDay),
+    /// The word counts for another client today; probe the next word.
+    OtherClient,
+    /// The word is of a later day than the request; continue as of that day.
+    LaterDay(RingDay),
 }
 
 impl QuotaWord {
-    /// A word from the table.
+    /// Decodes a word of the table.
     pub const fn from_bits(bits: u64) -> QuotaWord {
         QuotaWord(bits)
     }
 
-    /// The word for the table.
+    /// Encodes the word for the table.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    fn new(tag: Tag, day: RingDay, count: u16) -> QuotaWord {
+    fn new(tag: ClientTag, day: RingDay, count: u16) -> QuotaWord {
         QuotaWord(
             tag.0 << (DAY_BITS + COUNT_BITS) | u64::from(day.0) << COUNT_BITS | u64::from(count),
         )
     }
 
-    /// Whom it counts for.
-    pub const fn tag(self) -> Tag {
-        Tag(self.0 >> (DAY_BITS + COUNT_BITS))
+    /// The client that it counts for.
+    pub const fn tag(self) -> ClientTag {
+        ClientTag(self.0 >> (DAY_BITS + COUNT_BITS))
     }
 
-    /// The day that it counts.
+    /// The day that it counts requests of.
     #[expect(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
     pub const fn day(self) -> RingDay {
         RingDay((self.0 >> COUNT_BITS) as u16 & DAY_MASK)
     }
 
-    /// Requests counted; zero in an empty word.
+    /// Number of requests counted; zero in an empty word.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the low 16 bits are the count"
@@ -111,28 +111,28 @@ impl QuotaWord {
         self.0 as u16
     }
 
-    /// What the word means to a client of that tag and limit on that day.
+    /// Returns the action of a client with this tag and limit on this day.
     ///
-    /// The word it may write is of the same day or a later one; of the same day, it has the same
-    /// tag and a count higher by one. A word of an earlier day is as good as empty.
+    /// A word to be written is of the same day as this one or a later day; on the same day it has the
+    /// same tag and a count higher by one. A word of an earlier day is treated as empty.
     #[inline]
-    pub fn step(self, tag: Tag, day: RingDay, limit: u16) -> Step {
+    pub fn transition(self, tag: ClientTag, day: RingDay, limit: u16) -> Transition {
         let count = self.count();
         let age = day.since(self.day());
         if count > 0 && age == 0 {
             return match self.tag() == tag {
-                false => Step::Others,
-                true if count >= limit => Step::Refuse,
-                true => Step::Write(QuotaWord::new(tag, day, count + 1)),
+                false => Transition::OtherClient,
+                true if count >= limit => Transition::Refuse,
+                true => Transition::Write(QuotaWord::new(tag, day, count + 1)),
             };
         }
         if count > 0 && age > BEHIND_MAX {
-            return Step::Later(self.day());
+            return Transition::LaterDay(self.day());
         }
         if limit == 0 {
-            Step::Refuse
+            Transition::Refuse
         } else {
-            Step::Write(QuotaWord::new(tag, day, 1))
+            Transition::Write(QuotaWord::new(tag, day, 1))
         }
     }
 }
@@ -142,9 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_parts_do_not_touch() {
+    fn the_three_fields_do_not_overlap() {
         arbtest::arbtest(|u| {
-            let tag = Tag::new(u.arbitrary()?);
+            let tag = ClientTag::new(u.arbitrary()?);
             let (day, count) = (RingDay::from(UtcDay(u.arbitrary()?)), u.arbitrary()?);
             let word = QuotaWord::from_bits(QuotaWord::new(tag, day, count).bits());
             assert_eq!((word.tag(), word.day(), word.count()), (tag, day, count));
@@ -154,44 +154,50 @@ mod tests {
 
     #[test]
     fn a_word_is_stale_for_2047_days_and_then_ahead() {
-        let (mine, limit) = (Tag::new(7), 3);
+        let (mine, limit) = (ClientTag::new(7), 3);
         for start in [-1, 0, 4095, 20_000] {
             let word = QuotaWord::new(mine, UtcDay(start).into(), 2);
             for days in 1..=2047 {
                 let later = RingDay::from(UtcDay(start + days));
                 assert_eq!(
-                    word.step(mine, later, limit),
-                    Step::Write(QuotaWord::new(mine, later, 1))
+                    word.transition(mine, later, limit),
+                    Transition::Write(QuotaWord::new(mine, later, 1))
                 );
                 let earlier = UtcDay(start - days).into();
-                assert_eq!(word.step(mine, earlier, limit), Step::Later(word.day()));
+                assert_eq!(
+                    word.transition(mine, earlier, limit),
+                    Transition::LaterDay(word.day())
+                );
             }
         }
     }
 
     #[test]
     fn a_live_word_counts_up_to_the_limit_for_its_own_client() {
-        let (mine, other, day) = (Tag::new(7), Tag::new(8), RingDay(0));
+        let (mine, other, day) = (ClientTag::new(7), ClientTag::new(8), RingDay(0));
         let word = QuotaWord::new(mine, day, 2);
         assert_eq!(
-            word.step(mine, day, 3),
-            Step::Write(QuotaWord::new(mine, day, 3))
+            word.transition(mine, day, 3),
+            Transition::Write(QuotaWord::new(mine, day, 3))
         );
         for limit in 0..=2 {
-            assert_eq!(word.step(mine, day, limit), Step::Refuse);
+            assert_eq!(word.transition(mine, day, limit), Transition::Refuse);
         }
-        assert_eq!(word.step(other, day, 0), Step::Others);
+        assert_eq!(word.transition(other, day, 0), Transition::OtherClient);
         let full = QuotaWord::new(mine, day, u16::MAX);
-        assert_eq!(full.step(mine, day, u16::MAX), Step::Refuse);
+        assert_eq!(full.transition(mine, day, u16::MAX), Transition::Refuse);
     }
 
     #[test]
-    fn an_empty_word_is_free_whatever_its_day_bits() {
+    fn an_empty_word_is_free_for_any_day_bits() {
         for day in [0, 1, 2048, 4095] {
-            let empty = QuotaWord::new(Tag::new(9), RingDay(day), 0);
-            assert_eq!(empty.step(Tag::SHARED, RingDay(0), 0), Step::Refuse);
+            let empty = QuotaWord::new(ClientTag::new(9), RingDay(day), 0);
+            assert_eq!(
+                empty.transition(ClientTag::SHARED, RingDay(0), 0),
+                Transition::Refuse
+            );
             assert!(
-                matches!(empty.step(Tag::SHARED, RingDay(0), 1), Step::Write(new) if new.count() == 1)
+                matches!(empty.transition(ClientTag::SHARED, RingDay(0), 1), Transition::Write(new) if new.count() == 1)
             );
         }
     }

@@ -20,12 +20,12 @@ use super::super::upkeep::seldom::Seldom;
 use super::super::worker_cache::WorkerCache;
 use super::*;
 use crate::calendar::Clock;
-use crate::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
+use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::Tier;
 use crate::observe::Tally;
 use crate::publish::open_sample;
-use crate::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
-use crate::sync::{Latest, LatestReader};
+use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 const REQUESTS: usize = 200;
 
@@ -33,14 +33,14 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let snapshot = open_sample(1 << 24, "http://api.test").unwrap();
     let clock = Arc::new(Clock::system(None));
     let keyed = KeyedQuota::new(None);
-    keyed.make_room(9, clock.now().day, &|_| {}).unwrap();
-    let ring = KeyRing::new(KeyPrefix::default(), records);
+    keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
+    let ring = KeyTable::new(KeyPrefix::default(), records);
     Arc::new(Worker {
-        snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
+        snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
         cache: WorkerCache::new(1 << 20),
         gate: Gate {
-            keys: LatestReader::new(Arc::new(Latest::new(ring))),
-            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
+            keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
+            anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
             limits: TierLimits {
                 anonymous: u16::MAX,

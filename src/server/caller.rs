@@ -8,10 +8,10 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::calendar::UtcDay;
-use crate::keys::{Grant, KeyId, KeyRing, Verdict, is_equal};
-use crate::quota::{AnonymousQuota, Client, Decision, KeyedQuota, TierLimits};
+use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
+use crate::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TierLimits};
 use crate::request::{self, SentKey, TrustedProxies};
-use crate::sync::LatestReader;
+use crate::sync::ArcSwapCache;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const SCHEME: &[u8] = b"bearer ";
@@ -20,7 +20,7 @@ const SCHEME: &[u8] = b"bearer ";
 #[derive(Debug)]
 pub struct Gate {
     /// The keys that are valid now.
-    pub keys: LatestReader<KeyRing>,
+    pub keys: ArcSwapCache<KeyTable>,
     /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
     /// The counters of keys.
@@ -42,7 +42,7 @@ pub struct Visit {
 #[derive(Debug)]
 enum Peer {
     Client {
-        client: Client,
+        client: AnonymousClient,
         address: IpAddr,
     },
     /// A trusted proxy: each request has a client of its own.
@@ -53,7 +53,7 @@ enum Peer {
 struct Recognised {
     generation: u64,
     key: Box<[u8]>,
-    grant: Grant,
+    entry: KeyEntry,
 }
 
 /// Names of what callers are by their quota: without a key, and the tiers of keys in their order.
@@ -63,9 +63,9 @@ pub(super) const TIERS: [&str; 4] = ["anonymous", "free", "starter", "pro"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// An address.
-    Anonymous(Client),
+    Anonymous(AnonymousClient),
     /// A key.
-    Keyed(Grant),
+    Keyed(KeyEntry),
 }
 
 impl Caller {
@@ -73,7 +73,7 @@ impl Caller {
     pub fn key(self) -> Option<KeyId> {
         match self {
             Caller::Anonymous(_) => None,
-            Caller::Keyed(grant) => Some(grant.id),
+            Caller::Keyed(entry) => Some(entry.id),
         }
     }
 
@@ -81,7 +81,7 @@ impl Caller {
     pub fn tier(self) -> usize {
         match self {
             Caller::Anonymous(_) => 0,
-            Caller::Keyed(grant) => 1 + grant.tier as usize,
+            Caller::Keyed(entry) => 1 + entry.tier as usize,
         }
     }
 
@@ -89,7 +89,7 @@ impl Caller {
     pub fn number(self) -> u64 {
         match self {
             Caller::Anonymous(client) => client.number(),
-            Caller::Keyed(grant) => !u64::from(grant.number),
+            Caller::Keyed(entry) => !u64::from(entry.number),
         }
     }
 }
@@ -114,7 +114,7 @@ impl Gate {
             Peer::Proxy(peer)
         } else {
             Peer::Client {
-                client: Client::new(&self.anonymous, peer),
+                client: AnonymousClient::new(&self.anonymous, peer),
                 address: peer,
             }
         };
@@ -126,10 +126,10 @@ impl Gate {
 
     /// Whom a request counts for without a key (CONTRACT section 7).
     #[inline]
-    pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> Client {
+    pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> AnonymousClient {
         match visit.peer {
             Peer::Client { client, .. } => client,
-            Peer::Proxy(_) => Client::new(&self.anonymous, self.address(visit, headers)),
+            Peer::Proxy(_) => AnonymousClient::new(&self.anonymous, self.address(visit, headers)),
         }
     }
 
@@ -177,23 +177,23 @@ impl Gate {
     fn judge(&self, visit: &Visit, key: &[u8]) -> Result<Caller, KeyFault> {
         if let Some(known) = &*visit.recognised.borrow()
             && known.generation == self.keys.generation()
-            && is_equal(&known.key, key)
+            && constant_time_eq(&known.key, key)
         {
-            return Ok(Caller::Keyed(known.grant));
+            return Ok(Caller::Keyed(known.entry));
         }
-        let (generation, ring) = self.keys.current_with_generation();
-        match ring.judge(key) {
-            Verdict::Active(grant) => {
+        let (generation, table) = self.keys.load_full_with_generation();
+        match table.verify(key) {
+            KeyStatus::Active(entry) => {
                 let known = Recognised {
                     generation,
                     key: key.into(),
-                    grant,
+                    entry,
                 };
                 visit.recognised.replace(Some(known));
-                Ok(Caller::Keyed(grant))
+                Ok(Caller::Keyed(entry))
             }
-            Verdict::Revoked => Err(KeyFault::Revoked),
-            Verdict::Unknown => Err(KeyFault::Invalid),
+            KeyStatus::Revoked => Err(KeyFault::Revoked),
+            KeyStatus::Unknown => Err(KeyFault::Invalid),
         }
     }
 
@@ -201,7 +201,7 @@ impl Gate {
     pub fn limit(&self, caller: Caller) -> u32 {
         match caller {
             Caller::Anonymous(_) => self.limits.anonymous.into(),
-            Caller::Keyed(grant) => self.limits.of(grant.tier),
+            Caller::Keyed(entry) => self.limits.of(entry.tier),
         }
     }
 
@@ -210,9 +210,9 @@ impl Gate {
     pub fn admit(&self, caller: Caller, day: UtcDay) -> Decision {
         match caller {
             Caller::Anonymous(client) => self.anonymous.admit(client, self.limits.anonymous, day),
-            Caller::Keyed(grant) => self
+            Caller::Keyed(entry) => self
                 .keyed
-                .admit(grant.number, self.limits.of(grant.tier), day),
+                .admit(entry.number, self.limits.of(entry.tier), day),
         }
     }
 
@@ -220,9 +220,9 @@ impl Gate {
     pub fn left(&self, caller: Caller, day: UtcDay) -> u32 {
         match caller {
             Caller::Anonymous(client) => self.anonymous.peek(client, self.limits.anonymous, day),
-            Caller::Keyed(grant) => self
+            Caller::Keyed(entry) => self
                 .keyed
-                .peek(grant.number, self.limits.of(grant.tier), day),
+                .peek(entry.number, self.limits.of(entry.tier), day),
         }
     }
 }

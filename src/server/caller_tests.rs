@@ -4,14 +4,14 @@ use super::*;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
-use crate::quota::Sizes;
-use crate::sync::Latest;
+use crate::quota::TableSize;
+use crate::sync::ArcSwap;
 
 const DAY: UtcDay = UtcDay(20_777);
 
 struct World {
     store: KeyStore,
-    latest: Arc<Latest<KeyRing>>,
+    latest: Arc<ArcSwap<KeyTable>>,
     gate: Gate,
     directory: std::path::PathBuf,
 }
@@ -20,14 +20,14 @@ impl World {
     fn new(name: &str) -> World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
-        let ring = KeyRing::new(KeyPrefix::default(), &store.read().unwrap());
-        let latest = Arc::new(Latest::new(ring));
+        let table = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
+        let latest = Arc::new(ArcSwap::new(table));
         let keyed = KeyedQuota::new(None);
-        keyed.make_room(9, DAY, &|_| {}).unwrap();
+        keyed.reserve(9, DAY, &|_| {}).unwrap();
         let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
         let gate = Gate {
-            keys: LatestReader::new(Arc::clone(&latest)),
-            anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100))),
+            keys: ArcSwapCache::new(Arc::clone(&latest)),
+            anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
             limits: TierLimits {
                 anonymous: 2,
@@ -56,7 +56,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .replace(KeyRing::new(KeyPrefix::default(), &records));
+            .swap(KeyTable::new(KeyPrefix::default(), &records));
     }
 
     fn visit(&self) -> Visit {
@@ -89,7 +89,7 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
     let keyed = |number, tier| {
         let id = id_of(if number == 0 { &one } else { &other });
-        Ok(Caller::Keyed(Grant { number, id, tier }))
+        Ok(Caller::Keyed(KeyEntry { number, id, tier }))
     };
     let in_query = format!("limit=2&key={other}");
     let bearer = format!("Bearer {one}");
@@ -154,7 +154,7 @@ fn a_recognised_key_is_judged_anew_when_keys_change() {
 fn addresses_are_believed_from_trusted_proxies_only() {
     let world = World::new("proxies");
     let gate = &world.gate;
-    let client = |text: &str| Client::new(&gate.anonymous, text.parse().unwrap());
+    let client = |text: &str| AnonymousClient::new(&gate.anonymous, text.parse().unwrap());
     let forwarded = headers(&[
         ("x-forwarded-for", "1.1.1.1"),
         ("x-forwarded-for", "2.2.2.2"),

@@ -15,7 +15,7 @@ use super::judged::{Head, State};
 use super::outside;
 use super::room::Place;
 use super::worker_cache::EmptySlot;
-use crate::calendar::Now;
+use crate::calendar::RequestTime;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError, Template};
 use crate::snapshot::{EntityTag, Found, Missing, ReadContext, Snapshot};
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 }
 
 /// Answers a request.
-pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) -> Outcome {
+pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: RequestTime, state: State<'_>) -> Outcome {
     let gate = state.gate;
     let visitor = || Visitor {
         client: gate.client(visit, head.headers),
@@ -76,7 +76,7 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: Now, state: State<'_>) 
     }
 }
 
-fn limits(gate: &Gate, caller: Caller, remaining: u32, now: Now) -> Limits {
+fn limits(gate: &Gate, caller: Caller, remaining: u32, now: RequestTime) -> Limits {
     Limits {
         limit: gate.limit(caller),
         remaining,
@@ -88,7 +88,7 @@ fn limits(gate: &Gate, caller: Caller, remaining: u32, now: Now) -> Limits {
 struct ApiRequest<'a> {
     head: Head<'a>,
     visit: &'a Visit,
-    now: Now,
+    now: RequestTime,
     state: State<'a>,
     caller: Caller,
     template: Template,

@@ -30,7 +30,7 @@ use crate::arena;
 use crate::observe::{AccessLog, Notifier, Tally};
 use crate::publish::open_sample;
 use crate::snapshot::{Snapshot, both};
-use crate::sync::{Latest, LatestReader};
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 /// Threads of a worker that read dumps and inflate long bodies; they end when there is nothing to read. A disk has
 /// no use for more requests at a time, and each holds a piece in memory.
@@ -153,7 +153,7 @@ fn open_admin(
 /// What is answered from, and who looks after it.
 struct Opened {
     gates: Gates,
-    snapshot: Arc<Latest<Snapshot>>,
+    snapshot: Arc<ArcSwap<Snapshot>>,
     reloads: Arc<Reloads>,
     data_prompt: Option<Prompt>,
     keys_prompt: Prompt,
@@ -201,7 +201,7 @@ fn open_all(settings: &Settings, base_url: &str, log: &Log) -> Result<Opened, St
     let (gates, published) = both(
         || Gates::open(settings, log),
         || -> Result<_, StartError> {
-            let snapshot = Arc::new(Latest::new(open(settings, base_url, log)?));
+            let snapshot = Arc::new(ArcSwap::new(open(settings, base_url, log)?));
             let prompt = watch_published(settings, base_url, (&snapshot, &reloads), log)?;
             Ok((snapshot, prompt))
         },
@@ -220,7 +220,7 @@ fn open_all(settings: &Settings, base_url: &str, log: &Log) -> Result<Opened, St
 fn watch_published(
     settings: &Settings,
     base_url: &str,
-    (snapshot, reloads): (&Arc<Latest<Snapshot>>, &Arc<Reloads>),
+    (snapshot, reloads): (&Arc<ArcSwap<Snapshot>>, &Arc<Reloads>),
     log: &Log,
 ) -> io::Result<Option<Prompt>> {
     let Served::Directory(directory) = &settings.served else {
@@ -234,7 +234,7 @@ fn watch_published(
         reloads,
     );
     if let Some(published) = reloader.poll(&|line| log.say(line)) {
-        snapshot.replace(published);
+        snapshot.swap(published);
     }
     let (watched, log) = (Arc::clone(snapshot), log.clone());
     let (lookout, prompt) = lookout("data");
@@ -284,7 +284,7 @@ fn start_workers(
     let mut threads = Vec::new();
     for (at, own) in sockets.of_workers.into_iter().enumerate() {
         let worker = Arc::new(Worker {
-            snapshot: LatestReader::new(Arc::clone(&opened.snapshot)),
+            snapshot: ArcSwapCache::new(Arc::clone(&opened.snapshot)),
             cache: WorkerCache::new(cache_bytes),
             gate: opened.gates.make(),
             pages: pages.with_own_refcount(),

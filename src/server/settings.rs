@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::keys::{KeyFileError, KeyPrefix};
 use crate::observe::{AccessLogError, Supervisor};
-use crate::quota::{Sizes, StateError, TierLimits};
+use crate::quota::{StateError, TableSize, TierLimits};
 use crate::request::TrustedProxies;
 use crate::signup::SignupError;
 
@@ -100,7 +100,7 @@ pub struct Settings {
     /// Requests a UTC day.
     pub limits: TierLimits,
     /// How many anonymous clients a day the counters have room for.
-    pub quota_sizes: Sizes,
+    pub quota_sizes: TableSize,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: TrustedProxies,
     /// What a connection may cost.

@@ -27,7 +27,7 @@ use super::worker_cache::WorkerCache;
 use crate::calendar::Clock;
 use crate::observe::Tally;
 use crate::snapshot::Snapshot;
-use crate::sync::{Latest, LatestReader};
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 /// A worker that listens nowhere. Its connections have all the time they want.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Unbound {
         base_url: &str,
     ) -> io::Result<Unbound> {
         let worker = Worker {
-            snapshot: LatestReader::new(Arc::new(Latest::new(snapshot))),
+            snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
             cache: WorkerCache::new(1 << 20),
             gate,
             pages: Pages::new(base_url, Arc::new(Visits::new())),

@@ -36,12 +36,12 @@ use crate::calendar::Clock;
 use crate::observe::{AccessPen, Tally};
 use crate::request::loggable;
 use crate::snapshot::Snapshot;
-use crate::sync::LatestReader;
+use crate::sync::ArcSwapCache;
 
 /// What all connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) snapshot: LatestReader<Snapshot>,
+    pub(crate) snapshot: ArcSwapCache<Snapshot>,
     pub(crate) cache: WorkerCache,
     pub(crate) gate: Gate,
     pub(crate) pages: Pages,

@@ -5,14 +5,12 @@
 //! entries of this cache have a reference count of their own, so nothing is written that another core
 //! reads.
 
-use std::sync::PoisonError;
-
 use ahash::RandomState;
 use bytes::Bytes;
 
 use crate::request::Route;
 use crate::snapshot::{Content, Found};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Slots in the table, of which each route has one.
 const SLOTS: usize = 256;
@@ -116,7 +114,7 @@ impl WorkerCache {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 

@@ -19,7 +19,7 @@ use super::secret;
 use super::wish::{Mode, Reply, Terms, Wish};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
-    KeyAddress, KeyFileState, KeyId, KeyPrefix, KeyStore, NewKey, Refusal, StoreError,
+    KeyAddress, KeyChangeError, KeyFileVersion, KeyId, KeyPrefix, KeyStore, KeyStoreError, NewKey,
 };
 use crate::model::Tier;
 use crate::request::is_base_url;
@@ -43,7 +43,7 @@ pub struct Desk {
     signer: Signer,
     index: Index,
     /// The key file's state when the index was made; without a file, both are empty.
-    indexed: Option<KeyFileState>,
+    indexed: Option<KeyFileVersion>,
     requests: Pace,
     mails_of_client: Pace,
     mails_to_mailbox: Pace,
@@ -70,7 +70,7 @@ impl Desk {
             return Err(SignupError::BaseUrl(base_url.to_owned()));
         }
         Ok(Desk {
-            store: KeyStore::new(state).with_patience(PATIENCE),
+            store: KeyStore::new(state).with_lock_timeout(PATIENCE),
             prefix,
             mode,
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -277,7 +277,7 @@ impl Desk {
     /// Reads the records again if they have changed.
     fn refresh(&mut self, now: UnixSeconds) -> Result<(), Refused> {
         // Before the records, so that a change in between is seen the next time.
-        let state = self.store.state();
+        let state = self.store.version();
         let state = state.map_err(|error| self.failed(&error, now))?;
         if self.indexed != state {
             let records = self.store.read();
@@ -291,17 +291,17 @@ impl Desk {
         Ok(())
     }
 
-    fn not_stored(&mut self, error: StoreError, now: UnixSeconds) -> Refused {
+    fn not_stored(&mut self, error: KeyStoreError, now: UnixSeconds) -> Refused {
         match error {
-            StoreError::Refused(Refusal::TooManyFree(_)) => Refused::TooManyActive,
-            StoreError::Refused(Refusal::Unknown(_)) => Refused::UnknownKey,
-            StoreError::Refused(Refusal::Full) => Refused::Closed,
+            KeyStoreError::Refused(KeyChangeError::TooManyFree(_)) => Refused::TooManyActive,
+            KeyStoreError::Refused(KeyChangeError::Unknown(_)) => Refused::UnknownKey,
+            KeyStoreError::Refused(KeyChangeError::Full) => Refused::Closed,
             // It is given back soon, and what was asked can be asked again.
-            StoreError::File(error) if error.is_busy() => {
+            KeyStoreError::File(error) if error.is_busy() => {
                 self.failed(&error, now);
                 Refused::Busy
             }
-            StoreError::File(error) => self.failed(&error, now),
+            KeyStoreError::File(error) => self.failed(&error, now),
         }
     }
 

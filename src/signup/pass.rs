@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::refused::Refused;
 use crate::calendar::UnixSeconds;
-use crate::keys::{KeyAddress, is_equal};
+use crate::keys::{KeyAddress, constant_time_eq};
 
 /// Long enough for mail that is held back by greylisting, short enough for a screen left open.
 pub(super) const LIFETIME_SECONDS: i64 = 3600;
@@ -85,7 +85,7 @@ impl Signer {
         let (until, number, mac) = (fields.next()?, fields.next()?, fields.next()?);
         let address = fields.next()?;
         let expected = self.mac(purpose, [until, number, address]);
-        if !is_equal(mac.as_bytes(), expected.as_bytes()) {
+        if !constant_time_eq(mac.as_bytes(), expected.as_bytes()) {
             return None;
         }
         // What follows cannot fail: the text is as it was signed.

@@ -1,9 +1,7 @@
 //! `Damage`: bodies that were asked for and could not be sent, counted, and what was wrong.
 
-use std::sync::PoisonError;
-
 use super::error::SnapshotError;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// What was wrong with a payload's bodies since it was opened.
 #[derive(Debug)]
@@ -24,7 +22,7 @@ impl Damage {
     /// and no line in a log: that is for whoever looks at the count.
     pub(crate) fn note(&self, error: &SnapshotError) {
         let text = error.to_string();
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *lock(&self.last) = text;
         // After the text, so that who sees the count finds one.
         self.count.fetch_add(1, Ordering::Release);
     }
@@ -36,7 +34,7 @@ impl Damage {
 
     /// What was wrong with the last of them.
     pub fn last(&self) -> String {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last);
         last.clone()
     }
 }

@@ -22,7 +22,7 @@ use super::body::EntityTag;
 use super::error::SnapshotError;
 use super::manifest::{Dumps, Manifest};
 use crate::calendar::UnixSeconds;
-use crate::regular_file::{Directory, is_file_name, is_plain};
+use crate::regular_file::{Directory, is_file_name, is_local_path};
 
 /// A longer index is refused. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
@@ -184,7 +184,7 @@ impl DumpDirectory {
 
 impl Dump {
     fn of(file: &DumpFile, directory: &Arc<Directory>) -> Result<Dump, &'static str> {
-        if !is_plain(&file.file) {
+        if !is_local_path(&file.file) {
             return Err("a name has to lead into the directory, by plain words between slashes");
         }
         let is_hex = file.sha256.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use memmap2::{Advice, MmapMut};
 use super::error::SnapshotError;
 use super::pace::{checksum, give_way, hands, in_background, piece_bytes};
 use super::storage::Storage;
+use crate::sync::{Mutex, lock};
 
 /// A huge page. Who touches one first waits until it is zeroed: two threads in one would both.
 const BLOCK_BYTES: usize = 2 << 20;
@@ -124,7 +124,7 @@ fn share(file: &File, tasks: &mut [Task<'_>], hands: usize) -> io::Result<()> {
     let tasks = Mutex::new(tasks.iter_mut());
     let work = || -> io::Result<()> {
         loop {
-            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let task = lock(&tasks).next();
             let Some(task) = task else { return Ok(()) };
             task.run(file)?;
         }

@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 use bytes::Bytes;
@@ -19,7 +18,7 @@ use super::body::Content;
 use super::lookup::Found;
 use super::read_context::ReadContext;
 use crate::request::Route;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 const SHARDS: usize = 16;
 /// What the allocator adds to each block of memory at the most: a header and rounding.
@@ -184,7 +183,7 @@ impl ResponseCache {
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard> {
         // The middle bits, since the map inside uses both ends of the same hash.
         let shard = &self.shards[KeyHash(hash.0 >> 32).low_bits(SHARDS)];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(shard)
     }
 }
 

@@ -1,21 +1,29 @@
-//! What threads share: the atomic types under one name of ours, a value that is replaced, and work.
+//! Synchronization: atomics and mutexes, a shared value that can be swapped, and ordered parallel work.
 //!
-//! The atomics are std's, or loom's under `--cfg island_metrics_loom`, where models of the
-//! lock-free parts are explored exhaustively. The algorithms name them through here only.
+//! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where loom
+//! explores all interleavings of models of the lock-free code. All other modules import them from here.
 
-mod in_order;
-mod latest;
+mod arc_swap;
+mod ordered_work;
 
-pub use in_order::{cores, in_order};
-pub use latest::{Latest, LatestReader};
+pub use arc_swap::{ArcSwap, ArcSwapCache};
+pub use ordered_work::{cores, in_order};
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(island_metrics_loom))]
 pub(crate) use std::sync::{
-    Mutex, MutexGuard,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
+
+/// Locks a mutex, whether or not a thread has panicked while it held the lock: a panic in one request
+/// must not fail all later ones.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

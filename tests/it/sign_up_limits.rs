@@ -120,7 +120,7 @@ fn a_lock_that_is_not_given_back_keeps_nobody_waiting_for_long() {
     assert!(begun.elapsed() < Duration::from_secs(15));
     assert_eq!((refused.status, shown(&refused)), (503, None));
     assert!(refused.header("retry-after").is_some());
-    server.await_line("another process holds its lock");
+    server.await_line("another process holds the lock");
     drop(lock);
     assert!(shown(&make(&mut client, &page)).is_some());
 }

@@ -76,12 +76,9 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
     let swapped = good.replace("\"tier\":\"pro\"", "\"tier\":\"free\"");
     for (damaged, said) in [
         (half, "keys.jsonl:2: "),
-        ("", "keys.jsonl:1: want a header line"),
+        ("", "keys.jsonl:1: missing header line"),
         ("nonsense\n", "keys.jsonl:1: "),
-        (
-            swapped.as_str(),
-            "keys.jsonl:1: the checksum does not agree",
-        ),
+        (swapped.as_str(), "keys.jsonl:1: checksum mismatch"),
     ] {
         state.replace(damaged);
         server.await_line(said);
@@ -350,9 +347,13 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
         check_refused(&words, code, said);
     };
     check(&good[..good.len() - 1], 65, "keys.jsonl:2: ");
-    check("", 65, "keys.jsonl:1: want a header line");
+    check("", 65, "keys.jsonl:1: missing header line");
     let other = good.replace("keys 1", "keys 2");
-    check(&other, 65, "the format is \"island-metrics keys 2\"");
+    check(
+        &other,
+        65,
+        "format must be \"island-metrics keys 1\", got \"island-metrics keys 2\"",
+    );
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     check_refused(&words, 74, "keys.jsonl: is not a regular file");
@@ -371,7 +372,7 @@ fn a_damaged_counter_file_is_set_aside_and_named() {
     let damage = |path: &Path| write_file(path, "no counters here");
     damage(&file);
     let server = state.start();
-    server.await_line("quota-anonymous is too short; it is set aside as ");
+    server.await_line("quota-anonymous is too short; renamed it to ");
     assert_eq!(
         server.connect().get("/v1").expect("x-ratelimit-remaining"),
         "99"

@@ -115,7 +115,7 @@ fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
 /// Shapes of answers, of the manifest and what is beside it, and of the key file, made outside the files that are for them.
 fn stray_serializers(path: &str, source: &str) -> Vec<String> {
     const HOMES: [&str; 7] = [
-        "keys/file.rs",
+        "keys/key_file.rs",
         "publish/render.rs",
         "publish/render/",
         "publish/sources.rs",

@@ -1,76 +1,79 @@
-//! The daily quota of clients without a key: a table of fixed size, lock-free and exact.
+//! Daily quotas of clients without a key: a hash table of fixed size, lock-free and exact.
 //!
 //! A client's address hashes to a window of 32 words. The client uses the first word of the window
-//! that counts for it today or is free, where "free" takes in every word of an earlier day: nothing
-//! is swept at midnight. If all 32 count for others, the client shares one of the overflow words,
-//! and its limit, with whoever else landed there.
+//! that counts for it today or is free; every word of an earlier day is free, so nothing has to be
+//! swept at midnight. If all 32 words count for other clients, the client uses one of the overflow
+//! words, and shares that word's limit with all other clients that hash to it.
 //!
 //! # Why no client gets more than its limit
 //!
-//! - A word is only ever replaced by compare-and-swap, by the rule of [`QuotaWord::step`]: its day
-//!   never goes back, and within a day it keeps its tag and its count grows by one. So a word that
-//!   has been taken for a day is never free again on that day.
-//! - Hence all requests of a client and day meet at one word. Words before it are taken, and stay
-//!   so. A thread that reads an old value there and thinks the word free fails its swap, because a
-//!   swap compares with the newest value whatever the memory order; it then sees the truth and
-//!   moves on. A full window stays full, so nobody is in both the window and the overflow.
-//! - At that word every admission is one swap from a count below the limit to the next one. The
-//!   swaps of one word happen in one order: at most `limit` succeed, each with its own `remaining`.
-//! - A thread that still lives in yesterday meets, at or before the client's word, a word of today
-//!   if the client's was reused, and goes on as of today. It is then charged to today.
+//! - A word is replaced only by compare-and-swap, by the rule of [`QuotaWord::transition`]: its day
+//!   never goes back, and within a day its tag stays and its count grows by one. So a word that has
+//!   been taken for a day is never free again on that day.
+//! - Hence all requests of a client on a day use one word. The words before it are taken, and stay
+//!   taken. A thread that reads an old value there and considers the word free fails its swap, because
+//!   a swap compares with the newest value whatever the memory order; it then reads that value and
+//!   probes the next word. A full window stays full, so no client is counted both in its window and in
+//!   the overflow.
+//! - At that word every admission is one swap from a count below the limit to the next count. The
+//!   swaps of one word have a total order: at most `limit` succeed, each with a distinct `remaining`.
+//! - A thread whose day is still yesterday probes, at or before the client's word, a word of today if
+//!   the client's word was reused, and continues as of today. Its request is then counted for today.
 //!
-//! Nothing is published through a word but the word itself, so every access is `Relaxed`. A failed
-//! swap means that another one succeeded, and words change at most `limit` times a day: no client
-//! can hold another up. All this holds while the days of concurrent threads, and of words not yet
-//! reused, are at most 2047 apart. A clock may leap further, and a table live longer: after a leap, the
-//! words of other days are emptied.
+//! No other data is published through a word, so every access is `Relaxed`. A failed swap means that
+//! another one succeeded, and a word changes at most `limit` times a day: no client can block another.
+//! All of this holds while the days of concurrent threads, and of words not yet reused, are at most
+//! 2047 apart. A clock may leap further, and a table may be used for longer: after a leap, the words of
+//! other days are set to zero.
 
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::counter_file::{FileLayout, HashSeeds, StateError, hash, open, random_seeds};
+use super::counter_slab::{CounterSlab, LINE};
 use super::decision::Decision;
-use super::file::{Seeds, Shape, StateError, hash, open, random_seeds};
-use super::memory::{LINE, Words};
-use super::word::{QuotaWord, RingDay, Step, Tag};
+use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Homes are multiples of this: the words of a line are tried together. A model has lines of one.
+/// Windows begin at multiples of this, so that the words of a cache line are probed together. A loom
+/// model has lines of one word.
 const LINE_LOG2: u32 = if cfg!(island_metrics_loom) {
     0
 } else {
     LINE.ilog2()
 };
-/// Words that a client may be counted in. A model has two, so that all its schedules can be tried.
+/// Words in which a client may be counted. A loom model has two, so that it can try all schedules.
 const WINDOW: usize = if cfg!(island_metrics_loom) {
     2
 } else {
     4 * LINE
 };
-/// Each index has half of a 64-bit hash to itself.
+/// Each of the two indexes uses its own half of a 64-bit hash.
 const INDEX_BITS_MAX: u32 = 32;
 /// Marks the tag of an IPv6 network; the tag of an IPv4 address has zeros above its 32 bits.
 const IPV6_MARK: u64 = 1 << 35;
 const FILE_KIND: u32 = 1;
 const FILE_NAME: &str = "quota-anonymous";
 
-/// How large the table is, for ever.
+/// Size of the table, fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct TableSize {
     slots_log2: u32,
     overflow_log2: u32,
 }
 
-impl Sizes {
-    /// Clients a day that a table may be made for.
+impl TableSize {
+    /// Largest number of clients per day that a table can be created for.
     pub const CLIENTS_MAX: u64 = 100_000_000;
 
-    /// Room for that many clients a day with at most 60 % of the words in use, which keeps all but
-    /// one in some thousands out of the overflow, and an eighth as much for it. Eight bytes a word.
-    pub fn for_clients(clients: u64) -> Sizes {
-        let words = (clients.min(Sizes::CLIENTS_MAX) * 5).div_ceil(3);
+    /// Returns the size for this many clients per day with at most 60 % of the words in use, so that
+    /// only one client in some thousands is counted in the overflow. The overflow has an eighth as many
+    /// words. A word has 8 bytes.
+    pub fn for_clients(clients: u64) -> TableSize {
+        let words = (clients.min(TableSize::CLIENTS_MAX) * 5).div_ceil(3);
         let slots_log2 = words.next_power_of_two().ilog2().max(6);
-        Sizes {
+        TableSize {
             slots_log2,
             overflow_log2: slots_log2 - 3,
         }
@@ -84,12 +87,12 @@ impl Sizes {
         self.slots() + (1 << self.overflow_log2)
     }
 
-    /// Whether a word, by its place and bits, is sound and of that day or one beside it.
+    /// Returns a predicate on a word's index and bits: `true` for a valid word of `today` or a day beside.
     fn keep(self, today: UtcDay) -> impl Fn(usize, u64) -> bool {
         let today = RingDay::from(today);
         move |at, bits| {
             let word = QuotaWord::from_bits(bits);
-            word.day().is_beside(today) && (at < self.slots() || word.tag() == Tag::SHARED)
+            word.day().is_beside(today) && (at < self.slots() || word.tag() == ClientTag::SHARED)
         }
     }
 }
@@ -97,36 +100,37 @@ impl Sizes {
 /// The counters of all anonymous clients.
 #[derive(Debug)]
 pub struct AnonymousQuota {
-    /// The slots, and behind them the overflow.
-    words: Words,
-    sizes: Sizes,
-    seeds: Seeds,
+    /// The slots, followed by the overflow.
+    words: CounterSlab,
+    sizes: TableSize,
+    seeds: HashSeeds,
 }
 
-/// An anonymous client: its place in the table that made it. Made once per connection.
+/// An anonymous client: its position in one table. Computed once per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
-    tag: Tag,
+pub struct AnonymousClient {
+    tag: ClientTag,
     home: u32,
     overflow: u32,
 }
 
-impl Client {
-    /// A number for the client, which hardly any other has.
+impl AnonymousClient {
+    /// Returns a number for the client, almost always unique.
     pub fn number(self) -> u64 {
         self.tag.bits() ^ u64::from(self.home) << 36
     }
 
-    /// The client at that address: an IPv4 address, written either way, or the /64 of an IPv6 one.
+    /// Returns the client of an address: an IPv4 address, in either notation, or the /64 of an IPv6
+    /// address.
     ///
-    /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 35 bits of one hash and
-    /// the windows by another both agree. The seeds are secret, so nobody can aim.
+    /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 35 bits of one hash and the
+    /// window by another hash are both equal. The seeds are secret, so no client can cause that.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the halves of a hash, each used for itself"
+        reason = "each half of the hash is used separately"
     )]
-    pub fn new(quota: &AnonymousQuota, address: IpAddr) -> Client {
+    pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let [place_a, place_b, tag_a, tag_b] = quota.seeds;
         let (tag, place) = match address.to_canonical() {
             IpAddr::V4(address) => {
@@ -136,74 +140,64 @@ impl Client {
             IpAddr::V6(address) => {
                 let network = (address.to_bits() >> 64) as u64;
                 let tag = hash([tag_a, tag_b], network) | IPV6_MARK;
-                // No number of an IPv4 address has its upper half complemented.
+                // Complemented, so that no network hashes like an IPv4 address.
                 (tag, hash([place_a, place_b], !network))
             }
         };
-        let Sizes {
+        let TableSize {
             slots_log2,
             overflow_log2,
         } = quota.sizes;
         let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - slots_log2) >> LINE_LOG2;
-        Client {
-            tag: Tag::new(tag),
+        AnonymousClient {
+            tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << overflow_log2) - 1),
         }
     }
 }
 
-/// What came of a walk at one word.
-enum Met<T> {
-    Settled(T),
-    Others,
-    Later(RingDay),
-}
-
 impl AnonymousQuota {
-    /// An empty table in memory, which ends with the process.
-    pub fn new(sizes: Sizes) -> AnonymousQuota {
+    /// Creates an empty table in private memory.
+    pub fn new(sizes: TableSize) -> AnonymousQuota {
         AnonymousQuota {
-            words: Words::zeroed(sizes.words()),
+            words: CounterSlab::zeroed(sizes.words()),
             sizes,
             seeds: random_seeds(),
         }
     }
 
-    /// The table in a directory, made if need be. What was counted there today still counts, however
-    /// the process before ended. Words of other days than `today` and its neighbours are damage,
-    /// or of a clock gone wrong: they are emptied. `say` gets a line if the file was set aside.
+    /// Opens the table in a directory, or creates it. Counts of today are preserved, however the last
+    /// process ended. Words of days other than `today` and the days beside it are damaged, or come from
+    /// a wrong clock: they are set to zero. `log` is called with a line if the file was set aside.
     pub fn open(
         directory: &Path,
-        sizes: Sizes,
+        sizes: TableSize,
         today: UtcDay,
-        say: &dyn Fn(&str),
+        log: &dyn Fn(&str),
     ) -> Result<AnonymousQuota, StateError> {
-        let shape = Shape {
+        let layout = FileLayout {
             kind: FILE_KIND,
             sizes: [sizes.slots_log2, sizes.overflow_log2],
             words: sizes.words(),
         };
-        let opened = open(directory, FILE_NAME, shape, sizes.keep(today))?;
-        if let Some(notice) = opened.notice {
-            say(&notice);
-        }
+        let (words, seeds) = open(directory, FILE_NAME, layout, sizes.keep(today), log)?;
         Ok(AnonymousQuota {
-            words: opened.words,
+            words,
             sizes,
-            seeds: opened.seeds,
+            seeds,
         })
     }
 
-    /// Empties the words of other days than `today` and its neighbours. To be called some time after
-    /// the day has leapt, when nobody counts for the day before the leap any more: words of days more
-    /// than 2047 ago would read as days to come.
-    pub fn forget_other_days(&self, today: UtcDay) {
-        self.words.empty_unless(self.sizes.keep(today));
+    /// Sets the words of days other than `today` and the days beside it to zero. To be called some time
+    /// after a leap of the day, when no thread counts for the day before the leap any more: words of
+    /// days more than 2047 ago would read as days in the future.
+    pub fn clear_other_days(&self, today: UtcDay) {
+        self.words.retain(self.sizes.keep(today));
     }
 
-    /// How many clients have a word of their own on that day, and how many shared words are in use.
-    /// Looks at the whole table.
+    /// Returns the number of clients with a word of their own on `day`, and the number of shared words
+    /// in use. Scans the whole table.
     pub fn in_use(&self, day: UtcDay) -> (u64, u64) {
         let day = RingDay::from(day);
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
@@ -217,50 +211,50 @@ impl AnonymousQuota {
         (count(slots), count(overflow))
     }
 
-    /// How many clients a day there is room for before some come to share.
+    /// Returns the number of clients per day that fit before some have to share a word.
     pub fn clients_max(&self) -> u64 {
         self.sizes.slots() as u64 * 3 / 5
     }
 
-    /// Counts a request of the client, if it has one left on that day.
-    pub fn admit(&self, client: Client, limit: u16, day: UtcDay) -> Decision {
+    /// Counts a request of a client if it has one left on `day`.
+    pub fn admit(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> Decision {
         self.admit_on(client, limit, day.into()).0
     }
 
-    /// Requests that the client has left on that day. Counts nothing.
-    pub fn peek(&self, client: Client, limit: u16, day: UtcDay) -> u32 {
-        let (left, _) = self.walk(
-            client,
-            day.into(),
-            |cell, tag, day| match QuotaWord::from_bits(cell.load(Ordering::Relaxed))
-                .step(tag, day, limit)
-            {
-                Step::Write(next) => Met::Settled(u32::from(limit - next.count()) + 1),
-                Step::Refuse => Met::Settled(0),
-                Step::Others => Met::Others,
-                Step::Later(later) => Met::Later(later),
-            },
-        );
+    /// Returns the requests that a client has left on `day` without counting one.
+    pub fn peek(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
+        let (left, _) = self.probe(client, day.into(), |word, tag, day| {
+            let word = QuotaWord::from_bits(word.load(Ordering::Relaxed));
+            match word.transition(tag, day, limit) {
+                Transition::Write(next) => Ok(u32::from(limit - next.count()) + 1),
+                Transition::Refuse => Ok(0),
+                other => Err(other),
+            }
+        });
         left
     }
 
-    /// The decision, and the day that it was made as of.
-    pub(super) fn admit_on(&self, client: Client, limit: u16, day: RingDay) -> (Decision, RingDay) {
-        self.walk(client, day, |cell, tag, day| {
-            let mut seen = cell.load(Ordering::Relaxed);
+    /// Like [`admit`](Self::admit); also returns the day that the request was counted for.
+    pub(super) fn admit_on(
+        &self,
+        client: AnonymousClient,
+        limit: u16,
+        day: RingDay,
+    ) -> (Decision, RingDay) {
+        self.probe(client, day, |word, tag, day| {
+            let mut seen = word.load(Ordering::Relaxed);
             loop {
-                let next = match QuotaWord::from_bits(seen).step(tag, day, limit) {
-                    Step::Write(next) => next,
-                    Step::Refuse => return Met::Settled(Decision::Refuse),
-                    Step::Others => return Met::Others,
-                    Step::Later(later) => return Met::Later(later),
+                let next = match QuotaWord::from_bits(seen).transition(tag, day, limit) {
+                    Transition::Write(next) => next,
+                    Transition::Refuse => return Ok(Decision::Refuse),
+                    other => return Err(other),
                 };
                 let swap =
-                    cell.compare_exchange(seen, next.bits(), Ordering::Relaxed, Ordering::Relaxed);
+                    word.compare_exchange(seen, next.bits(), Ordering::Relaxed, Ordering::Relaxed);
                 match swap {
                     Ok(_) => {
                         let remaining = u32::from(limit - next.count());
-                        return Met::Settled(Decision::Admit { remaining });
+                        return Ok(Decision::Admit { remaining });
                     }
                     Err(newest) => seen = newest,
                 }
@@ -268,44 +262,45 @@ impl AnonymousQuota {
         })
     }
 
-    /// Visits the client's words until one settles the matter, from the start again on a later day.
+    /// Probes the client's words until one yields a result; starts again when it finds a later day.
+    /// `visit` fails with the transition of a word that yields none.
     ///
-    /// Ends: a later day adopted behind the first word makes that word stale, thus free.
+    /// Terminates: after a later day was adopted behind the first word, that word is stale and thus free.
     #[inline]
-    fn walk<T>(
+    fn probe<T>(
         &self,
-        client: Client,
+        client: AnonymousClient,
         mut day: RingDay,
-        visit: impl Fn(&AtomicU64, Tag, RingDay) -> Met<T>,
+        visit: impl Fn(&AtomicU64, ClientTag, RingDay) -> Result<T, Transition>,
     ) -> (T, RingDay) {
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let mask = slots.len() - 1;
         'again: loop {
             for at in 0..WINDOW {
-                let cell = &slots[(client.home as usize + at) & mask];
-                match visit(cell, client.tag, day) {
-                    Met::Settled(outcome) => return (outcome, day),
-                    Met::Others => {}
-                    Met::Later(later) => {
+                let word = &slots[(client.home as usize + at) & mask];
+                match visit(word, client.tag, day) {
+                    Ok(outcome) => return (outcome, day),
+                    Err(Transition::LaterDay(later)) => {
                         day = later;
                         continue 'again;
                     }
+                    Err(_) => {}
                 }
             }
-            match visit(&overflow[client.overflow as usize], Tag::SHARED, day) {
-                Met::Settled(outcome) => return (outcome, day),
-                Met::Others => unreachable!("every overflow word has the shared tag"),
-                Met::Later(later) => day = later,
+            match visit(&overflow[client.overflow as usize], ClientTag::SHARED, day) {
+                Ok(outcome) => return (outcome, day),
+                Err(Transition::LaterDay(later)) => day = later,
+                Err(_) => unreachable!("every overflow word has the shared tag"),
             }
         }
     }
 }
 
-/// A table whose schedules can all be tried.
+/// A table small enough for loom to try all schedules.
 #[cfg(all(test, island_metrics_loom))]
 impl AnonymousQuota {
     pub(super) fn for_model() -> AnonymousQuota {
-        AnonymousQuota::new(Sizes {
+        AnonymousQuota::new(TableSize {
             slots_log2: 1,
             overflow_log2: 0,
         })
@@ -313,11 +308,11 @@ impl AnonymousQuota {
 }
 
 #[cfg(all(test, island_metrics_loom))]
-impl Client {
-    /// One of the clients whose window begins at the first word.
-    pub(super) fn for_model(number: u8) -> Client {
-        Client {
-            tag: Tag::new(number.into()),
+impl AnonymousClient {
+    /// Returns one of the clients whose window begins at the first word.
+    pub(super) fn for_model(number: u8) -> AnonymousClient {
+        AnonymousClient {
+            tag: ClientTag::new(number.into()),
             home: 0,
             overflow: 0,
         }

@@ -1,19 +1,19 @@
-//! The table against an oracle, alone and under threads.
+//! The table against a hash map as the oracle.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;
 
-fn sized(slots_log2: u32, overflow_log2: u32) -> Sizes {
-    Sizes {
+fn sized(slots_log2: u32, overflow_log2: u32) -> TableSize {
+    TableSize {
         slots_log2,
         overflow_log2,
     }
 }
 
-fn v4(quota: &AnonymousQuota, number: u32) -> Client {
-    Client::new(quota, Ipv4Addr::from_bits(number).into())
+fn v4(quota: &AnonymousQuota, number: u32) -> AnonymousClient {
+    AnonymousClient::new(quota, Ipv4Addr::from_bits(number).into())
 }
 
 fn words(quota: &AnonymousQuota) -> Vec<u64> {
@@ -22,7 +22,7 @@ fn words(quota: &AnonymousQuota) -> Vec<u64> {
 }
 
 #[test]
-fn with_room_for_all_it_agrees_with_a_map() {
+fn with_room_for_all_clients_it_agrees_with_a_map() {
     arbtest::arbtest(|u| {
         let quota = AnonymousQuota::new(sized(5, 0));
         let limit = u.int_in_range(0..=4)?;
@@ -36,7 +36,7 @@ fn with_room_for_all_it_agrees_with_a_map() {
             let number = u.int_in_range(0..=31)?;
             let (client, count) = (v4(&quota, number), spent.entry(number).or_default());
             assert_eq!(quota.peek(client, limit, day), u32::from(limit - *count));
-            let wanted = if *count < limit {
+            let expected = if *count < limit {
                 *count += 1;
                 Decision::Admit {
                     remaining: u32::from(limit - *count),
@@ -44,7 +44,7 @@ fn with_room_for_all_it_agrees_with_a_map() {
             } else {
                 Decision::Refuse
             };
-            assert_eq!(quota.admit(client, limit, day), wanted);
+            assert_eq!(quota.admit(client, limit, day), expected);
         }
         Ok(())
     });
@@ -70,10 +70,10 @@ fn clients_beyond_the_window_share_the_overflow() {
         }
         assert!(admitted.values().all(|count| *count <= limit));
         let total: u32 = admitted.values().map(|count| u32::from(*count)).sum();
-        let cells = 8 + 2;
+        let words = 8 + 2;
         assert!(
-            total <= cells * u32::from(limit),
-            "each cell admits its limit at most"
+            total <= words * u32::from(limit),
+            "each word admits at most its limit"
         );
         Ok(())
     });
@@ -114,25 +114,25 @@ fn a_straggler_is_charged_to_the_later_day() {
     assert_eq!(admit(yesterday), Some(2));
     assert_eq!(admit(today), Some(2));
     assert_eq!(quota.peek(client, 3, yesterday), 2);
-    let told = [yesterday, today, yesterday].map(admit);
-    assert_eq!(told, [Some(1), Some(0), None]);
+    let results = [yesterday, today, yesterday].map(admit);
+    assert_eq!(results, [Some(1), Some(0), None]);
 }
 
 #[test]
 fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
     let quota = AnonymousQuota::new(sized(10, 4));
-    let client = |text: &str| Client::new(&quota, text.parse().unwrap());
+    let client = |text: &str| AnonymousClient::new(&quota, text.parse().unwrap());
     assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
     assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
     assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
     assert_ne!(client("2001:db8:1:2::1").tag, client("2001:db8:1:3::1").tag);
-    let many: HashSet<Client> = (0..10_000_u128)
-        .map(|network| Client::new(&quota, Ipv6Addr::from_bits(network << 64).into()))
+    let many: HashSet<AnonymousClient> = (0..10_000_u128)
+        .map(|network| AnonymousClient::new(&quota, Ipv6Addr::from_bits(network << 64).into()))
         .collect();
     assert!(many.len() >= 9_999);
     assert!(
         many.iter()
-            .all(|client| client.tag != Tag::SHARED && client.home % 8 == 0)
+            .all(|client| client.tag != ClientTag::SHARED && client.home % 8 == 0)
     );
     assert!(
         many.iter().any(|client| client.home >= 512),
@@ -143,26 +143,26 @@ fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
 #[test]
 fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
-        let sizes = Sizes::for_clients(clients);
+        let sizes = TableSize::for_clients(clients);
         assert_eq!(sizes, sized(slots_log2, slots_log2 - 3), "{clients}");
     }
-    let most = Sizes::for_clients(u64::MAX);
-    assert_eq!(most, Sizes::for_clients(Sizes::CLIENTS_MAX));
+    let most = TableSize::for_clients(u64::MAX);
+    assert_eq!(most, TableSize::for_clients(TableSize::CLIENTS_MAX));
 }
 
 #[test]
-fn after_a_leap_words_of_long_ago_are_no_days_to_come() {
+fn after_a_leap_old_words_are_not_future_days() {
     let (today, long_ago) = (UtcDay(20_778), UtcDay(20_778 - 2822));
     let quota = AnonymousQuota::new(sized(5, 2));
     for number in 0..40 {
         while quota.admit(v4(&quota, number), 3, long_ago) != Decision::Refuse {}
     }
-    // Without help they bind: the ring takes them for days ahead.
+    // Unless cleared they apply: on the ring they read as future days.
     assert_eq!(quota.admit(v4(&quota, 1), 3, today), Decision::Refuse);
-    quota.forget_other_days(today);
+    quota.clear_other_days(today);
     assert!(words(&quota).iter().all(|word| *word == 0));
     let admitted = Decision::Admit { remaining: 2 };
     assert_eq!(quota.admit(v4(&quota, 1), 3, today), admitted);
-    quota.forget_other_days(today);
+    quota.clear_other_days(today);
     assert_eq!(quota.peek(v4(&quota, 1), 3, today), 2, "today's words stay");
 }

@@ -13,7 +13,7 @@ use hyper::{HeaderMap, StatusCode};
 use super::visits::Visits;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
-use crate::quota::Client;
+use crate::quota::AnonymousClient;
 use crate::request::{IslandQuery, Parameter, Route, SiteFile};
 use crate::server::http::answer::Answer;
 use crate::server::http::api_error::ApiError;
@@ -41,7 +41,7 @@ pub(crate) struct Pages {
 /// Who asks for a page, with what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor<'a> {
-    pub(crate) client: Client,
+    pub(crate) client: AnonymousClient,
     pub(crate) address: IpAddr,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) is_head: bool,

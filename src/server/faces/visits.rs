@@ -4,11 +4,10 @@
 //! visit.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::PoisonError;
 
 use crate::calendar::UnixSeconds;
 use crate::signup::Pace;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, lock};
 
 /// Of a client, which for version six is a /64: so many in haste, and then one in so many seconds.
 const CLIENT: (u16, u16) = (60, 5);
@@ -46,10 +45,6 @@ impl Visits {
             }
         }
     }
-}
-
-fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
-    pace.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ impl Figures {
             return Err("stopping".to_owned());
         }
         self.liveness()?;
-        match self.snapshot.current().published() {
+        match self.snapshot.load_full().published() {
             Some(published) => Ok(format!("ready; serving the publish of {published}")),
             None => Err("nothing is published".to_owned()),
         }

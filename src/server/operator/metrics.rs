@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::keys::KeyRing;
+use crate::keys::KeyTable;
 use crate::observe::{
     AccessLog, AccessPen, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally,
 };
@@ -16,7 +16,7 @@ use crate::server::upkeep::log::Log;
 use crate::server::upkeep::lookout::Prompt;
 use crate::server::upkeep::once::Reloads;
 use crate::snapshot::Snapshot;
-use crate::sync::{AtomicU64, Latest, Ordering};
+use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
 /// What is counted by route, status and tier.
 pub(crate) const SHAPE: Shape = Shape {
@@ -33,11 +33,11 @@ pub(crate) struct Figures {
     pub(crate) build: Build,
     pub(crate) tallies: Vec<Arc<Tally>>,
     pub(crate) rosters: Vec<Arc<Roster>>,
-    pub(crate) snapshot: Arc<Latest<Snapshot>>,
+    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(crate) reloads: Arc<Reloads>,
     /// Threads that look at keys and data, immediately when they are asked to.
     pub(crate) prompts: Vec<Prompt>,
-    pub(crate) keys: Arc<Latest<KeyRing>>,
+    pub(crate) keys: Arc<ArcSwap<KeyTable>>,
     pub(crate) census: Arc<Census>,
     pub(crate) clients_max: u64,
     pub(crate) log: Log,
@@ -208,7 +208,7 @@ impl Figures {
             "Counters in use that addresses share, since the table was full for them.",
             load(overflow),
         );
-        let keys = self.keys.current().len();
+        let keys = self.keys.load_full().len();
         page.single(
             "island_metrics_keys",
             Kind::Gauge,
@@ -218,7 +218,7 @@ impl Figures {
     }
 
     fn data(&self, page: &mut Exposition) {
-        let snapshot = self.snapshot.current();
+        let snapshot = self.snapshot.load_full();
         page.family(
             "island_metrics_snapshot_published_timestamp_seconds",
             Kind::Gauge,

@@ -157,7 +157,7 @@ impl Steward {
 
     /// What is served, in words.
     pub(crate) fn state(&self) -> String {
-        let snapshot = self.figures.snapshot.current();
+        let snapshot = self.figures.snapshot.load_full();
         match snapshot.published() {
             None => "nothing is published".to_owned(),
             Some(published) => {

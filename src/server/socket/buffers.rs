@@ -1,8 +1,6 @@
 //! `Buffers`: memory in which a worker's connections gather responses.
 
-use std::sync::PoisonError;
-
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, lock};
 
 /// Buffers kept for the next connection that gathers. A worker mostly uses one at a time.
 const SPARE_BUFFERS_MAX: usize = 64;
@@ -15,24 +13,19 @@ pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>>);
 impl Buffers {
     /// An empty buffer with room for `bytes`.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
-        let spare = locked(&self.0).pop();
+        let spare = lock(&self.0).pop();
         spare.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
     /// Gives a buffer back. One that had to grow is not kept.
     pub(crate) fn give_back(&self, mut buffer: Vec<u8>) {
         const GROWN_BYTES: usize = 64 * 1024;
-        let mut spare = locked(&self.0);
+        let mut spare = lock(&self.0);
         if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() < GROWN_BYTES {
             buffer.clear();
             spare.push(buffer);
         }
     }
-}
-
-/// Taken by one thread only, so never waited for.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -43,11 +36,11 @@ mod tests {
     fn a_worker_keeps_few_buffers_and_none_that_grew_much() {
         let buffers = Buffers::default();
         buffers.give_back(Vec::with_capacity(64 * 1024));
-        assert!(locked(&buffers.0).is_empty());
+        assert!(lock(&buffers.0).is_empty());
         for _ in 0..2 * SPARE_BUFFERS_MAX {
             buffers.give_back(b"left by another".to_vec());
         }
-        assert_eq!(locked(&buffers.0).len(), SPARE_BUFFERS_MAX);
+        assert_eq!(lock(&buffers.0).len(), SPARE_BUFFERS_MAX);
         for _ in 0..SPARE_BUFFERS_MAX {
             assert_eq!(buffers.take(1000), b"");
         }

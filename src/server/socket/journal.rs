@@ -1,7 +1,7 @@
 //! `Journal`: lines of the access log from when a request is answered to when its answer has left.
 
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::{Method, StatusCode};
@@ -10,7 +10,7 @@ use crate::calendar::UnixSeconds;
 use crate::keys::KeyId;
 use crate::observe::AccessPen;
 use crate::server::http::request_id::RequestId;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 /// What a line says of a request. No field can hold a key: see [`request::loggable`](crate::request::loggable).
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Journal {
     /// Notes a request that was read at `begun`.
     pub(crate) fn note(&self, record: &Record<'_>, begun: Instant) {
         let line = record.to_string();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         waiting.push((line, begun));
     }
 
@@ -67,7 +67,7 @@ impl Journal {
 
     #[cold]
     fn write(&self, pen: &AccessPen, end: &str) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&self.waiting);
         for (line, begun) in waiting.drain(..) {
             let micros = begun.elapsed().as_micros();
             pen.line(|text| {

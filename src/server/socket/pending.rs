@@ -2,11 +2,10 @@
 //! response: the header lines, and how the body is to be written.
 
 use std::future::Future;
-use std::sync::PoisonError;
 
 use bytes::Bytes;
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Memory that a connection keeps for header lines: as much as those of most responses take.
 const LINES_BYTES: usize = 1024;
@@ -100,7 +99,7 @@ impl PendingResponse {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! A connection notes what it does with one store. The time comes from [`Roster::tick`], which another
 //! thread calls; so no request registers a timer, and a worker's runtime has none.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::phase::Phase;
 use crate::observe::Cut;
 use crate::server::room::Place;
 use crate::server::settings::ConnectionLimits;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a
 /// descriptor to be tried again, and a few microseconds of work each time.
@@ -249,7 +249,7 @@ impl Roster {
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.members)
     }
 }
 

@@ -8,12 +8,12 @@ use super::log::Log;
 use super::lookout::{Prompt, lookout};
 use super::once::{Once, Reloads};
 use crate::calendar::{Clock, UtcDay};
-use crate::keys::{KeyRecords, KeyRing};
+use crate::keys::{KeyRecords, KeyTable};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, TierLimits};
 use crate::request::TrustedProxies;
 use crate::server::caller::Gate;
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{AtomicU64, Latest, LatestReader, Ordering};
+use crate::sync::{ArcSwap, ArcSwapCache, AtomicU64, Ordering};
 
 /// Looks between two counts of the clients, for each of which the whole table is read: a quarter of a
 /// minute.
@@ -24,7 +24,7 @@ const LOOKS_AFTER_A_LEAP: u32 = 8;
 /// What the gates of all workers share.
 pub(crate) struct Gates {
     clock: Arc<Clock>,
-    keys: Arc<Latest<KeyRing>>,
+    keys: Arc<ArcSwap<KeyTable>>,
     anonymous: Arc<AnonymousQuota>,
     keyed: Arc<KeyedQuota>,
     limits: TierLimits,
@@ -83,13 +83,13 @@ impl Gates {
     fn new(
         settings: &Settings,
         clock: Arc<Clock>,
-        ring: KeyRing,
+        ring: KeyTable,
         anonymous: AnonymousQuota,
         keyed: Arc<KeyedQuota>,
     ) -> Gates {
         Gates {
             clock,
-            keys: Arc::new(Latest::new(ring)),
+            keys: Arc::new(ArcSwap::new(ring)),
             anonymous: Arc::new(anonymous),
             keyed,
             limits: settings.limits,
@@ -99,7 +99,7 @@ impl Gates {
     }
 
     fn in_memory(settings: &Settings) -> Gates {
-        let ring = KeyRing::new(settings.key_prefix.clone(), &KeyRecords::default());
+        let ring = KeyTable::new(settings.key_prefix.clone(), &KeyRecords::default());
         let anonymous = AnonymousQuota::new(settings.quota_sizes);
         let (clock, keyed) = (Clock::system(None), KeyedQuota::new(None));
         Gates::new(settings, Arc::new(clock), ring, anonymous, Arc::new(keyed))
@@ -145,7 +145,7 @@ impl Gates {
     }
 
     /// The keys that are valid now.
-    pub(crate) fn keys(&self) -> Arc<Latest<KeyRing>> {
+    pub(crate) fn keys(&self) -> Arc<ArcSwap<KeyTable>> {
         Arc::clone(&self.keys)
     }
 
@@ -157,7 +157,7 @@ impl Gates {
     /// A gate for one worker.
     pub(crate) fn make(&self) -> Gate {
         Gate {
-            keys: LatestReader::new(Arc::clone(&self.keys)),
+            keys: ArcSwapCache::new(Arc::clone(&self.keys)),
             anonymous: Arc::clone(&self.anonymous),
             keyed: Arc::clone(&self.keyed),
             limits: self.limits,
@@ -175,7 +175,7 @@ struct Kept {
 /// Keeps everything at what the clock and the state directory say, off the workers' threads.
 struct Upkeep {
     clock: Arc<Clock>,
-    keys: Arc<Latest<KeyRing>>,
+    keys: Arc<ArcSwap<KeyTable>>,
     anonymous: Arc<AnonymousQuota>,
     kept: Option<Kept>,
     /// The day that was looked at last.
@@ -197,7 +197,7 @@ impl Upkeep {
         // begin its old day anew. By the next look it has long been counted.
         if self.leaps > 0 {
             self.leaps -= 1;
-            self.anonymous.forget_other_days(today);
+            self.anonymous.clear_other_days(today);
         }
         if today.0 > self.day.0 + 1 {
             self.leaps = LOOKS_AFTER_A_LEAP;
@@ -211,9 +211,9 @@ impl Upkeep {
         self.looks = self.looks.wrapping_add(1);
         let Some(kept) = &mut self.kept else { return };
         if let Some(ring) = kept.reloader.poll(&self.census.reloads, say) {
-            self.keys.replace(ring);
+            self.keys.swap(ring);
         }
-        if let Err(error) = kept.day.keep(today) {
+        if let Err(error) = kept.day.record(today) {
             let text = format!("{error}; a restart would go by the clock alone");
             self.complaint.say(say, text);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::once::{Once, Reloads};
 use crate::calendar::Clock;
-use crate::keys::{KeyFileError, KeyFileState, KeyPrefix, KeyRing, KeyStore};
+use crate::keys::{KeyFileError, KeyFileVersion, KeyPrefix, KeyStore, KeyTable};
 use crate::quota::{KeyedQuota, StateError};
 use crate::server::settings::StartError;
 
@@ -18,7 +18,7 @@ pub(crate) struct KeyReloader {
     keyed: Arc<KeyedQuota>,
     clock: Arc<Clock>,
     /// The file that was looked at last, good or bad.
-    seen: Option<KeyFileState>,
+    seen: Option<KeyFileVersion>,
     complaint: Once,
     spares: Spares,
 }
@@ -51,10 +51,10 @@ impl KeyReloader {
         keyed: Arc<KeyedQuota>,
         clock: Arc<Clock>,
         say: &dyn Fn(&str),
-    ) -> Result<(KeyReloader, KeyRing), StartError> {
+    ) -> Result<(KeyReloader, KeyTable), StartError> {
         let store = KeyStore::new(directory);
         let mut reloader = KeyReloader {
-            seen: store.state().map_err(StartError::Keys)?,
+            seen: store.version().map_err(StartError::Keys)?,
             store,
             prefix,
             keyed,
@@ -71,24 +71,24 @@ impl KeyReloader {
 
     /// The keys in the file, and whether there is room to count for all of them. Before anybody is
     /// known by a key, its counter is there; a key without one is refused.
-    fn load(&self, say: &dyn Fn(&str)) -> Result<(KeyRing, Result<(), StateError>), KeyFileError> {
+    fn load(&self, say: &dyn Fn(&str)) -> Result<(KeyTable, Result<(), StateError>), KeyFileError> {
         let records = self.store.read()?;
         let today = self.clock.now().day;
-        let room = self.keyed.make_room(records.numbers_end(), today, say);
-        Ok((KeyRing::new(self.prefix.clone(), &records), room))
+        let room = self.keyed.reserve(records.numbers_end(), today, say);
+        Ok((KeyTable::new(self.prefix.clone(), &records), room))
     }
 
     /// The keys as they are now, if they have changed. `say` is told of complaints.
-    pub(crate) fn poll(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyRing> {
+    pub(crate) fn poll(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyTable> {
         self.spares.release_one();
         let ring = self.look(reloads, say);
         self.spares.refill();
         ring
     }
 
-    fn look(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyRing> {
+    fn look(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyTable> {
         let refuse = |is_new: bool| reloads.refused.add(u64::from(is_new));
-        let state = match self.store.state() {
+        let state = match self.store.version() {
             Ok(state) => state,
             Err(error) => {
                 let text = format!("{error}; the keys loaded before stay");
@@ -134,7 +134,7 @@ impl KeyReloader {
     }
 }
 
-fn loaded(ring: &KeyRing) -> String {
+fn loaded(ring: &KeyTable) -> String {
     match ring.len() {
         1 => "1 key loaded".to_owned(),
         count => format!("{count} keys loaded"),

@@ -9,7 +9,7 @@ use super::once::{Once, Reloads};
 use crate::publish::open_published;
 use crate::regular_file::Directory;
 use crate::snapshot::{Damage, DumpDirectory, History, Manifest, Snapshot, work_in_background};
-use crate::sync::Latest;
+use crate::sync::ArcSwap;
 
 /// Watches a published directory.
 pub(crate) struct Reloader {
@@ -198,7 +198,7 @@ impl Reloader {
     /// Keeps a cell at what is published, for ever, off the workers' threads.
     pub(crate) fn watch(
         mut self,
-        cell: &Latest<Snapshot>,
+        cell: &ArcSwap<Snapshot>,
         mut lookout: Lookout,
         say: &dyn Fn(&str),
     ) {
@@ -209,7 +209,7 @@ impl Reloader {
             lookout.pause();
             retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
             if let Some(snapshot) = self.poll(say) {
-                retired.push(cell.replace(snapshot));
+                retired.push(cell.swap(snapshot));
             }
         }
     }

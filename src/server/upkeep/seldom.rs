@@ -1,10 +1,9 @@
 //! `Seldom`: complaints that requests bring about. However many ask, the log stays readable.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::log::Log;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 /// Between two complaints.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -26,7 +25,7 @@ impl Seldom {
 
     /// Says a line, unless one was said a moment ago.
     pub(crate) fn say(&self, line: &str) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         if last.is_none_or(|last| last.elapsed() >= INTERVAL) {
             *last = Some(Instant::now());
             self.log.say(line);

@@ -9,7 +9,7 @@ mod known;
 
 use std::sync::LazyLock;
 
-use island_metrics::keys::{Grant, KeyAddress, KeyId, KeyPrefix, KeyRing, Verdict};
+use island_metrics::keys::{KeyEntry, KeyAddress, KeyId, KeyPrefix, KeyTable, KeyStatus};
 use island_metrics::model::Tier;
 use libfuzzer_sys::fuzz_target;
 
@@ -21,14 +21,14 @@ const REVOKED: usize = 3;
 
 const EMAIL_BYTES_MAX: usize = 254;
 
-static RING: LazyLock<KeyRing> = LazyLock::new(|| {
+static RING: LazyLock<KeyTable> = LazyLock::new(|| {
     let ring = known::ring();
     controls(&ring);
     ring
 });
 
-fn grant(at: usize) -> Grant {
-    Grant {
+fn grant(at: usize) -> KeyEntry {
+    KeyEntry {
         number: u32::try_from(at).expect("there are few"),
         id: TEXTS[at][10..20].parse().expect("ten digits"),
         tier: TIERS[at],
@@ -36,16 +36,16 @@ fn grant(at: usize) -> Grant {
 }
 
 /// What a text is worth: it is one of the list, letter by letter, or nothing.
-fn worth(text: &[u8]) -> Verdict {
+fn worth(text: &[u8]) -> KeyStatus {
     match TEXTS.iter().position(|known| known.as_bytes() == text) {
-        None => Verdict::Unknown,
-        Some(REVOKED) => Verdict::Revoked,
-        Some(at) => Verdict::Active(grant(at)),
+        None => KeyStatus::Unknown,
+        Some(REVOKED) => KeyStatus::Revoked,
+        Some(at) => KeyStatus::Active(grant(at)),
     }
 }
 
 /// What finds out what a text is worth.
-type Judge<'a> = &'a dyn Fn(&[u8]) -> Verdict;
+type Judge<'a> = &'a dyn Fn(&[u8]) -> KeyStatus;
 
 /// What is judged otherwise than it is worth, or otherwise when it is judged again.
 fn misjudged(judge: Judge<'_>, input: &[u8]) -> Option<Vec<u8>> {
@@ -75,21 +75,21 @@ fn changed(text: &[u8], input: &[u8]) -> Vec<u8> {
 }
 
 /// Judges that are wrong are told from the one that is not.
-fn controls(ring: &KeyRing) {
+fn controls(ring: &KeyTable) {
     let folding = |text: &[u8]| {
         let is_it = |known: &&&str| known.as_bytes().eq_ignore_ascii_case(text);
         let known = TEXTS.iter().find(is_it);
-        known.map_or(Verdict::Unknown, |known| worth(known.as_bytes()))
+        known.map_or(KeyStatus::Unknown, |known| worth(known.as_bytes()))
     };
-    let trimming = |text: &[u8]| ring.judge(text.trim_ascii());
+    let trimming = |text: &[u8]| ring.verify(text.trim_ascii());
     let by_id = |text: &[u8]| {
         let known = TEXTS
             .iter()
             .find(|known| text.starts_with(&known.as_bytes()[..20]));
-        known.map_or(Verdict::Unknown, |known| worth(known.as_bytes()))
+        known.map_or(KeyStatus::Unknown, |known| worth(known.as_bytes()))
     };
-    let forgiving = |text: &[u8]| match ring.judge(text) {
-        Verdict::Revoked => Verdict::Active(grant(REVOKED)),
+    let forgiving = |text: &[u8]| match ring.verify(text) {
+        KeyStatus::Revoked => KeyStatus::Active(grant(REVOKED)),
         verdict => verdict,
     };
     let lower = TEXTS[0].to_lowercase();
@@ -102,7 +102,7 @@ fn controls(ring: &KeyRing) {
     ];
     for (at, (judge, input)) in wrong.iter().enumerate() {
         assert!(misjudged(judge, input).is_some(), "the wrong judge {at}");
-        assert_eq!(misjudged(&|text| ring.judge(text), input), None);
+        assert_eq!(misjudged(&|text| ring.verify(text), input), None);
     }
 }
 
@@ -126,7 +126,7 @@ fn read_back(text: &str) {
 }
 
 fuzz_target!(|input: &[u8]| {
-    if let Some(text) = misjudged(&|text| RING.judge(text), input) {
+    if let Some(text) = misjudged(&|text| RING.verify(text), input) {
         let text = String::from_utf8_lossy(&text).into_owned();
         panic!(
             "{text:?} is judged otherwise than {:?}",

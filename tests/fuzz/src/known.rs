@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use island_metrics::keys::{KeyPrefix, KeyRecords, KeyRing, KeyStore};
+use island_metrics::keys::{KeyPrefix, KeyRecords, KeyTable, KeyStore};
 
 /// What they begin with.
 pub const PREFIX: &str = "fuzz";
@@ -23,7 +23,7 @@ pub fn records() -> KeyRecords {
     records
 }
 
-pub fn ring() -> KeyRing {
+pub fn ring() -> KeyTable {
     let prefix: KeyPrefix = PREFIX.parse().expect("letters");
-    KeyRing::new(prefix, &records())
+    KeyTable::new(prefix, &records())
 }

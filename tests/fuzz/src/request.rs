@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 use island_metrics::calendar::{Clock, ManualTime};
 use island_metrics::publish::open_sample;
-use island_metrics::quota::{AnonymousQuota, KeyedQuota, Sizes, TierLimits};
+use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
 use island_metrics::server::{Gate, Unbound};
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
-use island_metrics::sync::{Latest, LatestReader};
+use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use libfuzzer_sys::fuzz_target;
 
 use draws::Draws;
@@ -259,12 +259,12 @@ fn gate(clock: &Clock) -> Gate {
     let keyed = KeyedQuota::new(None);
     let numbers = known::records().numbers_end();
     keyed
-        .make_room(numbers, clock.now().day, &|_| {})
+        .reserve(numbers, clock.now().day, &|_| {})
         .expect("in memory");
     let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
     Gate {
-        keys: LatestReader::new(Arc::new(Latest::new(known::ring()))),
-        anonymous: Arc::new(AnonymousQuota::new(Sizes::for_clients(100_000))),
+        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
+        anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100_000))),
         keyed: Arc::new(keyed),
         limits: TierLimits {
             anonymous: u16::MAX,

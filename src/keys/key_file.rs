@@ -1,7 +1,7 @@
-//! The key file: a header line, then a line of JSON for each key.
+//! The key file: a header line, followed by one line of JSON per key.
 //!
-//! The header counts the lines and holds a checksum of them, so that a file cut short, or changed
-//! in one place, is known for damaged rather than taken for a service with fewer keys.
+//! The header contains the number of lines and their checksum, so that a truncated or changed file is
+//! reported as damaged and not read as a file with fewer keys.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::records::{KeyRecord, KeyRecords};
 use super::token::SecretDigest;
 use crate::calendar::UnixSeconds;
-use crate::durable::Replacement;
+use crate::durable::AtomicFile;
 use crate::model::Tier;
 use crate::regular_file;
 
-/// In the state directory.
+/// Name of the key file in the state directory.
 pub(super) const FILE: &str = "keys.jsonl";
 const FORMAT: &str = "island-metrics keys 1";
 const HEADER_BYTES_MAX: u64 = 512;
@@ -46,7 +46,7 @@ struct Line<'a> {
 }
 
 impl Header {
-    /// Of everything in the file but itself.
+    /// Returns the checksum of the lines and of the header's other fields.
     fn checksum(&self, lines: &[u8]) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         crc.update(format!("{} {} {}\n", self.revision, self.next, self.keys).as_bytes());
@@ -55,29 +55,29 @@ impl Header {
     }
 }
 
-/// Why a key file cannot be used. Displays with the file and line.
+/// The key file cannot be used. Displays with the file and the line.
 #[derive(Debug)]
 pub enum KeyFileError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: io::Error,
     },
-    /// It is not as it was written.
+    /// The file has been changed or truncated.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong there.
+        /// Description of the fault.
         problem: String,
     },
 }
 
 impl KeyFileError {
-    /// Whether another process held the directory for longer than was waited.
+    /// Returns `true` if another process held the directory's lock until the timeout.
     pub fn is_busy(&self) -> bool {
         matches!(self, KeyFileError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }
@@ -106,16 +106,16 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> KeyFileError {
     }
 }
 
-/// What differs between any two states of a key file, got at the cost of its first line.
+/// A version of the key file. Two versions differ if the file was changed; only its first line is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFileState {
+pub struct KeyFileVersion {
     header: Vec<u8>,
     bytes: u64,
     modified: Option<SystemTime>,
 }
 
-/// The state of the file; `None` where there is none.
-pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileError> {
+/// Returns the version of the file; `None` if it does not exist.
+pub(super) fn version(directory: &Path) -> Result<Option<KeyFileVersion>, KeyFileError> {
     let path = directory.join(FILE);
     let Some(file) = regular_file::open(&path).map_err(failed(&path))? else {
         return Ok(None);
@@ -125,14 +125,14 @@ pub(super) fn state(directory: &Path) -> Result<Option<KeyFileState>, KeyFileErr
     file.take(HEADER_BYTES_MAX)
         .read_to_end(&mut header)
         .map_err(failed(&path))?;
-    Ok(Some(KeyFileState {
+    Ok(Some(KeyFileVersion {
         header,
         bytes: found.len(),
         modified: found.modified().ok(),
     }))
 }
 
-/// All records; none where there is no file.
+/// Reads all records; none if the file does not exist.
 pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
     let path = directory.join(FILE);
     let Some(mut file) = regular_file::open(&path).map_err(failed(&path))? else {
@@ -149,13 +149,13 @@ pub(super) fn read(directory: &Path) -> Result<KeyRecords, KeyFileError> {
 
 fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
     let fault = |line: usize, problem: &dyn fmt::Display| (line, problem.to_string());
-    let end = memchr::memchr(b'\n', bytes).ok_or_else(|| fault(1, &"want a header line"))?;
+    let end = memchr::memchr(b'\n', bytes).ok_or_else(|| fault(1, &"missing header line"))?;
     let (head, lines) = (&bytes[..end], &bytes[end + 1..]);
     let header: Header = serde_json::from_slice(head).map_err(|error| fault(1, &error))?;
     if header.format != FORMAT {
         return Err(fault(
             1,
-            &format!("the format is {:?}; want {FORMAT:?}", header.format),
+            &format!("format must be {FORMAT:?}, got {:?}", header.format),
         ));
     }
     let mut records = Vec::with_capacity(header.keys.min(lines.len()));
@@ -163,14 +163,14 @@ fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
         records.push(record(line).map_err(|problem| (number, problem))?);
     }
     if records.len() != header.keys || lines.last().is_some_and(|byte| *byte != b'\n') {
-        let problem = format!("the file has {} keys; want {}", records.len(), header.keys);
+        let problem = format!("expected {} keys, got {}", header.keys, records.len());
         return Err((records.len() + 1, problem));
     }
     if header.checksum(lines) != header.crc32 {
-        return Err(fault(1, &"the checksum does not agree with the file"));
+        return Err(fault(1, &"checksum mismatch"));
     }
     KeyRecords::stored(records, header.next, header.revision)
-        .ok_or_else(|| fault(1, &"numbers or ids contradict each other"))
+        .ok_or_else(|| fault(1, &"key numbers or ids are inconsistent"))
 }
 
 fn record(line: &[u8]) -> Result<KeyRecord, String> {
@@ -179,14 +179,15 @@ fn record(line: &[u8]) -> Result<KeyRecord, String> {
     Ok(KeyRecord {
         number: line.number,
         id: line.id.parse().map_err(|error| format!("id: {error}"))?,
-        tier: tier.ok_or_else(|| format!("tier is {:?}; want free, starter or pro", line.tier))?,
+        tier: tier
+            .ok_or_else(|| format!("tier must be free, starter or pro, got {:?}", line.tier))?,
         address: line
             .address
             .parse()
             .map_err(|error| format!("address: {error}"))?,
         issued: UnixSeconds(line.issued),
         revoked: line.revoked.map(UnixSeconds),
-        digest: digest(&line.sha256).ok_or("sha256: want 64 hexadecimal digits")?,
+        digest: digest(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
     })
 }
 
@@ -201,7 +202,7 @@ fn digest(hex: &str) -> Option<SecretDigest> {
     Some(SecretDigest(bytes))
 }
 
-/// Replaces the file. When it returns, the records outlive a power failure.
+/// Replaces the file. On return the records are durable: they survive a power failure.
 pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFileError> {
     let path = directory.join(FILE);
     let mut lines = Vec::with_capacity(records.iter().len() * 224);
@@ -230,10 +231,10 @@ pub(super) fn write(directory: &Path, records: &KeyRecords) -> Result<(), KeyFil
     let mut head = serde_json::to_vec(&header).expect("strings and numbers serialize");
     head.push(b'\n');
     let replace = || {
-        let mut file = Replacement::begin_private(directory, FILE)?;
+        let mut file = AtomicFile::create_private(directory, FILE)?;
         file.write_all(&head)?;
         file.write_all(&lines)?;
-        file.finish(&path)
+        file.commit(&path)
     };
     replace().map_err(failed(&path))
 }
@@ -267,11 +268,11 @@ mod tests {
         write(&directory, &records).unwrap();
         let bytes = fs::read(directory.join(FILE)).unwrap();
         assert_eq!(read(&directory).unwrap(), records);
-        let before = state(&directory).unwrap();
-        assert_eq!(before, state(&directory).unwrap());
+        let before = version(&directory).unwrap();
+        assert_eq!(before, version(&directory).unwrap());
         records.revision += 1;
         write(&directory, &records).unwrap();
-        assert_ne!(before, state(&directory).unwrap());
+        assert_ne!(before, version(&directory).unwrap());
         records.revision -= 1;
         fs::remove_dir_all(directory).unwrap();
         (records, bytes)
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_of_a_file_is_taken_for_the_whole() {
+    fn no_truncated_file_is_accepted() {
         let (_, bytes) = written(4);
         for length in 0..bytes.len() {
             assert!(
@@ -303,7 +304,7 @@ mod tests {
         for at in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[at / 8] ^= 1 << (at % 8);
-            // A space may become another space.
+            // A space may become another kind of whitespace.
             let other = parse(&flipped);
             assert!(other.is_err() || other == Ok(records.clone()), "bit {at}");
         }
@@ -317,13 +318,13 @@ mod tests {
         let (line, problem) = fault("\"tier\":\"starter\"", "\"tier\":\"gold\"").unwrap_err();
         assert_eq!(
             (line, problem.as_str()),
-            (3, "tier is \"gold\"; want free, starter or pro")
+            (3, "tier must be free, starter or pro, got \"gold\"")
         );
         assert_eq!(fault("keys 1", "keys 2").unwrap_err().0, 1);
         assert_eq!(fault("\"number\":2", "\"number\":").unwrap_err().0, 4);
         assert_eq!(
             parse(b"").unwrap_err(),
-            (1, "want a header line".to_owned())
+            (1, "missing header line".to_owned())
         );
     }
 }

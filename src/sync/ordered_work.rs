@@ -1,136 +1,135 @@
-//! Work shared out among threads, its results handed over in order.
+//! Parallel work on a fixed number of items, with results delivered in order.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// How many results a thread may be ahead of the one that is waited for: enough that a long piece of
-/// work keeps nobody waiting, few enough that results do not pile up.
+use super::{Condvar, Mutex, lock};
+
+/// Items per thread that may be started ahead of the next result to be delivered: enough that one slow
+/// item does not stall the other threads, few enough to bound the results kept in memory.
 const AHEAD_MAX: usize = 4;
 
-/// Threads that work at the same time: one a core.
+/// Returns the number of threads to use: one per core.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does `count` pieces of work on `threads` threads. Each thread makes itself a state and keeps it
-/// from piece to piece; `deliver` is called on this thread, with the results in order. Its first
-/// error ends the work.
+/// Runs `work` on the items `0..count` with `threads` threads. Each thread creates a state with `state`
+/// and reuses it for all its items. `deliver` is called on the calling thread, with the results in order;
+/// its first error stops the work.
 pub fn in_order<S, T: Send, E>(
     (threads, count): (usize, usize),
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,
     mut deliver: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    let desk = Desk::new(count, threads.max(1) * AHEAD_MAX);
+    let queue = OrderedWorkQueue::new(count, threads.max(1) * AHEAD_MAX);
     thread::scope(|scope| {
         let (results, done) = mpsc::channel();
         for _ in 0..threads.max(1).min(count) {
             let results = results.clone();
-            let (desk, state, work) = (&desk, &state, &work);
-            scope.spawn(move || desk.work_off(&results, state, work));
+            let (queue, state, work) = (&queue, &state, &work);
+            scope.spawn(move || queue.run_worker(&results, state, work));
         }
         drop(results);
-        // However this ends, nobody is to wait for it.
-        let _closing = Closing(&desk);
+        // Stops waiting threads on every return path.
+        let _close = CloseOnDrop(&queue);
         let mut early = BTreeMap::new();
         let mut next = 0;
-        // Where a thread has panicked the results end early, and the scope passes the panic on.
+        // If a thread panics, the results end early and the scope propagates the panic.
         for (at, result) in done {
             early.insert(at, result);
             while let Some(result) = early.remove(&next) {
                 deliver(next, result)?;
                 next += 1;
-                desk.delivered(next);
+                queue.delivered(next);
             }
         }
         Ok(())
     })
 }
 
-/// Where threads get their next piece of work.
-struct Desk {
-    state: Mutex<Pieces>,
-    news: Condvar,
+/// Hands out item numbers in order, and limits how far threads run ahead of the delivered results.
+struct OrderedWorkQueue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
     count: usize,
     window: usize,
 }
 
-struct Pieces {
+struct QueueState {
     taken: usize,
     delivered: usize,
     closed: bool,
 }
 
-impl Desk {
-    fn new(count: usize, window: usize) -> Desk {
-        Desk {
-            state: Mutex::new(Pieces {
+impl OrderedWorkQueue {
+    fn new(count: usize, window: usize) -> OrderedWorkQueue {
+        OrderedWorkQueue {
+            state: Mutex::new(QueueState {
                 taken: 0,
                 delivered: 0,
                 closed: false,
             }),
-            news: Condvar::new(),
+            changed: Condvar::new(),
             count,
             window,
         }
     }
 
-    fn work_off<S, T>(
+    fn run_worker<S, T>(
         &self,
         results: &Sender<(usize, T)>,
         state: impl Fn() -> S,
         work: impl Fn(&mut S, usize) -> T,
     ) {
-        let closing = Closing(self);
+        let close = CloseOnDrop(self);
         let mut state = state();
         while let Some(at) = self.take() {
             if results.send((at, work(&mut state, at))).is_err() {
                 break;
             }
         }
-        // Only a panic comes by here with it: who is done lets the others work on.
-        std::mem::forget(closing);
+        // Closes the queue only on a panic; the other threads continue after a normal return.
+        std::mem::forget(close);
     }
 
-    /// The next piece, once it is not too far ahead.
+    /// Returns the next item; waits while it is too far ahead. `None` if there are no more.
     fn take(&self) -> Option<usize> {
-        let pieces = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let too_early = |pieces: &mut Pieces| {
-            !pieces.closed
-                && pieces.taken < self.count
-                && pieces.taken >= pieces.delivered + self.window
-        };
-        let mut pieces = self
-            .news
-            .wait_while(pieces, too_early)
-            .unwrap_or_else(PoisonError::into_inner);
-        if pieces.closed || pieces.taken == self.count {
+        let mut state = lock(&self.state);
+        while !state.closed
+            && state.taken < self.count
+            && state.taken >= state.delivered + self.window
+        {
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed || state.taken == self.count {
             return None;
         }
-        pieces.taken += 1;
-        Some(pieces.taken - 1)
+        state.taken += 1;
+        Some(state.taken - 1)
     }
 
     fn delivered(&self, count: usize) {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .delivered = count;
-        self.news.notify_all();
+        lock(&self.state).delivered = count;
+        self.changed.notify_all();
     }
 }
 
-/// Ends the work when it is dropped.
-struct Closing<'a>(&'a Desk);
+/// Closes the queue when dropped.
+struct CloseOnDrop<'a>(&'a OrderedWorkQueue);
 
-impl Drop for Closing<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
-        let mut pieces = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        pieces.closed = true;
-        drop(pieces);
-        self.0.news.notify_all();
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        drop(state);
+        self.0.changed.notify_all();
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_whoever_is_done_first() {
+    fn results_come_in_order_whichever_thread_finishes_first() {
         for threads in [1, 2, 7] {
             let mut seen = Vec::new();
             let work = |done: &mut usize, at: usize| {
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_done_at_once() {
+    fn no_work_finishes_immediately() {
         let end: Result<(), ()> = in_order((3, 0), || (), |(), _| (), |_, ()| Err(()));
         assert_eq!(end, Ok(()));
     }
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_passed_on_and_keeps_nobody_waiting() {
+    fn a_panic_is_propagated_and_blocks_no_thread() {
         let panicked = std::panic::catch_unwind(|| {
             let work = |(): &mut (), at: usize| assert_ne!(at, 20, "on purpose");
             in_order((3, 1000), || (), work, |_, ()| Ok::<(), ()>(()))

@@ -1,23 +1,24 @@
-//! The newest day that was counted for, kept beside the counters.
+//! The newest day that requests were counted for, stored beside the counters.
 //!
-//! A machine may start with its clock years behind. The counters' words hold too few bits of the
-//! day to tell, so that their own days would read as long past, and everybody would begin anew. The
-//! service goes by this day, or a later one.
+//! A machine may start with its clock years behind. The counters hold too few bits of the day to
+//! detect that: their days would read as long past, and every client would get a new quota. The
+//! service therefore starts on the stored day or a later one.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::file::{StateError, lock};
+use super::counter_file::{StateError, lock};
 use crate::calendar::UtcDay;
 use crate::durable;
 use crate::regular_file;
 
 const FILE: &str = "quota-day";
-/// For another process in the same directory: whoever keeps a day has other things to do, too.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Time to wait for another process that holds the directory's lock. Short, because the thread that
+/// records the day has other periodic work.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The file that holds the day.
+/// The file that stores the newest day.
 #[derive(Debug)]
 pub struct DayFile {
     directory: PathBuf,
@@ -25,46 +26,48 @@ pub struct DayFile {
 }
 
 impl DayFile {
-    /// The day of a state directory, if one was counted for there. `say` gets a line if the file is
-    /// not what it should be.
-    pub fn open(directory: &Path, say: &dyn Fn(&str)) -> Result<DayFile, StateError> {
+    /// Reads the day stored in a state directory, if there is one. `log` is called with a line if the
+    /// file does not contain a date.
+    pub fn open(directory: &Path, log: &dyn Fn(&str)) -> Result<DayFile, StateError> {
         let directory = directory.to_owned();
         let (path, day) = read(&directory)?;
         let day = day.and_then(|text| {
             let day = UtcDay::parse(text.trim_end());
             if day.is_none() {
                 let path = path.display();
-                say(&format!("{path} holds no day; going by the clock alone"));
+                log(&format!(
+                    "{path} does not contain a date; using the system clock only"
+                ));
             }
             day
         });
         Ok(DayFile { directory, day })
     }
 
-    /// The newest day.
+    /// Returns the newest day.
     pub fn day(&self) -> Option<UtcDay> {
         self.day
     }
 
-    /// Keeps a day, if it is newer. Fails if another process holds the directory: it is to be tried again.
-    pub fn keep(&mut self, day: UtcDay) -> Result<(), StateError> {
+    /// Stores a day if it is newer. Fails if another process holds the lock; the caller retries later.
+    pub fn record(&mut self, day: UtcDay) -> Result<(), StateError> {
         if self.day < Some(day) {
-            // Another server may have been here meanwhile.
-            let _lock = lock(&self.directory, PATIENCE)?;
+            // Another server may have stored a day in the meantime.
+            let _lock = lock(&self.directory, LOCK_TIMEOUT)?;
             let (path, text) = read(&self.directory)?;
-            let kept = text.and_then(|text| UtcDay::parse(text.trim_end()));
-            if kept < Some(day) {
+            let stored = text.and_then(|text| UtcDay::parse(text.trim_end()));
+            if stored < Some(day) {
                 let text = format!("{day}\n");
                 durable::replace_private(&path, text.as_bytes())
                     .map_err(|source| StateError { path, source })?;
             }
-            self.day = kept.max(Some(day));
+            self.day = stored.max(Some(day));
         }
         Ok(())
     }
 }
 
-/// The path of the file and what it holds, if it is there.
+/// Returns the path of the file and its text, if it exists.
 fn read(directory: &Path) -> Result<(PathBuf, Option<String>), StateError> {
     let path = directory.join(FILE);
     let read = || -> io::Result<Option<String>> {

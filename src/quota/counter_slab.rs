@@ -1,33 +1,33 @@
-//! `Words`: the memory of a table, the process's own or a file's.
+//! The memory of a counter table: mapped from a file, or private to the process.
 
 use std::ops::Deref;
 
-use super::mapped::MappedWords;
+use super::mapped::MappedCounters;
 use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) const LINE_BYTES: usize = 64;
 /// Words in a cache line.
 pub(crate) const LINE: usize = LINE_BYTES / 8;
-/// Words in the smallest page that a system hands out.
+/// Words in a page of the smallest size that systems use.
 const PAGE: usize = 4096 / 8;
 
-/// A fixed number of words that threads share, beginning at a cache line.
+/// A fixed number of counters shared by threads, aligned to a cache line.
 #[derive(Debug)]
-pub(crate) struct Words(Memory);
+pub(crate) struct CounterSlab(Memory);
 
 #[derive(Debug)]
 enum Memory {
-    /// Words of a file, which outlive the process and may be shared with another one, or of the
-    /// process alone.
-    Mapped(MappedWords),
-    /// Words of the process where none can be mapped, as in a model.
+    /// Counters mapped from a file, which outlive the process and may be shared with other processes,
+    /// or from anonymous memory.
+    Mapped(MappedCounters),
+    /// Counters on the heap, where no memory can be mapped, as in a loom model.
     Owned(Box<[AtomicU64]>),
 }
 
-impl Words {
-    /// Words of zero, all of them in memory at once: what comes later finds it no larger.
-    pub(crate) fn zeroed(len: usize) -> Words {
-        let words = Words(match MappedWords::anonymous(len) {
+impl CounterSlab {
+    /// Allocates counters of zero and touches every page, so that memory use does not grow later.
+    pub(crate) fn zeroed(len: usize) -> CounterSlab {
+        let words = CounterSlab(match MappedCounters::anonymous(len) {
             Ok(words) => Memory::Mapped(words),
             Err(_) => Memory::Owned((0..len).map(|_| AtomicU64::new(0)).collect()),
         });
@@ -36,28 +36,26 @@ impl Words {
         }
         words
     }
-}
 
-impl Words {
-    /// Empties the words that `keep` denies, by their place and bits.
-    pub(crate) fn empty_unless(&self, keep: impl Fn(usize, u64) -> bool) {
+    /// Sets the counters to zero for which `keep` returns `false`, given their index and bits.
+    pub(crate) fn retain(&self, keep: impl Fn(usize, u64) -> bool) {
         for (at, word) in self.iter().enumerate() {
             let bits = word.load(Ordering::Relaxed);
             if bits != 0 && !keep(at, bits) {
-                // Who wins against this swap is somebody with a newer count.
+                // If the swap fails, another thread has stored a newer count, which stays.
                 let _ = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
 }
 
-impl From<MappedWords> for Words {
-    fn from(words: MappedWords) -> Words {
-        Words(Memory::Mapped(words))
+impl From<MappedCounters> for CounterSlab {
+    fn from(words: MappedCounters) -> CounterSlab {
+        CounterSlab(Memory::Mapped(words))
     }
 }
 
-impl Deref for Words {
+impl Deref for CounterSlab {
     type Target = [AtomicU64];
 
     #[inline]
@@ -76,7 +74,7 @@ mod tests {
     #[test]
     fn tables_begin_at_a_cache_line() {
         for len in [1, 8, 9, 4096, 100_000] {
-            let words = Words::zeroed(len);
+            let words = CounterSlab::zeroed(len);
             assert_eq!(words.len(), len);
             assert_eq!(words.as_ptr().addr() % LINE_BYTES, 0);
             assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));

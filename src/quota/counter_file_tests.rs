@@ -1,8 +1,8 @@
-//! Counter files: what outlives a process, and what is set aside.
+//! Counter files: counts that outlive a process, and files that are set aside.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test that cannot go on should stop; its files need not survive a crash"
+    reason = "a failed step ends the test; its files need not survive a crash"
 )]
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::{AnonymousQuota, Client, DayFile, Decision, KeyedQuota, Sizes};
+use super::{AnonymousClient, AnonymousQuota, DayFile, Decision, KeyedQuota, TableSize};
 use crate::calendar::UtcDay;
 use crate::durable;
 
@@ -25,8 +25,8 @@ impl State {
         State(path)
     }
 
-    /// The table in it, and what was said on opening it.
-    fn open_on(&self, day: UtcDay, sizes: Sizes) -> (AnonymousQuota, String) {
+    /// Opens the table, and returns the lines logged on the way.
+    fn open_on(&self, day: UtcDay, sizes: TableSize) -> (AnonymousQuota, String) {
         let said = RefCell::new(String::new());
         let say = |line: &str| said.borrow_mut().push_str(line);
         let quota = AnonymousQuota::open(&self.0, sizes, day, &say).unwrap();
@@ -34,7 +34,7 @@ impl State {
     }
 
     fn open(&self) -> (AnonymousQuota, String) {
-        self.open_on(TODAY, Sizes::for_clients(100))
+        self.open_on(TODAY, TableSize::for_clients(100))
     }
 
     fn file(&self) -> PathBuf {
@@ -50,17 +50,17 @@ impl Drop for State {
 
 const ADDRESSES: [&str; 3] = ["192.0.2.1", "198.51.100.9", "2001:db8:7:8::9"];
 
-/// Requests that each address has left of ten.
+/// Remaining requests of each address, of ten.
 fn left(quota: &AnonymousQuota) -> [u32; 3] {
     ADDRESSES.map(|text| {
         let address: IpAddr = text.parse().unwrap();
-        quota.peek(Client::new(quota, address), 10, TODAY)
+        quota.peek(AnonymousClient::new(quota, address), 10, TODAY)
     })
 }
 
 fn spend(quota: &AnonymousQuota, day: UtcDay) {
     for text in ADDRESSES {
-        let client = Client::new(quota, text.parse().unwrap());
+        let client = AnonymousClient::new(quota, text.parse().unwrap());
         for _ in 0..3 {
             assert_ne!(quota.admit(client, 10, day), Decision::Refuse);
         }
@@ -90,7 +90,7 @@ fn two_servers_on_one_directory_count_together() {
 }
 
 #[test]
-fn words_of_days_that_cannot_be_are_emptied() {
+fn words_of_implausible_days_are_cleared() {
     for (day, kept) in [
         (-400, false),
         (-2, false),
@@ -105,8 +105,8 @@ fn words_of_days_that_cannot_be_are_emptied() {
         drop(quota);
         let (quota, said) = state.open();
         assert_eq!(said, "");
-        // A count of tomorrow binds, since a clock may have been set back a little; one of
-        // yesterday does not. Either word is still there.
+        // A count of tomorrow applies, since the clock may have been set back a little; a count of
+        // yesterday does not. Both words are still in the file.
         assert_eq!(
             left(&quota),
             if day == 1 { [7; 3] } else { [10; 3] },
@@ -118,7 +118,7 @@ fn words_of_days_that_cannot_be_are_emptied() {
     }
 }
 
-/// Damages the file by `change`, and finds it set aside for the reason, and the counts at zero.
+/// Damages the file by `change`; the file is set aside for this reason, and the counts are zero.
 #[track_caller]
 fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     let state = State::new(name);
@@ -132,7 +132,7 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     assert_eq!(left(&quota), [10; 3], "{name}");
     let path = state.file();
     assert!(
-        said.starts_with(&format!("{} {reason}; it is set aside as ", path.display())),
+        said.starts_with(&format!("{} {reason}; renamed it to ", path.display())),
         "{said}"
     );
     let aside = fs::read(state.0.join("quota-anonymous.set-aside")).unwrap();
@@ -143,16 +143,16 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
 fn damaged_and_foreign_files_are_set_aside() {
     check_set_aside("empty", "is too short", Vec::clear);
     check_set_aside("cut", "is too short", |bytes| bytes.truncate(67));
-    check_set_aside("half", "has 800 bytes where 6400 should be", |bytes| {
+    check_set_aside("half", "has 800 bytes, expected 6400", |bytes| {
         bytes.truncate(800);
     });
-    check_set_aside("longer", "has 6401 bytes where 6400 should be", |bytes| {
+    check_set_aside("longer", "has 6401 bytes, expected 6400", |bytes| {
         bytes.push(0);
     });
-    check_set_aside("foreign", "is no counter file", |bytes| {
+    check_set_aside("foreign", "is not a counter file", |bytes| {
         bytes[..8].fill(b'x');
     });
-    check_set_aside("zeros", "is no counter file", |bytes| bytes.fill(0));
+    check_set_aside("zeros", "is not a counter file", |bytes| bytes.fill(0));
     for bit in 64..68 * 8 {
         let flip = |bytes: &mut Vec<u8>| bytes[bit / 8] ^= 1 << (bit % 8);
         check_set_aside(&format!("bit{bit}"), "is damaged", flip);
@@ -164,27 +164,24 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     let state = State::new("sizes");
     let (quota, _) = state.open();
     spend(&quota, TODAY);
-    let larger = Sizes::for_clients(5000);
+    let larger = TableSize::for_clients(5000);
     let error = AnonymousQuota::open(&state.0, larger, TODAY, &|_| {}).unwrap_err();
     let problem = error.to_string();
-    assert!(
-        problem.ends_with("another server is counting in it"),
-        "{problem}"
-    );
+    assert!(problem.ends_with("another server is using it"), "{problem}");
     assert_eq!(left(&state.open().0), [7; 3], "nothing was touched");
     drop(quota);
     let (quota, said) = state.open_on(TODAY, larger);
-    assert!(said.contains("was made for other sizes"), "{said}");
+    assert!(said.contains("was created for another size"), "{said}");
     assert_eq!(left(&quota), [10; 3]);
     let (_, said) = state.open_on(TODAY, larger);
     assert_eq!(said, "");
 }
 
 #[test]
-fn what_cannot_be_opened_is_named() {
+fn an_open_error_names_the_file() {
     let state = State::new("named");
     fs::create_dir_all(state.file()).unwrap();
-    let sizes = Sizes::for_clients(100);
+    let sizes = TableSize::for_clients(100);
     let error = AnonymousQuota::open(&state.0, sizes, TODAY, &|_| {}).unwrap_err();
     assert_eq!(error.path, state.file());
     let nowhere = state.file().join("x").join("\0");
@@ -198,7 +195,7 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
         let said = RefCell::new(String::new());
         let quota = KeyedQuota::new(Some(state.0.clone()));
         quota
-            .make_room(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
+            .reserve(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
             .unwrap();
         (quota, said.into_inner())
     };
@@ -234,22 +231,22 @@ fn the_newest_day_is_kept_and_no_other() {
     let (mut day, said) = open();
     assert_eq!((day.day(), said.as_str()), (None, ""));
     for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
-        day.keep(UtcDay(TODAY.0 + kept)).unwrap();
+        day.record(UtcDay(TODAY.0 + kept)).unwrap();
         assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
     }
-    // While another process holds the directory, it is not; and then it is.
+    // While another process holds the lock, no day is stored; afterwards it is.
     let held = durable::lock(&state.0).unwrap();
     let next = UtcDay(TODAY.0 + 2);
-    let busy = day.keep(next).unwrap_err().to_string();
-    assert!(busy.contains("another process holds its lock"), "{busy}");
+    let busy = day.record(next).unwrap_err().to_string();
+    assert!(busy.contains("another process holds the lock"), "{busy}");
     drop(held);
-    day.keep(next).unwrap();
+    day.record(next).unwrap();
     assert_eq!(open().0.day(), Some(next));
     fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
     let (day, said) = open();
     assert_eq!(day.day(), None);
     assert!(
-        said.ends_with("quota-day holds no day; going by the clock alone"),
+        said.ends_with("quota-day does not contain a date; using the system clock only"),
         "{said}"
     );
 }

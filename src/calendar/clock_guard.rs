@@ -1,0 +1,143 @@
+//! The clock guard: the rule by which a day is accepted, as a pure function of pairs of readings.
+
+use super::{DAY_SECONDS, UnixSeconds, UtcDay};
+
+/// Seconds by which a day may begin before its expected time: more than any honest correction.
+const EARLY_SECONDS_MAX: i64 = 3600;
+/// Seconds for which a clock has to insist on an implausible day before it is believed.
+pub(super) const DOUBT_SECONDS: i64 = 600;
+
+/// The time of a request, from one reading of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTime {
+    /// The day that the request counts for.
+    pub day: UtcDay,
+    /// Seconds until that day's quota is reset, from 1 to 86 400.
+    ///
+    /// Never 0: a client told to retry after 0 seconds would come back on the same day.
+    pub reset_seconds: u32,
+}
+
+impl RequestTime {
+    /// The time of the reading, moved into [`day`](Self::day) if the wall clock disagrees with it.
+    pub fn moment(self) -> UnixSeconds {
+        UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
+    }
+}
+
+/// Relation of the wall clock to the current day at the last reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    Trusted,
+    /// The wall clock shows an earlier day.
+    Behind,
+    /// The wall clock shows an implausibly late day since this reading of the steady clock.
+    Ahead {
+        since: i64,
+    },
+}
+
+/// The current day and the state that decides when it changes.
+#[derive(Debug)]
+pub(super) struct ClockGuard {
+    pub(super) day: UtcDay,
+    trust: Trust,
+    /// Wall clock minus steady clock, at the last reading that was trusted.
+    offset: i64,
+    /// A change of `trust` that has not been logged yet.
+    pub(super) notice: Option<String>,
+}
+
+impl ClockGuard {
+    pub(super) fn new(wall: UnixSeconds, steady: i64, newest: Option<UtcDay>) -> ClockGuard {
+        let day = wall.day();
+        ClockGuard {
+            day: newest.map_or(day, |newest| newest.max(day)),
+            trust: Trust::Trusted,
+            offset: wall.0.saturating_sub(steady),
+            notice: None,
+        }
+    }
+
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trust == Trust::Trusted
+    }
+
+    /// Evaluates one reading of both clocks. `steady` never decreases.
+    pub(super) fn evaluate(&mut self, wall: UnixSeconds, steady: i64) -> RequestTime {
+        let expected = UnixSeconds(steady.saturating_add(self.offset));
+        let is_early = wall.0.saturating_sub(expected.0) > EARLY_SECONDS_MAX;
+        let mut notice = None;
+        self.trust = match self.trust {
+            Trust::Behind if wall.day() < self.day => Trust::Behind,
+            _ if wall.day() < self.day => {
+                let day = self.day;
+                notice = Some(format!(
+                    "the clock went back to {wall}; requests count for {day} until it catches up"
+                ));
+                Trust::Behind
+            }
+            _ if wall.day() == self.day || !is_early => Trust::Trusted,
+            Trust::Ahead { since } if steady.saturating_sub(since) >= DOUBT_SECONDS => {
+                notice = Some(format!(
+                    "the clock still reads {wall}; using it from now on"
+                ));
+                Trust::Trusted
+            }
+            Trust::Ahead { since } => Trust::Ahead { since },
+            _ => {
+                notice = Some(format!(
+                    "the clock jumped to {wall}, expected about {expected}; \
+                     ignoring the jump for {DOUBT_SECONDS} seconds"
+                ));
+                Trust::Ahead { since: steady }
+            }
+        };
+        self.notice = notice.or(self.notice.take());
+        let time = match self.trust {
+            Trust::Trusted => {
+                self.day = wall.day();
+                self.offset = wall.0.saturating_sub(steady);
+                wall
+            }
+            Trust::Behind => wall,
+            Trust::Ahead { .. } => {
+                self.day = self.day.max(expected.day());
+                expected
+            }
+        };
+        let left = self
+            .day
+            .end()
+            .0
+            .saturating_sub(time.0)
+            .clamp(1, DAY_SECONDS);
+        RequestTime {
+            day: self.day,
+            reset_seconds: u32::try_from(left).expect("clamped to a day"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: i64 = 20_777 * DAY_SECONDS + DAY_SECONDS / 2;
+
+    #[test]
+    fn jumps_are_logged_once() {
+        let mut guard = ClockGuard::new(UnixSeconds(NOON), 0, None);
+        let mut notice = |wall, steady| {
+            guard.evaluate(UnixSeconds(wall), steady);
+            guard.notice.take()
+        };
+        let ahead = NOON + 10 * DAY_SECONDS;
+        assert!(notice(ahead, 0).unwrap().contains("jumped to 2026-11-30"));
+        assert_eq!(notice(ahead, 5), None);
+        assert!(notice(ahead, 600).unwrap().contains("still reads"));
+        let back = notice(NOON, 601).unwrap();
+        assert!(back.contains("count for 2026-11-30"), "{back}");
+        assert_eq!(notice(NOON, 602), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! Counter files: a header that describes the counters, followed by the counters, mapped.
+//!
+//! Words are independent of each other and only move forward, so any mix of older and newer pages, as
+//! a power failure may leave, is a valid state: there is no log and nothing to replay. A file that is
+//! damaged, or was created for another purpose, is renamed and replaced by one with counts of zero.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::counter_slab::CounterSlab;
+use super::mapped::MappedCounters;
+use crate::durable;
+use crate::regular_file;
+
+const MAGIC: &[u8; 8] = b"im-quota";
+const FORMAT: u32 = 1;
+const SEEDS: std::ops::Range<usize> = 24..56;
+const CHECKSUM_AT: usize = 64;
+const HEADER_BYTES: usize = CHECKSUM_AT + 4;
+/// Offset of the words. The header has a page of its own, so that the words are page-aligned.
+const WORDS_AT: u64 = 4096;
+
+/// Secret seeds of the hash that selects a client's words.
+pub(crate) type HashSeeds = [u64; 4];
+
+/// Purpose and size of a file's words. A file is opened only with the layout it was created with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileLayout {
+    pub(crate) kind: u32,
+    pub(crate) sizes: [u32; 2],
+    pub(crate) words: usize,
+}
+
+/// A state file could not be opened, created or set aside.
+#[derive(Debug)]
+pub struct StateError {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// The cause.
+    pub source: io::Error,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// Returns new random seeds.
+pub(crate) fn random_seeds() -> HashSeeds {
+    let mut seeds = HashSeeds::default();
+    for seed in &mut seeds {
+        // The kernel's generator does not fail once the system has booted.
+        *seed = getrandom::u64().expect("the system gives random numbers");
+    }
+    seeds
+}
+
+/// Hashes a number with two seeds, by `SipHash` of the standard library. A future release of it may use
+/// another algorithm: the header of a file contains a hash to detect that.
+pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(seeds[0]);
+    hasher.write_u64(seeds[1]);
+    hasher.write_u64(number);
+    hasher.finish()
+}
+
+/// Time to wait for another process that is starting in the same directory.
+const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Opens or creates the counter file `name` in a directory. Words for which `keep` returns `false`,
+/// given their index and bits, are set to zero. `log` is called with a line if the file was damaged.
+pub(crate) fn open(
+    directory: &Path,
+    name: &str,
+    layout: FileLayout,
+    keep: impl Fn(usize, u64) -> bool,
+    log: &dyn Fn(&str),
+) -> Result<(CounterSlab, HashSeeds), StateError> {
+    let path = directory.join(name);
+    let failed = |source| StateError {
+        path: path.clone(),
+        source,
+    };
+    // Two servers that start at the same time create one file.
+    let _lock = lock(directory, START_LOCK_TIMEOUT)?;
+    let (file, seeds) = match existing(&path, layout).map_err(failed)? {
+        ExistingFile::Valid(file, seeds) => (file, seeds),
+        ExistingFile::Missing => create(&path, layout).map_err(failed)?,
+        ExistingFile::Mismatched(file, fault) => {
+            if file.try_lock().is_err() {
+                let problem = format!("{fault}, and another server is using it");
+                return Err(failed(io::Error::other(problem)));
+            }
+            let aside = directory.join(format!("{name}.set-aside"));
+            fs::rename(&path, &aside).map_err(failed)?;
+            log(&format!(
+                "{} {fault}; renamed it to {}, its counts start at zero",
+                path.display(),
+                aside.display()
+            ));
+            create(&path, layout).map_err(failed)?
+        }
+    };
+    // Held as long as the words: a process that finds the file invalid must not set it aside.
+    file.lock_shared().map_err(failed)?;
+    let words =
+        CounterSlab::from(MappedCounters::new(file, WORDS_AT, layout.words).map_err(failed)?);
+    // This also brings all of them into memory.
+    words.retain(keep);
+    Ok((words, seeds))
+}
+
+/// Creates a state directory if it does not exist, and takes its lock within `timeout`.
+pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateError> {
+    let failed = |source| StateError {
+        path: directory.to_owned(),
+        source,
+    };
+    durable::create_private_directory(directory).map_err(failed)?;
+    durable::lock_within(directory, timeout).map_err(failed)
+}
+
+enum ExistingFile {
+    Missing,
+    Valid(File, HashSeeds),
+    /// Damaged, or of another layout; the text says which.
+    Mismatched(File, String),
+}
+
+fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
+    // Opening a pipe for reading and writing does not block.
+    let mut file = match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::Missing),
+        opened => regular_file::require_regular(opened?)?,
+    };
+    let mut header = [0; HEADER_BYTES];
+    if let Err(error) = file.read_exact(&mut header) {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Ok(ExistingFile::Mismatched(file, "is too short".to_owned()))
+            }
+            _ => Err(error),
+        };
+    }
+    let mut seeds = HashSeeds::default();
+    for (seed, bytes) in seeds.iter_mut().zip(header[SEEDS].chunks_exact(8)) {
+        *seed = u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
+    }
+    let expected = encode(layout, seeds);
+    let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
+    let bytes = file.metadata()?.len();
+    let expected_bytes = WORDS_AT + layout.words as u64 * 8;
+    let fault = if header[..8] != *MAGIC {
+        "is not a counter file".to_owned()
+    } else if header[CHECKSUM_AT..] != checksum {
+        "is damaged".to_owned()
+    } else if header != expected {
+        "was created for another size or by another build".to_owned()
+    } else if bytes != expected_bytes {
+        format!("has {bytes} bytes, expected {expected_bytes}")
+    } else {
+        return Ok(ExistingFile::Valid(file, seeds));
+    };
+    Ok(ExistingFile::Mismatched(file, fault))
+}
+
+fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
+    let seeds = random_seeds();
+    let temp_path = path.with_extension(&durable::TEMP_SUFFIX[1..]);
+    let file = durable::create_private(&temp_path)?;
+    let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&temp_path, path));
+    if written.is_err() {
+        // Best effort: releases the space if the disk is full.
+        let _ = fs::remove_file(&temp_path);
+    }
+    written.map(|()| (file, seeds))
+}
+
+/// Writes the header and all zeros. The file is not sparse, so a full disk is detected here and not
+/// when a word is first written. No fsync: zeros lost in a power failure read as zeros.
+fn fill(file: &File, layout: FileLayout, seeds: HashSeeds) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 20, file);
+    out.write_all(&encode(layout, seeds))?;
+    let bytes = WORDS_AT + layout.words as u64 * 8;
+    io::copy(
+        &mut io::repeat(0).take(bytes - HEADER_BYTES as u64),
+        &mut out,
+    )?;
+    out.flush()
+}
+
+fn encode(layout: FileLayout, seeds: HashSeeds) -> [u8; HEADER_BYTES] {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(MAGIC);
+    for number in [FORMAT, layout.kind, layout.sizes[0], layout.sizes[1]] {
+        header.extend_from_slice(&number.to_le_bytes());
+    }
+    for seed in seeds {
+        header.extend_from_slice(&seed.to_le_bytes());
+    }
+    header.extend_from_slice(&hash([seeds[0], seeds[1]], 0).to_le_bytes());
+    header.extend_from_slice(&crc32fast::hash(&header).to_le_bytes());
+    header.try_into().expect("the parts are as long as counted")
+}

@@ -1,0 +1,119 @@
+//! A shared value that is replaced atomically, and a per-thread cache of it.
+//!
+//! Readers keep the value that they loaded until they drop it. Like the crate arc-swap, with a generation
+//! number beside the value, by which readers also invalidate what they derived from it.
+
+use std::sync::Arc;
+
+use super::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+/// A value that can be swapped while others read it: the published snapshot, the key table.
+#[derive(Debug)]
+pub struct ArcSwap<T> {
+    generation: AtomicU64,
+    current: Mutex<Arc<T>>,
+}
+
+impl<T> ArcSwap<T> {
+    /// Creates an instance with a first value, of generation 0.
+    pub fn new(value: T) -> ArcSwap<T> {
+        ArcSwap {
+            generation: AtomicU64::new(0),
+            current: Mutex::new(Arc::new(value)),
+        }
+    }
+
+    /// Replaces the value and returns the previous one. Readers may still hold references to it: a
+    /// caller that keeps it until they are gone prevents a reader from paying for its deallocation.
+    pub fn swap(&self, value: T) -> Arc<T> {
+        let mut current = lock(&self.current);
+        let before = std::mem::replace(&mut *current, Arc::new(value));
+        // Incremented under the lock, so that a thread that reads the new number loads the new value.
+        self.generation.fetch_add(1, Ordering::Release);
+        before
+    }
+
+    /// Returns the number of swaps so far.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns the current value.
+    pub fn load_full(&self) -> Arc<T> {
+        self.load_with_generation().1
+    }
+
+    fn load_with_generation(&self) -> (u64, Arc<T>) {
+        let current = lock(&self.current);
+        (self.generation(), Arc::clone(&current))
+    }
+}
+
+/// A per-thread cache of an [`ArcSwap`]'s value. Takes the shared lock only if the generation has changed.
+#[derive(Debug)]
+pub struct ArcSwapCache<T> {
+    shared: Arc<ArcSwap<T>>,
+    // Locked by one thread only, so never contended.
+    cached: Mutex<(u64, Arc<T>)>,
+}
+
+impl<T> ArcSwapCache<T> {
+    /// Creates a cache of the current value.
+    pub fn new(shared: Arc<ArcSwap<T>>) -> ArcSwapCache<T> {
+        let cached = Mutex::new(shared.load_with_generation());
+        ArcSwapCache { shared, cached }
+    }
+
+    /// Returns the current generation, equal to or older than that of the next [`with`](Self::with).
+    pub fn generation(&self) -> u64 {
+        self.shared.generation()
+    }
+
+    /// Calls `read` with the current generation and value. Does not change the reference count, whose
+    /// cache line is shared by all workers.
+    pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
+        let cached = self.cached();
+        read(cached.0, &cached.1)
+    }
+
+    /// Returns the current generation and value.
+    pub fn load_full_with_generation(&self) -> (u64, Arc<T>) {
+        let cached = self.cached();
+        (cached.0, Arc::clone(&cached.1))
+    }
+
+    fn cached(&self) -> MutexGuard<'_, (u64, Arc<T>)> {
+        let mut cached = lock(&self.cached);
+        if cached.0 != self.shared.generation() {
+            *cached = self.shared.load_with_generation();
+        }
+        cached
+    }
+}
+
+#[cfg(all(test, island_metrics_loom))]
+mod models {
+    use super::*;
+
+    #[test]
+    fn a_reader_never_goes_back_nor_pairs_a_value_with_a_later_generation() {
+        loom::model(|| {
+            let shared = Arc::new(ArcSwap::new(0_u64));
+            let writer = Arc::clone(&shared);
+            let writing = loom::thread::spawn(move || {
+                writer.swap(1);
+                writer.swap(2);
+            });
+            let reader = ArcSwapCache::new(shared);
+            let mut before = 0;
+            for _ in 0..2 {
+                let (generation, value) = reader.load_full_with_generation();
+                assert_eq!(generation, *value);
+                assert!(before <= *value);
+                before = *value;
+            }
+            writing.join().unwrap();
+            assert_eq!(*reader.load_full_with_generation().1, 2);
+        });
+    }
+}
