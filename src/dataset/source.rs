@@ -3,6 +3,7 @@
 //! Faults are gathered while files are read; [`Source::sound`] tells them all at the end. What was
 //! read is summed up on the way, so that a later publish knows which files are others.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ pub struct Source<'a> {
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
     faults: Mutex<FaultLog>,
-    sums: Mutex<Vec<FileSum>>,
+    sums: Mutex<BTreeMap<String, FileSum>>,
 }
 
 /// The files of a held day; it has one of them at least.
@@ -50,14 +51,12 @@ pub struct StepFile {
     pub name: String,
 }
 
-/// What a file was when it was read whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Identity and checksum of a file that was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSum {
-    /// Its name, as `daily/2026-11-20.csv`.
-    pub name: String,
-    /// What the system said of it before it was read.
+    /// Metadata from before the first byte was read.
     pub stamp: FileStamp,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of the bytes.
     pub checksum: u32,
 }
 
@@ -112,21 +111,15 @@ impl<'a> Source<'a> {
             }
         }
         Ok(Some(FileSum {
-            name: name.to_owned(),
             stamp,
             checksum: crc.finalize(),
         }))
     }
 
-    /// The sums of all files read so far, by name.
-    pub fn sums(&self) -> Vec<FileSum> {
-        let mut sums = self
-            .sums
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        sums.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        sums
+    /// Returns the sums of all files read so far, by name.
+    pub fn sums(&self) -> BTreeMap<String, FileSum> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.clone()
     }
 
     /// Fails with every fault found since the last look, if there is any.
@@ -155,14 +148,11 @@ impl<'a> Source<'a> {
                 row(&mut table);
             }
             let sum = FileSum {
-                name: name.to_owned(),
                 stamp,
                 checksum: table.checksum(),
             };
-            self.sums
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(sum);
+            let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+            sums.insert(name.to_owned(), sum);
         }
         self.absorb(faults);
         Ok(true)

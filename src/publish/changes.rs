@@ -1,19 +1,21 @@
 //! What has to be made anew, and why: the dataset compared with what the publish before was made of.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::order::Options;
-use super::sources::{Known, Sources, Unchanged};
+use super::sources::{SourceFile, Sources};
 use crate::dataset::{DayFiles, LoadError, Source};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
 /// How the dataset differs from the publish before.
 pub(super) struct Changes {
-    known: Known,
+    /// The files of the publish before; none if everything is to be made again.
+    before: Sources,
     /// The files that are the same, by name.
-    unchanged: Vec<Unchanged>,
+    pub(super) unchanged: BTreeMap<String, SourceFile>,
     /// The history to be kept; `None` where it is rendered again.
     pub(super) kept_history: Option<Payload>,
     /// The dumps that files may be kept of.
@@ -50,12 +52,12 @@ impl Changes {
         let kept_dumps = dumps
             .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
             .cloned();
-        let known = if all.is_some() {
-            Known::default()
+        let sources = if all.is_some() {
+            Sources::default()
         } else {
-            sources.known()
+            sources
         };
-        let (unchanged, differing) = compare(source, &known)?;
+        let (unchanged, differing) = compare(source, &sources)?;
         let (kept_history, history_reason) = match (all, history) {
             (None, Some(history)) if differing.history.is_empty() => {
                 let reason = format!(
@@ -73,7 +75,7 @@ impl Changes {
             format!("rendered, {}", listed(&differing.live))
         };
         Ok(Changes {
-            known,
+            before: sources,
             unchanged,
             kept_history,
             kept_dumps,
@@ -82,22 +84,10 @@ impl Changes {
         })
     }
 
-    /// A file that is the same as before.
-    pub(super) fn unchanged(&self, name: &str) -> Option<&Unchanged> {
-        let names = |unchanged: &Unchanged| unchanged.sum.name.as_str().cmp(name);
-        let found = self.unchanged.binary_search_by(names);
-        found.ok().map(|at| &self.unchanged[at])
-    }
-
-    /// All files that are the same as before.
-    pub(super) fn all_unchanged(&self) -> impl Iterator<Item = &Unchanged> {
-        self.unchanged.iter()
-    }
-
     /// Whether both files of a day are the same, or are missing, as before.
     pub(super) fn is_same_day(&self, files: &DayFiles) -> bool {
-        let was_there = |folder: &str| self.known.has(&format!("{folder}/{}.csv", files.day));
-        files.names().all(|name| self.unchanged(name).is_some())
+        let was_there = |folder: &str| self.before.has(&format!("{folder}/{}.csv", files.day));
+        files.names().all(|name| self.unchanged.contains_key(name))
             && files.daily.is_some() == was_there("daily")
             && files.ccu.is_some() == was_there("ccu")
     }
@@ -134,7 +124,10 @@ fn all_anew(
     }
 }
 
-fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differing), LoadError> {
+fn compare(
+    source: &Source<'_>,
+    before: &Sources,
+) -> Result<(BTreeMap<String, SourceFile>, Differing), LoadError> {
     let fixed = [Source::ISLANDS, Source::CREATORS, Source::PLATFORM];
     let mut names: Vec<&str> = Vec::new();
     for name in fixed {
@@ -145,19 +138,19 @@ fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differ
     names.extend(source.days().iter().flat_map(DayFiles::names));
     names.extend(source.steps().iter().map(|step| step.name.as_str()));
     names.sort_unstable();
-    let mut unchanged = Vec::with_capacity(names.len());
+    let mut unchanged = BTreeMap::new();
     let mut differing = Differing::default();
     for name in &names {
-        match known.unchanged(name, source)? {
-            Some(same) => unchanged.push(same),
-            None if known.has(name) => differing.push(name, "has changed"),
+        match before.unchanged(name, source)? {
+            Some(same) => {
+                unchanged.insert((*name).to_owned(), same);
+            }
+            None if before.has(name) => differing.push(name, "has changed"),
             None => differing.push(name, "is new"),
         }
     }
     let is_gone = |name: &&str| names.binary_search(name).is_err();
-    let mut gone: Vec<&str> = known.names().filter(is_gone).collect();
-    gone.sort_unstable();
-    for name in gone {
+    for name in before.names().filter(is_gone) {
         differing.push(name, "is gone");
     }
     Ok((unchanged, differing))

@@ -9,10 +9,10 @@ use super::directory::sweep;
 use super::dumps::DumpsWriter;
 use super::error::{PublishError, at};
 use super::order::{Event, Options, Published, Tell};
-use super::sources::Sources;
+use super::sources::{SourceFile, Sources};
 use super::work::Work;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{FileSum, Files, Source};
+use crate::dataset::{Files, Source};
 use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest};
@@ -45,8 +45,8 @@ pub fn publish(
     let totals = work.totals;
     let dumps = dumps.finish(directory, options.credit)?;
     let path = directory.join(Sources::FILE);
-    let sums = sums(&source, &changes, &totals);
-    Sources::new(&made.history.checksum, &dumps.directory, sums, read_since)
+    let read = source_files(&source, changes, &totals);
+    Sources::new(&made.history.checksum, &dumps.directory, read_since, read)
         .write(directory)
         .map_err(at(&path))?;
     let manifest = Manifest {
@@ -109,30 +109,25 @@ fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError>
     durable::replace_link(&link, dumps).map_err(at(&link))
 }
 
-/// What the next publish has to know of each file: all that were read, and those that are the same.
-fn sums(
+/// Returns the files for `sources.json`: all that were read, and those that are the same as before.
+fn source_files(
     source: &Source<'_>,
-    changes: &Changes,
+    changes: Changes,
     totals: &BTreeMap<String, u128>,
-) -> Vec<(FileSum, Option<u128>)> {
-    let mut sums: BTreeMap<String, FileSum> = changes
-        .all_unchanged()
-        .map(|same| (same.sum.name.clone(), same.sum.clone()))
-        .collect();
-    for read in source.sums() {
-        let compared = sums.get(&read.name).map(|sum| sum.checksum);
-        if compared.is_some_and(|compared| compared != read.checksum) {
-            // Written to meanwhile: something is made of it as it was, and something of it as it is.
-            // To the next publish it is new.
-            sums.remove(&read.name);
+) -> BTreeMap<String, SourceFile> {
+    let mut files = changes.unchanged;
+    for (name, sum) in source.sums() {
+        let compared = files.get(&name).map(|file| file.checksum);
+        if compared.is_some_and(|compared| compared != sum.checksum) {
+            // It was written to between comparing and reading, so some of what is published has its
+            // old content. Left out of the list, it counts as new in the next publish.
+            files.remove(&name);
         } else {
-            sums.insert(read.name.clone(), read);
+            files.insert(name, SourceFile::new(sum, None));
         }
     }
-    let sums = sums.into_values();
-    sums.map(|sum| {
-        let total = totals.get(&sum.name).copied();
-        (sum, total)
-    })
-    .collect()
+    for (name, file) in &mut files {
+        file.players = totals.get(name).copied();
+    }
+    files
 }

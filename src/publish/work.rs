@@ -115,7 +115,7 @@ impl<'a> Work<'a> {
 
     /// Keeps the dumps of tables that are the same as before.
     fn keep(&self) -> Result<Kept, PublishError> {
-        let same = |name: &str| self.changes.unchanged(name).is_some();
+        let same = |name: &str| self.changes.unchanged.contains_key(name);
         let keep = |name: &str| same(name) && self.dumps.keep(&[stem(name)]);
         let day = |files: &DayFiles| {
             let stems: Vec<String> = files.names().map(stem).collect();
@@ -204,9 +204,9 @@ impl<'a> Work<'a> {
     fn now(&mut self, catalogue: &Catalogue, kept: &Kept) -> Result<Now, PublishError> {
         let source = self.source;
         let steps = source.steps();
-        let same_islands = self.changes.unchanged(Source::ISLANDS).is_some();
+        let same_islands = self.changes.unchanged.contains_key(Source::ISLANDS);
         let known = |at: usize| {
-            let same = self.changes.unchanged(&steps[at].name)?;
+            let same = self.changes.unchanged.get(&steps[at].name)?;
             let may_be_kept = same_islands && kept.steps[at] && at + 1 < steps.len();
             same.players.filter(|_| may_be_kept)
         };
