@@ -1,144 +1,32 @@
-//! The words of the synthetic catalogue: the 152 tags, and the lists that titles, slugs and names
-//! are put together from. The tags are facts of the field; every other word here is our own.
+//! islands.csv and creators.csv of a synthetic dataset. Titles, tags, slugs and names are drawn from the word
+//! lists of `data/synthetic/words.txt`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write as _};
+use std::sync::LazyLock;
 
 use super::shapes::{FOLLOWERS, HOLDING, Random, Synthetic, at, count, float};
 use crate::model::IslandCode;
 
-/// The 152 tags, most used first for the four that lead by far.
-#[rustfmt::skip] // a list of words, many a line
-const TAGS: [&str; 152] = [
-    "just for fun", "free for all", "pvp", "1v1", "2d", "2v2", "3v3", "4v4", "5v5", "6v6",
-    "7v7", "8v8", "action", "ad", "adventure", "aim course", "arcade", "arena", "artistic",
-    "atmospheric", "attack", "base", "base building", "battle", "battle royale", "board game",
-    "boss battle", "boxfight", "building", "capture the flag", "card game", "casual",
-    "choices matter", "classes", "clicker", "co-op", "collection", "competitive", "crafting",
-    "creatures", "deathrun", "defend", "difficulty: easy", "difficulty: medium",
-    "difficulty: hard", "difficulty: very hard", "difficulty: ultra hard",
-    "difficulty: impossible", "driver simulator", "duo", "economy", "edit course",
-    "educational", "episodic", "escape", "event", "exploration", "explosives",
-    "farming simulator", "fashion", "fighting", "first person", "fortnitemares", "friendly",
-    "funny", "gun fight", "gun game", "hardcore", "heroes", "hide & seek", "horror", "hub",
-    "infection", "jam system", "king of the hill", "melee", "memes", "minigame", "mining",
-    "moba", "moving", "music", "mystery", "nonlinear", "objective", "one in the chamber",
-    "one life", "one shot", "open world", "parkour", "party game", "party world", "patchwork",
-    "peaceful", "physics", "pinball", "pixel art", "platformer", "point capture", "practice",
-    "prop", "prop hunt", "puzzle", "pve", "quiz", "race", "respawn", "retro", "roguelike",
-    "role playing", "rounds", "rpg", "runner", "sandbox", "search & destroy", "seasonal",
-    "secrets", "sequel", "series", "shooter", "shop", "show", "side scroller", "simulator",
-    "single player", "skills", "sniper", "solo", "space", "sports", "squad", "stealth", "story",
-    "strategy", "survival", "survival horror", "team deathmatch", "teams", "timed", "top-down",
-    "tower defense", "training", "trios", "trivia", "turn-based", "tutorial", "tycoon",
-    "unbalanced teams", "visual novel", "winterfest", "word games", "zonewars",
-];
-
-/// First words of a title.
-#[rustfmt::skip] // a list of words, many a line
-const LEAD: [&str; 72] = [
-    "Crazy", "Ultimate", "Super", "Red", "Blue", "Golden", "Tiny", "Giant", "Frozen", "Lava",
-    "Neon", "Haunted", "Secret", "Lucky", "Rapid", "Mega", "Pirate", "Ninja", "Robot", "Wizard",
-    "Zombie", "Jungle", "Desert", "Arctic", "Cosmic", "Hidden", "Broken", "Silent", "Royal",
-    "Shadow", "Crystal", "Turbo", "Classic", "Modern", "Retro", "Wild", "Magic", "Tropical",
-    "Candy", "Thunder", "Midnight", "Endless", "Floating", "Ancient", "Toxic", "Savage",
-    "Chill", "Chaotic", "Sunny", "Stormy", "Iron", "Velvet", "Rainbow", "Electric", "Lost",
-    "Forgotten", "Epic", "Sweaty", "Realistic", "Impossible", "Burning", "Nordic", "Pixel",
-    "Cloudy", "Feral", "Copper", "Quiet", "Dizzy", "Brave", "Grumpy", "Sleepy", "Spooky",
-];
-
-/// Places a title is about.
-#[rustfmt::skip] // a list of words, many a line
-const THEME: [&str; 63] = [
-    "Castle", "Island", "Arena", "Tower", "Factory", "Village", "Prison", "School", "Mall",
-    "Temple", "Bunker", "Harbor", "Canyon", "Volcano", "Station", "Hospital", "Mansion",
-    "Garden", "Farm", "Bakery", "Garage", "Museum", "Stadium", "Airport", "Train", "Subway",
-    "Lighthouse", "Reef", "Swamp", "Meadow", "Forest", "Glacier", "Dungeon", "Circus",
-    "Carnival", "Hotel", "Ranch", "Library", "Laboratory", "Pyramid", "Bridge", "Rooftop",
-    "Backyard", "Kitchen", "Warehouse", "Shipyard", "Mine", "Quarry", "Market", "City",
-    "Skyline", "Planet", "Asteroid", "Ocean", "Submarine", "Sewer", "Attic", "Cabin", "Camp",
-    "Lake", "River", "Waterfall", "Valley",
-];
-
-/// Kinds of play.
-#[rustfmt::skip] // a list of words, many a line
-const KIND: [&str; 38] = [
-    "Tycoon", "Deathrun", "Parkour", "Boxfights", "Zonewars", "Simulator", "Survival", "Escape",
-    "Race", "Showdown", "Battle", "Quiz", "Maze", "Defense", "Gungame", "Infection", "Hangout",
-    "Roleplay", "Brawl", "Obby", "Clicker", "Heist", "Horror", "Adventure", "Practice",
-    "Warmup", "Duels", "Wars", "Runner", "Party", "Royale", "Rumble", "Challenge", "Hunt",
-    "Gauntlet", "Scramble", "Rush", "Siege",
-];
-
-/// What follows in a longer title.
-#[rustfmt::skip] // a list of words, many a line
-const TAIL: [&str; 30] = [
-    "1v1", "2v2", "3v3", "4v4", "FFA", "V2", "2.0", "24/7", "XP", "Solo", "Duos", "Squads",
-    "100 Levels", "50 Levels", "Ranked", "All Weapons", "No Build", "Season 3", "Hard", "Easy",
-    "[NEW]", "Beta", "Remastered", "Chapter 2", "with Friends", "Part 2", "Deluxe", "OG", "Pro",
-    "2 Player",
-];
-
-/// Titles that many islands bear alike: about one title in forty is a repeated one.
-#[rustfmt::skip] // a list of words, many a line
-const COMMON: [&str; 20] = [
-    "1V1 BUILD FIGHTS", "BOX FIGHTS", "ZONE WARS", "GUN GAME", "DEATHRUN", "PROP HUNT",
-    "AIM TRAINER", "FREE FOR ALL", "EDIT COURSE", "HIDE AND SEEK", "My Island", "Test",
-    "RED VS BLUE", "THE PIT", "1v1", "TYCOON", "HORROR", "PARKOUR", "TEAM DEATHMATCH",
-    "SNIPER ONLY",
-];
-
-/// Emoji of one code point (and its selector).
-#[rustfmt::skip] // a list of words, many a line
-const EMOJI: [&str; 26] = [
-    "🔥", "🎯", "👻", "🏆", "⚡", "🌴", "🚗", "💀", "🧟", "🎁", "👑", "❄️", "🌊", "🎮", "💎", "🏝️", "🐔", "🍕",
-    "🤖", "🚀", "🧱", "🔫", "😱", "🎃", "🌈", "⚔️",
-];
-
-/// Emoji made with a zero-width joiner.
-#[rustfmt::skip] // a list of words, many a line
-const JOINED_EMOJI: [&str; 5] = [
-    "👨\u{200d}🚀", "👩\u{200d}🍳", "🏴\u{200d}☠️", "❤️\u{200d}🔥", "🧑\u{200d}🌾",
-];
-
-/// Titles in other scripts and with accents, all of them in NFC.
-#[rustfmt::skip] // a list of words, many a line
-const FOREIGN: [&str; 38] = [
-    "قلعة الرمال", "سباق السيارات", "حرب الألوان", "مدينة الأشباح", "جزيرة الكنز", "تحدي القفز",
-    "معركة الصناديق", "بيت الرعب", "صيد العناصر", "المتاهة الكبرى", "忍者の島", "かくれんぼ", "ゾンビサバイバル",
-    "激闘アリーナ", "迷路からの脱出", "鬼ごっこ", "僵尸生存", "迷宫大冒险", "숨바꼭질", "좀비 서바이벌", "탈출 게임", "점프 맵",
-    "Замок теней", "Гонки на льду", "Побег из тюрьмы", "Битва цветов", "Зомби остров",
-    "Château Hanté", "Évasion Extrême", "Mañana en la Isla", "Corrida Mágica",
-    "Batalla de Niños", "Überleben im Dschungel", "Große Höhle", "Łódź Podwodna",
-    "Prisão Máxima", "Πύργος Μάχης", "Νησί Θησαυρού",
-];
-
-/// Frames with what trips parsers: dotted capital I, zero-width and ideographic spaces, quotes,
-/// commas, markup, doubled spaces.
-#[rustfmt::skip] // a list of words, many a line
-const ODD: [&str; 21] = [
-    "SHOPPİNG {}", "CHİLL {}", "ZOMBİE {}", "MOUNTAİN {}", "{}\u{200b}", "{}\u{200b} Zone",
-    "NEW\u{3000}{}", "\"REAL\" {}", "The \"{}\"", "Run, Hide, {}", "{}, Again", "<3 {}",
-    "{} <V3>", "Cops & {}", "{} & Chill", "Tag & {}", "Build & {}", "{} > All", "Escape  {}",
-    "{}  (XP)", "Super  {}",
-];
-
-/// First parts of a creator's slug.
-#[rustfmt::skip] // a list of words, many a line
-const NAME: [&str; 46] = [
-    "pixel", "nova", "frost", "ember", "lunar", "echo", "blaze", "mint", "orbit", "raven",
-    "tiger", "panda", "koala", "fox", "otter", "maple", "cedar", "pine", "slate", "cobalt",
-    "coral", "amber", "onyx", "opal", "ruby", "jade", "storm", "drift", "dash", "zen", "volt",
-    "hex", "rune", "moss", "fern", "wren", "lark", "finch", "comet", "astro", "turbo", "mega",
-    "tiny", "lucky", "sunny", "misty",
-];
-
-/// Last parts of a creator's slug.
-#[rustfmt::skip] // a list of words, many a line
-const ROLE: [&str; 16] = [
-    "studios", "games", "maps", "labs", "creates", "builds", "works", "yt", "ttv", "dev", "fn",
-    "gg", "world", "crew", "team", "xd",
-];
+/// All lists, by name.
+static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
+    let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut name = "";
+    let text = include_str!("../../data/synthetic/words.txt");
+    for line in text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line
+            .strip_prefix('[')
+            .and_then(|line| line.strip_suffix(']'))
+        {
+            Some(header) => name = header,
+            None => lists.entry(name).or_default().extend(line.split('|')),
+        }
+    }
+    lists
+});
 
 /// The longest title, in characters.
 const TITLE_CHARS_MAX: usize = 40;
@@ -146,18 +34,20 @@ const TITLE_CHARS_MAX: usize = 40;
 /// The longest slug, in bytes.
 const SLUG_BYTES_MAX: usize = 16;
 
-fn pick(random: &mut Random, list: &'static [&'static str]) -> &'static str {
+/// Draws a word of a list.
+fn pick(random: &mut Random, list: &str) -> &'static str {
+    let list = &LISTS[list];
     list[random.below(list.len())]
 }
 
 /// A title of at most 40 characters, without leading or trailing space.
 fn title(random: &mut Random) -> String {
     let mut title = match random.unit() {
-        kind if kind < 0.018 => pick(random, &COMMON).to_owned(),
-        kind if kind < 0.046 => format!("{} {}", pick(random, &FOREIGN), pick(random, &TAIL)),
+        kind if kind < 0.018 => pick(random, "common").to_owned(),
+        kind if kind < 0.046 => format!("{} {}", pick(random, "foreign"), pick(random, "tail")),
         kind if kind < 0.07 => {
-            let inner = format!("{} {}", pick(random, &LEAD), pick(random, &KIND));
-            pick(random, &ODD).replace("{}", &inner)
+            let inner = format!("{} {}", pick(random, "lead"), pick(random, "kind"));
+            pick(random, "odd").replace("{}", &inner)
         }
         _ => plain(random),
     };
@@ -165,8 +55,8 @@ fn title(random: &mut Random) -> String {
         title = title.to_uppercase();
     }
     let emoji = match random.unit() {
-        chance if chance < 0.004 => pick(random, &JOINED_EMOJI),
-        chance if chance < 0.337 => pick(random, &EMOJI),
+        chance if chance < 0.004 => pick(random, "joined_emoji"),
+        chance if chance < 0.337 => pick(random, "emoji"),
         _ => "",
     };
     if !emoji.is_empty() {
@@ -185,8 +75,8 @@ fn title(random: &mut Random) -> String {
 
 /// One to four English words, never more than 40 characters.
 fn plain(random: &mut Random) -> String {
-    let (lead, theme) = (pick(random, &LEAD), pick(random, &THEME));
-    let (kind, tail) = (pick(random, &KIND), pick(random, &TAIL));
+    let (lead, theme) = (pick(random, "lead"), pick(random, "theme"));
+    let (kind, tail) = (pick(random, "kind"), pick(random, "tail"));
     match random.unit() {
         shape if shape < 0.05 => format!("{lead} {kind}"),
         shape if shape < 0.13 => format!("{theme} {kind} {tail}"),
@@ -205,12 +95,12 @@ fn plain(random: &mut Random) -> String {
 
 /// A slug of 3 to 16 bytes of `[a-z0-9._-]`; `number` makes it distinct where words run out.
 fn slug(random: &mut Random, number: usize) -> String {
-    let mut slug = pick(random, &NAME).to_owned();
+    let mut slug = pick(random, "name").to_owned();
     match random.below(6) {
-        0 => slug.push_str(pick(random, &ROLE)),
-        1 => slug = format!("{slug}.{}", pick(random, &ROLE)),
-        2 => slug = format!("{slug}_{}", pick(random, &NAME)),
-        3 => slug = format!("{slug}-{}", pick(random, &NAME)),
+        0 => slug.push_str(pick(random, "role")),
+        1 => slug = format!("{slug}.{}", pick(random, "role")),
+        2 => slug = format!("{slug}_{}", pick(random, "name")),
+        3 => slug = format!("{slug}-{}", pick(random, "name")),
         _ => {}
     }
     // Words hold no digit, so the digits alone tell two slugs apart: each is another number.
@@ -222,10 +112,10 @@ fn slug(random: &mut Random, number: usize) -> String {
 /// What a creator is shown as: the slug's words, or any words at all.
 fn name(random: &mut Random) -> String {
     match random.below(12) {
-        0 => format!("{}, {}", pick(random, &NAME), pick(random, &ROLE)),
-        1 => format!("{} {}", pick(random, &EMOJI), pick(random, &NAME)),
-        2 => pick(random, &FOREIGN).to_owned(),
-        _ => format!("{} {}", pick(random, &LEAD), pick(random, &NAME)),
+        0 => format!("{}, {}", pick(random, "name"), pick(random, "role")),
+        1 => format!("{} {}", pick(random, "emoji"), pick(random, "name")),
+        2 => pick(random, "foreign").to_owned(),
+        _ => format!("{} {}", pick(random, "lead"), pick(random, "name")),
     }
 }
 
@@ -250,16 +140,17 @@ fn tags(random: &mut Random) -> String {
 
 /// A tag by popularity: the four leading ones as measured, the rest falling off with their place.
 fn tag(random: &mut Random) -> &'static str {
+    let tags = &LISTS["tags"];
     match random.unit() {
-        share if share < 0.110 => TAGS[0],
-        share if share < 0.187 => TAGS[1],
-        share if share < 0.260 => TAGS[2],
-        share if share < 0.315 => TAGS[3],
+        share if share < 0.110 => tags[0],
+        share if share < 0.187 => tags[1],
+        share if share < 0.260 => tags[2],
+        share if share < 0.315 => tags[3],
         _ => {
             // The lesser of two draws leans to 0. The stride, coprime to 148, scatters the
             // alphabet so that the popular tags do not all begin with a digit.
             let at = random.below(148).min(random.below(148));
-            TAGS[4 + at * 45 % 148]
+            tags[4 + at * 45 % 148]
         }
     }
 }
