@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use super::groups::{Orders, row_number, write_texts};
 use super::render;
-use super::text_index::{IndexSections, write_index};
+use super::text_index::write_index;
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
-use crate::snapshot::{Section, SnapshotWriter};
+use crate::snapshot::{SLUGS, Section, SnapshotWriter};
 
 /// `RowCreators` holds this where an island has none.
 const NO_CREATOR: u32 = u32::MAX;
@@ -101,12 +101,5 @@ pub(crate) fn write<W: Write>(
     let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| &creators[*creator as usize].aggregate.slug);
     out.ints(Section::CreatorsBySlug, &by_slug)?;
-    let sections = IndexSections {
-        texts: (Section::SlugText, Section::SlugEnds),
-        suffix_rows: Section::SlugSuffixRows,
-        samples: Section::SlugSamples,
-        common: Section::SlugCommon,
-        common_rows: Section::SlugCommonRows,
-    };
-    write_index(out, &sections, slugs())
+    write_index(out, &SLUGS, slugs())
 }

@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use super::groups::{Orders, row_number, write_texts};
 use super::held::Held;
 use super::render;
-use super::text_index::{IndexSections, write_index};
+use super::text_index::write_index;
 use crate::dataset::Catalogue;
 use crate::model::CreatedIn;
-use crate::snapshot::{Section, SnapshotWriter};
+use crate::snapshot::{Section, SnapshotWriter, TITLES};
 
 /// `RowTools` holds this where an island has none.
 const NO_TOOL: u8 = u8::MAX;
@@ -44,14 +44,7 @@ pub(crate) fn write_rows<W: Write>(
     }
     out.section(Section::RowTools, &row_tools)?;
     orders.write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
-    let sections = IndexSections {
-        texts: (Section::TitleText, Section::TitleEnds),
-        suffix_rows: Section::TitleSuffixRows,
-        samples: Section::TitleSamples,
-        common: Section::TitleCommon,
-        common_rows: Section::TitleCommonRows,
-    };
-    write_index(out, &sections, islands.iter().map(|island| &*island.title))
+    write_index(out, &TITLES, islands.iter().map(|island| &*island.title))
 }
 
 /// Writes the names of all tags, the filter by tag, and each row's tags.

@@ -6,26 +6,12 @@ use std::io::{self, Write};
 
 use super::groups::{row_number, write_texts};
 use crate::model::fold;
-use crate::snapshot::{SUFFIX_DEPTH, SUFFIX_STEP, Section, SnapshotWriter, common_key};
+use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 
 /// A needle that begins more suffixes than one to so many texts has its set written.
 const COMMON_SHARE: usize = 8;
 /// Suffixes are compared by so many bytes at a time.
 const KEY_BYTES: usize = 8;
-
-/// The sections of a search index.
-pub(crate) struct IndexSections {
-    /// The folded texts one after the other, and where each ends.
-    pub(crate) texts: (Section, Section),
-    /// The row of each suffix, in the order of the suffixes.
-    pub(crate) suffix_rows: Section,
-    /// Where among the texts one in [`SUFFIX_STEP`] of the suffixes begins.
-    pub(crate) samples: Section,
-    /// The keys of common needles, ascending.
-    pub(crate) common: Section,
-    /// For each of them, the rows whose texts hold it, one bit a row in words of 64.
-    pub(crate) common_rows: Section,
-}
 
 /// Writes the search index over texts, which it folds.
 pub(crate) fn write_index<'a, W: Write>(
@@ -34,7 +20,7 @@ pub(crate) fn write_index<'a, W: Write>(
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    write_texts(out, sections.texts, folded.iter())?;
+    write_texts(out, (sections.text, sections.ends), folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
     out.ints(sections.suffix_rows, &rows)?;

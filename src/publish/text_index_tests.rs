@@ -6,14 +6,6 @@ use bytes::Bytes;
 use super::*;
 use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
 
-const SECTIONS: IndexSections = IndexSections {
-    texts: (Section::TitleText, Section::TitleEnds),
-    suffix_rows: Section::TitleSuffixRows,
-    samples: Section::TitleSamples,
-    common: Section::TitleCommon,
-    common_rows: Section::TitleCommonRows,
-};
-
 fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
     TextIndex::open(&file, &TITLES)
@@ -21,7 +13,7 @@ fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::Sna
 
 fn index(texts: &[String]) -> TextIndex {
     let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-    write_index(&mut out, &SECTIONS, texts.iter().map(String::as_str)).unwrap();
+    write_index(&mut out, &TITLES, texts.iter().map(String::as_str)).unwrap();
     opened(out.finish().unwrap().0).unwrap()
 }
 
@@ -132,11 +124,11 @@ fn common_needles_are_whole_characters_by_key() {
 fn an_index_that_points_outside_is_refused() {
     let write = |rows: &[u32], samples: &[u32], keys: &[u32], sets: &[u64]| {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(&mut out, SECTIONS.texts, ["ab", "c"].iter()).unwrap();
-        out.ints(SECTIONS.suffix_rows, rows).unwrap();
-        out.ints(SECTIONS.samples, samples).unwrap();
-        out.ints(SECTIONS.common, keys).unwrap();
-        out.longs(SECTIONS.common_rows, sets).unwrap();
+        write_texts(&mut out, (TITLES.text, TITLES.ends), ["ab", "c"].iter()).unwrap();
+        out.ints(TITLES.suffix_rows, rows).unwrap();
+        out.ints(TITLES.samples, samples).unwrap();
+        out.ints(TITLES.common, keys).unwrap();
+        out.longs(TITLES.common_rows, sets).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
@@ -169,11 +161,16 @@ fn an_index_that_points_outside_is_refused() {
     }
     let write = |samples: &[u32]| {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(&mut out, SECTIONS.texts, ["babbbbbbbbbbbbbbbb"].iter()).unwrap();
-        out.ints(SECTIONS.suffix_rows, &[0; 18]).unwrap();
-        out.ints(SECTIONS.samples, samples).unwrap();
-        out.ints(SECTIONS.common, &[]).unwrap();
-        out.longs(SECTIONS.common_rows, &[]).unwrap();
+        write_texts(
+            &mut out,
+            (TITLES.text, TITLES.ends),
+            ["babbbbbbbbbbbbbbbb"].iter(),
+        )
+        .unwrap();
+        out.ints(TITLES.suffix_rows, &[0; 18]).unwrap();
+        out.ints(TITLES.samples, samples).unwrap();
+        out.ints(TITLES.common, &[]).unwrap();
+        out.longs(TITLES.common_rows, &[]).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[1, 0]).is_ok());
