@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::serve;
 use super::{print, say};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{self, Files, Synthetic, synthesize};
+use crate::dataset::{self, Files, SyntheticSpec, synthesize};
 use crate::durable;
 use crate::publish::{self, Event, Options};
 use crate::site;
@@ -125,7 +125,7 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(directory) = from {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let sizes = dataset::check(&files, UnixSeconds::now().day(), &mut |done, all| {
+        let sizes = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);
@@ -156,7 +156,7 @@ fn synth(arguments: &Arguments) -> Result<(), Failure> {
     let to: PathBuf = arguments.required("to", "a directory")?;
     let days: u32 = arguments.number("days")?;
     let long_run_days = arguments.number_if_given("long-run-days")?;
-    let spec = Synthetic {
+    let spec = SyntheticSpec {
         islands: arguments.number("islands")?,
         creators: arguments.number("creators")?,
         days,

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::csv_table::{Columns, WANT_SLUG};
+use super::dataset_reader::DatasetReader;
 use super::fault::LoadError;
-use super::index::Codes;
+use super::island_resolver::IslandCodes;
 use super::rows::{Island, Profile};
-use super::source::Source;
-use super::table::{Columns, WANT_SLUG};
 use crate::model::{CreatedIn, CreatorSlug};
 
 /// The columns of islands.csv.
@@ -27,7 +27,7 @@ pub struct Catalogue {
     pub islands: Vec<Island>,
     /// creators.csv, by slug ascending; empty where there is no such file.
     pub profiles: Vec<Profile>,
-    codes: Codes,
+    codes: IslandCodes,
 }
 
 impl Catalogue {
@@ -35,18 +35,18 @@ impl Catalogue {
     pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
         let codes = islands.iter().map(|island| island.code).collect();
         Catalogue {
-            codes: Codes::new(codes, false),
+            codes: IslandCodes::new(codes, false),
             islands,
             profiles,
         }
     }
 
-    pub(super) fn codes(&self) -> &Codes {
+    pub(super) fn codes(&self) -> &IslandCodes {
         &self.codes
     }
 }
 
-impl Source<'_> {
+impl DatasetReader<'_> {
     /// The name of the file of islands.
     pub const ISLANDS: &'static str = "islands.csv";
     /// The name of the file of creators, which is optional.
@@ -56,17 +56,17 @@ impl Source<'_> {
     pub fn catalogue(&self) -> Result<Catalogue, LoadError> {
         Ok(Catalogue {
             profiles: self.profiles()?,
-            ..self.islands_alone()?
+            ..self.islands_only()?
         })
     }
 
     /// Reads islands.csv: a catalogue without profiles.
-    pub fn islands_alone(&self) -> Result<Catalogue, LoadError> {
+    pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
         let islands = self.islands()?;
-        let is_faulty = self.is_faulty(Source::ISLANDS);
+        let is_faulty = self.is_faulty(DatasetReader::ISLANDS);
         let codes = islands.iter().map(|island| island.code).collect();
         Ok(Catalogue {
-            codes: Codes::new(codes, is_faulty),
+            codes: IslandCodes::new(codes, is_faulty),
             islands,
             profiles: Vec::new(),
         })
@@ -75,7 +75,7 @@ impl Source<'_> {
     fn islands(&self) -> Result<Vec<Island>, LoadError> {
         let mut islands = Vec::new();
         let mut seen = HashMap::new();
-        let held = self.each_row(Source::ISLANDS, &ISLANDS, |table| {
+        let held = self.for_each_row(DatasetReader::ISLANDS, &ISLANDS, |table| {
             let code = table.code(0);
             if let Some(code) = code {
                 table.once(0, &mut seen, code);
@@ -101,7 +101,7 @@ impl Source<'_> {
         })?;
         if !held {
             let problem = "there is no such file; want a row for each island".to_owned();
-            self.fault(Source::ISLANDS, problem);
+            self.fault(DatasetReader::ISLANDS, problem);
         }
         islands.sort_unstable_by_key(|island| island.code);
         Ok(islands)
@@ -110,7 +110,7 @@ impl Source<'_> {
     fn profiles(&self) -> Result<Vec<Profile>, LoadError> {
         let mut profiles = Vec::new();
         let mut seen = HashMap::new();
-        self.each_row(Source::CREATORS, &CREATORS, |table| {
+        self.for_each_row(DatasetReader::CREATORS, &CREATORS, |table| {
             let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
             table.is_plain(1);
             let name = table.text(1);

@@ -167,7 +167,7 @@ impl FaultLog {
     }
 
     /// Notes the fault of a whole file that probably follows from faults of another one.
-    pub(super) fn push_following(&mut self, file: &str, problem: String) {
+    pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
         self.total += 1;
         self.of(file).following = Some(Fault::of_file(file, problem));
     }
@@ -326,7 +326,7 @@ mod tests {
         faults.push(("islands.csv", 50));
         let mut log = log(&faults);
         for file in &files {
-            log.push_following(file, "follows".into());
+            log.push_consequent(file, "follows".into());
         }
         let found = shares(log);
         assert_eq!(found[0], ("islands.csv".to_owned(), 11));
@@ -337,7 +337,7 @@ mod tests {
     fn what_follows_from_other_faults_is_listed_where_there_is_room() {
         let mut log = log(&[("islands.csv", 98)]);
         for day in 0..5 {
-            log.push_following(&format!("ccu/{day}.csv"), "follows".into());
+            log.push_consequent(&format!("ccu/{day}.csv"), "follows".into());
         }
         let faults = log.finish().unwrap();
         assert_eq!((faults.listed.len(), faults.total), (100, 103));

@@ -54,7 +54,7 @@ impl FileStamp {
 }
 
 /// A file opened: its bytes, not buffered, and its stamp from before any was read.
-pub(super) type Opened<'a> = (Box<dyn Read + 'a>, FileStamp);
+pub(super) type OpenedFile<'a> = (Box<dyn Read + 'a>, FileStamp);
 
 impl<'a> Files<'a> {
     /// The path to tell a person for the file or folder of that name; the empty name is the root.
@@ -101,7 +101,7 @@ impl<'a> Files<'a> {
     }
 
     /// Opens a file; `None` if there is no file of that name.
-    pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
+    pub(super) fn open(&self, name: &str) -> io::Result<Option<OpenedFile<'a>>> {
         match self {
             Files::Directory(root) => {
                 let Some(file) = regular_file::open(&root.join(name))? else {

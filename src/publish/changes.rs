@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::order::Options;
 use super::sources::{SourceFile, Sources};
-use crate::dataset::{DayFiles, LoadError, Source};
+use crate::dataset::{DatasetReader, DayFiles, LoadError};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
@@ -35,7 +35,7 @@ struct Differing {
 impl Changes {
     /// Compares all files.
     pub(super) fn find(
-        source: &Source<'_>,
+        source: &DatasetReader<'_>,
         before: &Manifest,
         options: &Options<'_>,
     ) -> Result<Changes, LoadError> {
@@ -125,10 +125,14 @@ fn all_anew(
 }
 
 fn compare(
-    source: &Source<'_>,
+    source: &DatasetReader<'_>,
     before: &Sources,
 ) -> Result<(BTreeMap<String, SourceFile>, Differing), LoadError> {
-    let fixed = [Source::ISLANDS, Source::CREATORS, Source::PLATFORM];
+    let fixed = [
+        DatasetReader::ISLANDS,
+        DatasetReader::CREATORS,
+        DatasetReader::PLATFORM,
+    ];
     let mut names: Vec<&str> = Vec::new();
     for name in fixed {
         if source.stamp(name)?.is_some() {
@@ -158,7 +162,7 @@ fn compare(
 
 impl Differing {
     fn push(&mut self, name: &str, how: &str) {
-        let is_live = name == Source::PLATFORM || Path::new(name).starts_with("live");
+        let is_live = name == DatasetReader::PLATFORM || Path::new(name).starts_with("live");
         let part = if is_live {
             &mut self.live
         } else {

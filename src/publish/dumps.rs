@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use super::error::{PublishError, at};
 use super::render::JsonFile;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{CsvFile, FileKind, RowFile};
+use crate::dataset::{CsvWriter, FileKind, RowWriter};
 use crate::durable::{self, UNFINISHED};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
@@ -108,11 +108,11 @@ impl DumpsWriter {
         &self,
         stem: &str,
         kind: FileKind,
-        rows: impl Fn(&mut dyn RowFile) -> io::Result<()>,
+        rows: impl Fn(&mut dyn RowWriter) -> io::Result<()>,
     ) -> Result<(), PublishError> {
         let path = |end: &str| self.directory.join(format!("{stem}{end}"));
         let csv_files = Pair::write(&path(ENDS[0]), CSV_LEVEL, |pair| {
-            let mut file = CsvFile::begin(kind, pair)?;
+            let mut file = CsvWriter::begin(kind, pair)?;
             rows(&mut file)?;
             file.finish()
         })?;

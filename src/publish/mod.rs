@@ -1,6 +1,6 @@
 //! From a dataset to the published form, and the opening of it.
 //!
-//! In: a [`crate::dataset::Source`] and the publish timestamp. Out: the history and the live
+//! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history and the live
 //! payload, every answer already rendered, and the dumps; in a directory or in memory. What has not
 //! changed since the publish before is kept. Knows nothing of requests, clients or sockets. Start with
 //! `run`, then `work`, `history` and `render`.

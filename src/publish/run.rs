@@ -12,7 +12,7 @@ use super::order::{Event, Options, Published, Tell};
 use super::sources::{SourceFile, Sources};
 use super::work::Work;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Files, Source};
+use crate::dataset::{DatasetReader, Files};
 use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest};
@@ -25,7 +25,7 @@ pub fn publish(
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
-    Source::open(files, UnixSeconds::now().day())?;
+    DatasetReader::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK);
     let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
@@ -37,7 +37,7 @@ pub fn publish(
         tell(Event::LeftBehind(&error));
     }
     let read_since = UnixSeconds::now();
-    let source = Source::open(files, read_since.day())?;
+    let source = DatasetReader::open(files, read_since.day())?;
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
     let mut work = Work::new(&source, &changes, &dumps, options, tell);
@@ -111,7 +111,7 @@ fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError>
 
 /// Returns the files for `sources.json`: all that were read, and those that are the same as before.
 fn source_files(
-    source: &Source<'_>,
+    source: &DatasetReader<'_>,
     changes: Changes,
     totals: &BTreeMap<String, u128>,
 ) -> BTreeMap<String, SourceFile> {

@@ -8,7 +8,7 @@ use super::live::Now;
 use super::packed::PackedDay;
 use super::{history, live};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Files, LoadError, RowReader, Source};
+use crate::dataset::{DatasetReader, Files, LoadError, RowReader};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -81,7 +81,7 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
     let files = Files::Embedded(SAMPLE_FILES);
     let read = || -> Result<_, LoadError> {
         // A machine whose clock is behind serves the sample all the same.
-        let source = Source::open(&files, PUBLISHED.day())?;
+        let source = DatasetReader::open(&files, PUBLISHED.day())?;
         let catalogue = source.catalogue()?;
         let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
@@ -92,7 +92,7 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
         let newest = source.steps().last().map(|step| reader.step(step));
         let points = source.platform()?;
         drop(reader);
-        source.sound()?;
+        source.finish_checks()?;
         let now = Now::new(newest.transpose()?, points, Vec::new());
         Ok((catalogue, days, now))
     };

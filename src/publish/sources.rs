@@ -11,7 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::UnixSeconds;
-use crate::dataset::{FileStamp, FileSum, LoadError, Source};
+use crate::dataset::{DatasetReader, FileChecksum, FileStamp, LoadError};
 use crate::durable;
 use crate::regular_file::Directory;
 
@@ -51,7 +51,7 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    pub(crate) fn new(sum: FileSum, players: Option<u128>) -> SourceFile {
+    pub(crate) fn new(sum: FileChecksum, players: Option<u128>) -> SourceFile {
         SourceFile {
             bytes: sum.stamp.bytes,
             modified: sum.stamp.modified,
@@ -123,7 +123,7 @@ impl Sources {
     pub(crate) fn unchanged(
         &self,
         name: &str,
-        dataset: &Source<'_>,
+        dataset: &DatasetReader<'_>,
     ) -> Result<Option<SourceFile>, LoadError> {
         let Some(known) = self.files.get(name) else {
             return Ok(None);

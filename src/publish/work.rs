@@ -14,7 +14,9 @@ use super::order::{Event, Options, Tell};
 use super::packed::PackedDay;
 use super::{history, live};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, Day, DayFiles, FileKind, LiveStep, RowReader, Source, StepFile};
+use crate::dataset::{
+    Catalogue, DatasetReader, Day, DayFiles, FileKind, LiveStep, RowReader, StepFile,
+};
 use crate::durable::{Replacement, UNFINISHED};
 use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
@@ -24,7 +26,7 @@ const THREADS_A_CORE: usize = 2;
 
 /// A publish at work.
 pub(super) struct Work<'a> {
-    source: &'a Source<'a>,
+    source: &'a DatasetReader<'a>,
     changes: &'a Changes,
     dumps: &'a DumpsWriter,
     options: &'a Options<'a>,
@@ -67,7 +69,7 @@ fn stem(name: &str) -> String {
 
 impl<'a> Work<'a> {
     pub(super) fn new(
-        source: &'a Source<'a>,
+        source: &'a DatasetReader<'a>,
         changes: &'a Changes,
         dumps: &'a DumpsWriter,
         options: &'a Options<'a>,
@@ -88,14 +90,14 @@ impl<'a> Work<'a> {
         let kept = self.keep()?;
         let kept_history = self.changes.kept_history.clone();
         let catalogue = if kept_history.is_some() && kept.creators != Some(false) {
-            self.source.islands_alone()?
+            self.source.islands_only()?
         } else {
             self.source.catalogue()?
         };
         self.dump_catalogue(&catalogue, &kept)?;
         let days = self.days(&catalogue, &kept)?;
         let now = self.now(&catalogue, &kept)?;
-        self.source.sound()?;
+        self.source.finish_checks()?;
         let history = match kept_history {
             Some(history) => history,
             None => self.history(&Held::new(&catalogue, days))?,
@@ -125,9 +127,9 @@ impl<'a> Work<'a> {
             Ok(self.source.stamp(name)?.map(|_| keep(name)))
         };
         Ok(Kept {
-            islands: keep(Source::ISLANDS),
-            creators: optional(Source::CREATORS)?,
-            platform: optional(Source::PLATFORM)?,
+            islands: keep(DatasetReader::ISLANDS),
+            creators: optional(DatasetReader::CREATORS)?,
+            platform: optional(DatasetReader::PLATFORM)?,
             days: self.source.days().iter().map(day).collect(),
             steps: self
                 .source
@@ -204,7 +206,7 @@ impl<'a> Work<'a> {
     fn now(&mut self, catalogue: &Catalogue, kept: &Kept) -> Result<Now, PublishError> {
         let source = self.source;
         let steps = source.steps();
-        let same_islands = self.changes.unchanged.contains_key(Source::ISLANDS);
+        let same_islands = self.changes.unchanged.contains_key(DatasetReader::ISLANDS);
         let known = |at: usize| {
             let same = self.changes.unchanged.get(&steps[at].name)?;
             let may_be_kept = same_islands && kept.steps[at] && at + 1 < steps.len();

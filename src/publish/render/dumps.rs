@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::ProfileMembers;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Island, Metrics, Profile, RowFile};
+use crate::dataset::{Island, Metrics, Profile, RowWriter};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 
 /// Bytes gathered before they are written on.
@@ -64,7 +64,7 @@ impl<W: Write> JsonFile<W> {
     }
 }
 
-impl<W: Write> RowFile for JsonFile<W> {
+impl<W: Write> RowWriter for JsonFile<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,49 +1,49 @@
 //! The islands by code, for resolving the rows of the other files.
 
-use super::table::Table;
+use super::csv_table::CsvTable;
 use crate::model::IslandCode;
 
 /// The codes of all islands, ascending.
 #[derive(Debug, Default)]
-pub(super) struct Codes {
+pub(super) struct IslandCodes {
     codes: Vec<IslandCode>,
     /// Whether islands.csv has faults, so that it may lack codes for them.
     is_faulty: bool,
 }
 
-impl Codes {
+impl IslandCodes {
     /// Of islands by code ascending, and whether islands.csv has faults.
-    pub(super) fn new(codes: Vec<IslandCode>, is_faulty: bool) -> Codes {
-        Codes { codes, is_faulty }
+    pub(super) fn new(codes: Vec<IslandCode>, is_faulty: bool) -> IslandCodes {
+        IslandCodes { codes, is_faulty }
     }
 }
 
 /// Finds islands by code, and knows which ones the present file had.
 #[derive(Debug)]
-pub(super) struct Index<'a> {
-    codes: &'a Codes,
+pub(super) struct IslandResolver<'a> {
+    codes: &'a IslandCodes,
     /// The line of the present file that each island was on; 0 for none yet.
     lines: Vec<u64>,
     /// One past the island found last: files are mostly sorted, so the next one is near.
     next: usize,
     /// Rows of the present file that name no island, while islands.csv has faults.
-    unknown: Unknown,
+    unknown: UnknownCodes,
 }
 
 /// Rows that name no island: how many, and the line of the first.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unknown {
+struct UnknownCodes {
     rows: u64,
     first_line: u64,
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn new(codes: &'a Codes) -> Index<'a> {
-        Index {
+impl<'a> IslandResolver<'a> {
+    pub(super) fn new(codes: &'a IslandCodes) -> IslandResolver<'a> {
+        IslandResolver {
             codes,
             lines: vec![0; codes.codes.len()],
             next: 0,
-            unknown: Unknown::default(),
+            unknown: UnknownCodes::default(),
         }
     }
 
@@ -51,13 +51,13 @@ impl<'a> Index<'a> {
     pub(super) fn start_file(&mut self) {
         self.lines.fill(0);
         self.next = 0;
-        self.unknown = Unknown::default();
+        self.unknown = UnknownCodes::default();
     }
 
     /// The one fault of all rows of the present file that name no island, where the cause may be a fault
     /// of islands.csv; `None` if there are none, or if it gave no island at all.
-    pub(super) fn fault_of_unknown(&self) -> Option<String> {
-        let Unknown { rows, first_line } = self.unknown;
+    pub(super) fn unknown_codes_fault(&self) -> Option<String> {
+        let UnknownCodes { rows, first_line } = self.unknown;
         if rows == 0 || self.codes.codes.is_empty() {
             return None;
         }
@@ -71,7 +71,7 @@ impl<'a> Index<'a> {
     }
 
     /// The island that column 0 of the row names, if it is one and this is its first row.
-    pub(super) fn resolve(&mut self, table: &mut Table<'_>) -> Option<u32> {
+    pub(super) fn resolve(&mut self, table: &mut CsvTable<'_>) -> Option<u32> {
         let code = table.code(0)?;
         let Some(at) = self.find(code) else {
             // It may follow from a fault of islands.csv: not one more for each row.
@@ -91,7 +91,7 @@ impl<'a> Index<'a> {
         self.next = at + 1;
         let first = std::mem::replace(&mut self.lines[at], table.line());
         if first != 0 {
-            table.fault_repeated(0, first);
+            table.duplicate_fault(0, first);
             return None;
         }
         Some(u32::try_from(at).expect("2^32 islands fit in no memory"))
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn every_code_is_found_from_every_position() {
         let code = |number| IslandCode::from_number(number).unwrap();
-        let codes = Codes::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
-        let mut index = Index::new(&codes);
+        let codes = IslandCodes::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
+        let mut index = IslandResolver::new(&codes);
         for next in 0..=40 {
             index.next = next;
             for number in 0..82 {

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use csv::{ByteRecord, StringRecord};
 
 use super::fault::quoted;
-use super::marked::{Marked, RECORD_BYTES_MAX};
+use super::line_tracking::{LineTrackingReader, RECORD_BYTES_MAX};
 
 /// Bytes asked of a file at once.
 const BUFFER: usize = 1 << 16;
@@ -16,7 +16,7 @@ const FIELD_BYTES_MAX: usize = 1024;
 
 /// The reason why a record cannot be used.
 #[derive(Debug)]
-pub(super) struct Malformed {
+pub(super) struct MalformedRecord {
     /// The field at fault, from 0; `None` where it is the record as a whole.
     pub(super) place: Option<usize>,
     /// What the field or record must be and what was found, without a subject.
@@ -25,10 +25,10 @@ pub(super) struct Malformed {
 
 /// A reader of records, standing on one of them.
 pub(super) struct RecordReader<'a> {
-    reader: csv::Reader<Marked<'a>>,
+    reader: csv::Reader<LineTrackingReader<'a>>,
     row: StringRecord,
     line: u64,
-    has_stray: bool,
+    has_stray_quote: bool,
     /// Whether the end of what is read was reached because a record was too long.
     is_cut: bool,
 }
@@ -39,12 +39,12 @@ impl<'a> RecordReader<'a> {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER)
-            .from_reader(Marked::new(content));
+            .from_reader(LineTrackingReader::new(content));
         RecordReader {
             reader,
             row: StringRecord::new(),
             line: 1,
-            has_stray: false,
+            has_stray_quote: false,
             is_cut: false,
         }
     }
@@ -60,8 +60,8 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Whether text follows a closing quote in the present record.
-    pub(super) fn has_stray(&self) -> bool {
-        self.has_stray
+    pub(super) fn has_stray_quote(&self) -> bool {
+        self.has_stray_quote
     }
 
     /// The CRC-32 of the whole file, once its last record has been read.
@@ -70,7 +70,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads one record; `None` at the end of the file.
-    pub(super) fn read(&mut self) -> io::Result<Option<Result<(), Malformed>>> {
+    pub(super) fn read(&mut self) -> io::Result<Option<Result<(), MalformedRecord>>> {
         let mut bytes = std::mem::take(&mut self.row).into_byte_record();
         let more = self.reader.read_byte_record(&mut bytes)?;
         let is_cut = self.reader.get_ref().is_cut() && !self.is_cut;
@@ -85,7 +85,7 @@ impl<'a> RecordReader<'a> {
         let end = behind - u64::from(!is_open);
         let content = self.reader.get_mut();
         let before = content.newlines_before(end);
-        self.has_stray = content.has_stray_before(end);
+        self.has_stray_quote = content.has_stray_quote_before(end);
         self.line = before - inner as u64 + 1;
 
         if is_cut {
@@ -99,7 +99,7 @@ impl<'a> RecordReader<'a> {
             return Ok(Some(Err(overlong(place, &bytes[place], &got))));
         }
         if is_open {
-            return Ok(Some(Err(Malformed {
+            return Ok(Some(Err(MalformedRecord {
                 place: Some(bytes.len() - 1),
                 problem: "must end with a quote as it begins with one, got none up to the end of the file"
                     .to_owned(),
@@ -109,11 +109,11 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Makes a record the present one, if it is text.
-    fn keep(&mut self, bytes: ByteRecord) -> Result<(), Malformed> {
+    fn keep(&mut self, bytes: ByteRecord) -> Result<(), MalformedRecord> {
         let nul = memchr::memchr(0, bytes.as_slice())
             .and_then(|_| bytes.iter().position(|field| field.contains(&0)));
         if let Some(place) = nul {
-            return Err(Malformed {
+            return Err(MalformedRecord {
                 place: Some(place),
                 problem: format!("must not contain a NUL, got {}", lossy(&bytes[place])),
             });
@@ -122,7 +122,7 @@ impl<'a> RecordReader<'a> {
             let place = error.utf8_error().field();
             let bytes = error.into_byte_record();
             let found = lossy(&bytes[place]);
-            Malformed {
+            MalformedRecord {
                 place: Some(place),
                 problem: format!("must be UTF-8, got {found}"),
             }
@@ -139,9 +139,9 @@ fn too_long(record: &ByteRecord) -> Option<usize> {
 }
 
 /// The fault of a record that was not read to its end.
-fn cut(record: &ByteRecord) -> Malformed {
+fn cut(record: &ByteRecord) -> MalformedRecord {
     let Some(place) = too_long(record) else {
-        return Malformed {
+        return MalformedRecord {
             place: None,
             problem: format!(
                 "must be at most {RECORD_BYTES_MAX} bytes with the blank lines before it, got more; \
@@ -157,14 +157,14 @@ fn cut(record: &ByteRecord) -> Malformed {
     fault
 }
 
-fn overlong(place: usize, field: &[u8], got: &str) -> Malformed {
+fn overlong(place: usize, field: &[u8], got: &str) -> MalformedRecord {
     let hint = if field.contains(&b'\n') {
         "; a stray quote makes one field of the lines that follow"
     } else {
         ""
     };
     let begin = lossy(&field[..FIELD_BYTES_MAX]);
-    Malformed {
+    MalformedRecord {
         place: Some(place),
         problem: format!(
             "must be at most {FIELD_BYTES_MAX} bytes (the longest real title has 102), \

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use super::quotes::Quotes;
+use super::quote_tracker::QuoteTracker;
 
 /// What is added at the end of a file.
 const ADDED: &[u8] = b"\n\n";
@@ -15,7 +15,7 @@ pub(super) const RECORD_BYTES_MAX: u64 = 1 << 20;
 /// A file, with two newlines added at its end. The first makes every row a terminated one, so that its
 /// line can be counted back from its terminator. The second is a blank line then, and so is the first
 /// where the file ends with one already; a row that takes in both has a quote that nothing closes.
-pub(super) struct Marked<'a> {
+pub(super) struct LineTrackingReader<'a> {
     content: io::Chain<Box<dyn Read + 'a>, &'static [u8]>,
     crc: crc32fast::Hasher,
     read_bytes: u64,
@@ -27,16 +27,16 @@ pub(super) struct Marked<'a> {
     forgotten: u64,
     /// The byte asked for last: the end of the record before the present one.
     record_end: u64,
-    quotes: Quotes,
+    quotes: QuoteTracker,
     /// Where text follows a closing quote, from the present record on.
     strays: Vec<u64>,
     ended: bool,
     is_cut: bool,
 }
 
-impl<'a> Marked<'a> {
-    pub(super) fn new(content: Box<dyn Read + 'a>) -> Marked<'a> {
-        Marked {
+impl<'a> LineTrackingReader<'a> {
+    pub(super) fn new(content: Box<dyn Read + 'a>) -> LineTrackingReader<'a> {
+        LineTrackingReader {
             content: content.chain(ADDED),
             crc: crc32fast::Hasher::new(),
             read_bytes: 0,
@@ -44,7 +44,7 @@ impl<'a> Marked<'a> {
             passed: 0,
             forgotten: 0,
             record_end: 0,
-            quotes: Quotes::new(),
+            quotes: QuoteTracker::new(),
             strays: Vec::new(),
             ended: false,
             is_cut: false,
@@ -61,7 +61,7 @@ impl<'a> Marked<'a> {
 
     /// Whether text follows a closing quote before the end of a record, and not before the end of the one
     /// asked for last.
-    pub(super) fn has_stray_before(&mut self, byte: u64) -> bool {
+    pub(super) fn has_stray_quote_before(&mut self, byte: u64) -> bool {
         let before = self.strays.partition_point(|stray| *stray < byte);
         self.strays.drain(..before).next().is_some()
     }
@@ -82,7 +82,7 @@ impl<'a> Marked<'a> {
     }
 }
 
-impl Read for Marked<'_> {
+impl Read for LineTrackingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // The CSV reader asks for more once it has used up all that it was given.
         if self.is_cut || self.read_bytes - self.record_end > RECORD_BYTES_MAX {
@@ -122,31 +122,31 @@ mod tests {
     #[test]
     fn the_newline_added_is_no_part_of_the_sum() {
         for content in [&b""[..], b"a\nb", b"a\n"] {
-            let mut marked = Marked::new(Box::new(content));
+            let mut tracked = LineTrackingReader::new(Box::new(content));
             let mut all = Vec::new();
-            marked.read_to_end(&mut all).unwrap();
+            tracked.read_to_end(&mut all).unwrap();
             assert_eq!(all, [content, ADDED].concat());
-            assert_eq!(marked.checksum(), crc32fast::hash(content));
+            assert_eq!(tracked.checksum(), crc32fast::hash(content));
             let newlines = memchr::memchr_iter(b'\n', &all).count();
-            assert_eq!(marked.newlines_before(u64::MAX), newlines as u64);
+            assert_eq!(tracked.newlines_before(u64::MAX), newlines as u64);
         }
     }
 
     #[test]
     fn a_record_without_end_is_cut_off_and_others_are_not() {
-        let mut marked = Marked::new(Box::new(io::repeat(b'\n')));
+        let mut tracked = LineTrackingReader::new(Box::new(io::repeat(b'\n')));
         let mut buffer = [0; 4096];
         for _ in 0..3 * RECORD_BYTES_MAX / 4096 {
-            assert_eq!(marked.read(&mut buffer).unwrap(), 4096);
-            let read = marked.read_bytes;
-            assert_eq!(marked.newlines_before(read), read);
-            assert!(marked.newlines.len() <= 4096);
+            assert_eq!(tracked.read(&mut buffer).unwrap(), 4096);
+            let read = tracked.read_bytes;
+            assert_eq!(tracked.newlines_before(read), read);
+            assert!(tracked.newlines.len() <= 4096);
         }
         let mut rest = 0;
-        while marked.read(&mut buffer).unwrap() > 0 {
+        while tracked.read(&mut buffer).unwrap() > 0 {
             rest += 4096;
         }
         assert_eq!(rest, RECORD_BYTES_MAX + 4096);
-        assert!(marked.is_cut());
+        assert!(tracked.is_cut());
     }
 }

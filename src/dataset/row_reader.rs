@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::catalogue::Catalogue;
+use super::csv_table::{Columns, CsvTable, WANT_TIME, step_time};
+use super::dataset_reader::{DatasetReader, DayFiles, StepFile};
 use super::fault::LoadError;
-use super::index::Index;
+use super::island_resolver::IslandResolver;
 use super::rows::{CcuRow, DailyRow, Day, LiveStep, Metrics};
-use super::source::{DayFiles, Source, StepFile};
-use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::UnixSeconds;
 
 /// The columns of a daily file.
@@ -45,16 +45,16 @@ pub(super) const PLATFORM: Columns = Columns {
 /// Reads files whose rows name islands, one after the other.
 #[derive(Debug)]
 pub struct RowReader<'s> {
-    source: &'s Source<'s>,
-    index: Index<'s>,
+    source: &'s DatasetReader<'s>,
+    index: IslandResolver<'s>,
 }
 
 impl<'s> RowReader<'s> {
     /// One thread's means to read the files of a dataset.
-    pub fn new(source: &'s Source<'s>, catalogue: &'s Catalogue) -> RowReader<'s> {
+    pub fn new(source: &'s DatasetReader<'s>, catalogue: &'s Catalogue) -> RowReader<'s> {
         RowReader {
             source,
-            index: Index::new(catalogue.codes()),
+            index: IslandResolver::new(catalogue.codes()),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'s> RowReader<'s> {
 
     fn daily(&mut self, name: &str) -> Result<Vec<DailyRow>, LoadError> {
         let mut rows = Vec::new();
-        self.each_row(name, &DAILY, |table, island| {
+        self.for_each_row(name, &DAILY, |table, island| {
             let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
             let metrics = Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)]);
             rows.extend(island.map(|island| DailyRow { island, metrics }));
@@ -89,7 +89,7 @@ impl<'s> RowReader<'s> {
 
     fn ccu(&mut self, name: &str) -> Result<Vec<CcuRow>, LoadError> {
         let mut rows = Vec::new();
-        self.each_row(name, &CCU, |table, island| {
+        self.for_each_row(name, &CCU, |table, island| {
             let peak_ccu = table.count(1);
             rows.extend(island.map(|island| CcuRow { island, peak_ccu }));
         })?;
@@ -100,7 +100,7 @@ impl<'s> RowReader<'s> {
     /// Reads a live step.
     pub fn step(&mut self, file: &StepFile) -> Result<LiveStep, LoadError> {
         let mut players = Vec::new();
-        self.each_row(&file.name, &LIVE, |table, island| {
+        self.for_each_row(&file.name, &LIVE, |table, island| {
             players.extend(island.zip(table.count(1)));
         })?;
         players.sort_unstable();
@@ -109,21 +109,21 @@ impl<'s> RowReader<'s> {
     }
 
     /// Gives each row of a file to `row`, with the island that it names if that is sound.
-    fn each_row(
+    fn for_each_row(
         &mut self,
         name: &str,
         columns: &'static Columns,
-        mut row: impl FnMut(&mut Table<'_>, Option<u32>),
+        mut row: impl FnMut(&mut CsvTable<'_>, Option<u32>),
     ) -> Result<(), LoadError> {
         let index = &mut self.index;
         index.start_file();
-        let held = self.source.each_row(name, columns, |table| {
+        let held = self.source.for_each_row(name, columns, |table| {
             let island = index.resolve(table);
             row(table, island);
         })?;
         if held {
-            if let Some(problem) = index.fault_of_unknown() {
-                self.source.fault_that_follows(name, problem);
+            if let Some(problem) = index.unknown_codes_fault() {
+                self.source.fault_consequent(name, problem);
             }
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'s> RowReader<'s> {
     }
 }
 
-impl Source<'_> {
+impl DatasetReader<'_> {
     /// The name of the file of the platform's totals, which is optional.
     pub const PLATFORM: &'static str = "platform.csv";
 
@@ -140,11 +140,11 @@ impl Source<'_> {
     pub fn platform(&self) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
         let mut points = Vec::new();
         let mut seen = HashMap::new();
-        let held = self.each_row(Source::PLATFORM, &PLATFORM, |table| {
+        let held = self.for_each_row(DatasetReader::PLATFORM, &PLATFORM, |table| {
             let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
             if let Some(time) = time {
                 table.once(0, &mut seen, time);
-                if let Some(problem) = self.horizon().fault_of_time("time", time) {
+                if let Some(problem) = self.date_limit().time_fault("time", time) {
                     table.fault(0, problem);
                 }
             }

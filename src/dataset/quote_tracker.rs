@@ -1,11 +1,11 @@
-//! Quotes of a CSV file that RFC 4180 does not allow: text behind the quote that closes a field.
+//! QuoteTracker of a CSV file that RFC 4180 does not allow: text behind the quote that closes a field.
 //!
 //! The CSV reader takes such text as a part of the field. It is the trace of a stray quote before it,
 //! which made one field of everything up to the next quote, whole rows among it.
 
 /// Follows the quotes of a file from one piece of it to the next.
 #[derive(Debug)]
-pub(super) struct Quotes {
+pub(super) struct QuoteTracker {
     /// Whether the bytes that come next are in a quoted field.
     is_inside: bool,
     /// Whether the last byte was a quote within a quoted field, so that the next one tells what it was.
@@ -13,16 +13,16 @@ pub(super) struct Quotes {
     last: u8,
 }
 
-impl Quotes {
-    pub(super) fn new() -> Quotes {
-        Quotes {
+impl QuoteTracker {
+    pub(super) fn new() -> QuoteTracker {
+        QuoteTracker {
             is_inside: false,
             is_undecided: false,
             last: b'\n',
         }
     }
 
-    /// Goes on to a piece of the file. To be called before [`Quotes::meet`] for its quotes. Says whether
+    /// Goes on to a piece of the file. To be called before [`QuoteTracker::meet`] for its quotes. Says whether
     /// its first byte is text behind a closing quote.
     pub(super) fn begin(&mut self, piece: &[u8]) -> bool {
         let first = piece.first().filter(|_| self.is_undecided);
@@ -70,7 +70,7 @@ mod tests {
 
     /// Where text follows a closing quote, read in pieces of this length.
     fn strays(text: &str, length: usize) -> Vec<usize> {
-        let mut quotes = Quotes::new();
+        let mut quotes = QuoteTracker::new();
         let mut found = Vec::new();
         for (at, piece) in text.as_bytes().chunks(length).enumerate() {
             let base = at * length;

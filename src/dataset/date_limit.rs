@@ -7,21 +7,21 @@ use crate::calendar::{UnixSeconds, UtcDay};
 
 /// The limit that days and steps are held to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Horizon {
+pub(super) struct DateLimit {
     /// The present day by the machine's clock.
     pub(super) today: UtcDay,
 }
 
-impl Horizon {
+impl DateLimit {
     /// The fault of a day; `None` if it is not later than tomorrow.
-    pub(super) fn fault_of_day(self, day: UtcDay) -> Option<String> {
+    pub(super) fn day_fault(self, day: UtcDay) -> Option<String> {
         let is_later = day.0 > self.today.0.saturating_add(1);
         is_later.then(|| self.fault("the day", &day.to_string()))
     }
 
     /// The fault of a moment, under the name that the file gives it; `None` if it is not later than
     /// the end of tomorrow.
-    pub(super) fn fault_of_time(self, name: &str, time: UnixSeconds) -> Option<String> {
+    pub(super) fn time_fault(self, name: &str, time: UnixSeconds) -> Option<String> {
         let tomorrow = UtcDay(self.today.0.saturating_add(1));
         // Moments are compared, since the day of one in the far future does not fit in its type.
         if time < tomorrow.end() {
@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn tomorrow_is_the_newest_day() {
         let today = UtcDay::parse("2026-12-31").unwrap();
-        let horizon = Horizon { today };
-        let day = |text| horizon.fault_of_day(UtcDay::parse(text).unwrap());
+        let date_limit = DateLimit { today };
+        let day = |text| date_limit.day_fault(UtcDay::parse(text).unwrap());
         assert_eq!(day("2027-01-01"), None);
         assert_eq!(day("1969-07-20"), None);
         let want = "the day must be no later than tomorrow, got 2027-01-02; \
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn the_end_of_tomorrow_is_the_newest_moment_however_far_ahead_another_is() {
-        let horizon = Horizon { today: UtcDay(0) };
-        let fault = |time| horizon.fault_of_time("time", UnixSeconds(time));
+        let date_limit = DateLimit { today: UtcDay(0) };
+        let fault = |time| date_limit.time_fault("time", UnixSeconds(time));
         assert_eq!(fault(2 * 86_400 - 600), None);
         let text = fault(2 * 86_400).unwrap();
         assert!(

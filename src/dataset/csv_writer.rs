@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use csv::QuoteStyle;
 
 use super::catalogue::{CREATORS, ISLANDS};
-use super::days::{CCU, DAILY, LIVE, PLATFORM};
+use super::csv_table::Columns;
+use super::row_reader::{CCU, DAILY, LIVE, PLATFORM};
 use super::rows::{Island, Metrics, Profile};
-use super::table::Columns;
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
@@ -46,7 +46,7 @@ impl FileKind {
 }
 
 /// What rows of one kind are written to.
-pub trait RowFile {
+pub trait RowWriter {
     /// Writes a row of islands.csv.
     fn island(&mut self, island: &Island) -> io::Result<()>;
     /// Writes a row of creators.csv.
@@ -63,12 +63,12 @@ pub trait RowFile {
 
 /// A CSV file being written. It has all columns of its kind, also the optional ones.
 #[derive(Debug)]
-pub struct CsvFile<W: Write> {
+pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
     field: String,
 }
 
-impl<W: Write> RowFile for CsvFile<W> {
+impl<W: Write> RowWriter for CsvWriter<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
         self.text(island.code.text().as_str())?;
         self.text(&island.title)?;
@@ -118,9 +118,9 @@ impl<W: Write> RowFile for CsvFile<W> {
     }
 }
 
-impl<W: Write> CsvFile<W> {
+impl<W: Write> CsvWriter<W> {
     /// Begins a file with its header.
-    pub fn begin(kind: FileKind, out: W) -> io::Result<CsvFile<W>> {
+    pub fn begin(kind: FileKind, out: W) -> io::Result<CsvWriter<W>> {
         // Figures and codes have nothing to quote, and need not be looked through for it.
         let quotes = match kind {
             FileKind::Islands | FileKind::Creators => QuoteStyle::Necessary,
@@ -134,7 +134,7 @@ impl<W: Write> CsvFile<W> {
             .from_writer(out);
         out.write_record(kind.columns().names)?;
         let field = String::new();
-        Ok(CsvFile { out, field })
+        Ok(CsvWriter { out, field })
     }
 
     /// Ends the file.

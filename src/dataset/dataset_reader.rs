@@ -1,27 +1,27 @@
 //! The files of a dataset, listed, and read one at a time from any thread.
 //!
-//! Faults are gathered while files are read; [`Source::sound`] tells them all at the end. What was
+//! Faults are gathered while files are read; [`DatasetReader::sound`] tells them all at the end. What was
 //! read is summed up on the way, so that a later publish knows which files are others.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use super::csv_table::{Columns, CsvTable, WANT_TIME, step_time};
+use super::date_limit::DateLimit;
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
-use super::horizon::Horizon;
-use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::{UnixSeconds, UtcDay};
 
 /// A dataset's files by name.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct DatasetReader<'a> {
     files: &'a Files<'a>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
     faults: Mutex<FaultLog>,
-    sums: Mutex<BTreeMap<String, FileSum>>,
+    sums: Mutex<BTreeMap<String, FileChecksum>>,
 }
 
 /// The files of a held day; it has one of them at least.
@@ -53,25 +53,25 @@ pub struct StepFile {
 
 /// Identity and checksum of a file that was read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSum {
+pub struct FileChecksum {
     /// Metadata from before the first byte was read.
     pub stamp: FileStamp,
     /// CRC-32 of the bytes.
     pub checksum: u32,
 }
 
-impl<'a> Source<'a> {
+impl<'a> DatasetReader<'a> {
     /// Lists the files; reads none of them. A day or step later than the day after `today`, which is the
     /// present day by the machine's clock, is a fault.
-    pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<Source<'a>, LoadError> {
+    pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
         files.probe().map_err(io_error(files, ""))?;
-        let horizon = Horizon { today };
+        let date_limit = DateLimit { today };
         let mut faults = FaultLog::default();
-        let days = list_days(files, horizon, &mut faults)?;
-        let steps = list_steps(files, horizon, &mut faults)?;
-        Ok(Source {
+        let days = list_days(files, date_limit, &mut faults)?;
+        let steps = list_steps(files, date_limit, &mut faults)?;
+        Ok(DatasetReader {
             files,
-            horizon,
+            date_limit,
             days,
             steps,
             faults: Mutex::new(faults),
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
     }
 
     /// Sums a file up without looking at what it says; `None` if there is no file of that name.
-    pub fn sum(&self, name: &str) -> Result<Option<FileSum>, LoadError> {
+    pub fn sum(&self, name: &str) -> Result<Option<FileChecksum>, LoadError> {
         let failed = || io_error(self.files, name);
         let Some((mut content, stamp)) = self.files.open(name).map_err(failed())? else {
             return Ok(None);
@@ -110,20 +110,20 @@ impl<'a> Source<'a> {
                 Err(error) => return Err(failed()(error)),
             }
         }
-        Ok(Some(FileSum {
+        Ok(Some(FileChecksum {
             stamp,
             checksum: crc.finalize(),
         }))
     }
 
     /// Returns the sums of all files read so far, by name.
-    pub fn sums(&self) -> BTreeMap<String, FileSum> {
+    pub fn sums(&self) -> BTreeMap<String, FileChecksum> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.clone()
     }
 
     /// Fails with every fault found since the last look, if there is any.
-    pub fn sound(&self) -> Result<(), LoadError> {
+    pub fn finish_checks(&self) -> Result<(), LoadError> {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         let found = std::mem::take(&mut *faults);
         found
@@ -132,22 +132,22 @@ impl<'a> Source<'a> {
     }
 
     /// Gives each row of a file to `row`; false if there is no such file.
-    pub(super) fn each_row(
+    pub(super) fn for_each_row(
         &self,
         name: &str,
         columns: &'static Columns,
-        mut row: impl FnMut(&mut Table<'_>),
+        mut row: impl FnMut(&mut CsvTable<'_>),
     ) -> Result<bool, LoadError> {
         let opened = self.files.open(name).map_err(io_error(self.files, name))?;
         let Some((content, stamp)) = opened else {
             return Ok(false);
         };
         let mut faults = FaultLog::default();
-        if let Some(mut table) = Table::new(self.files, name, content, columns, &mut faults)? {
+        if let Some(mut table) = CsvTable::new(self.files, name, content, columns, &mut faults)? {
             while table.next_row()? {
                 row(&mut table);
             }
-            let sum = FileSum {
+            let sum = FileChecksum {
                 stamp,
                 checksum: table.checksum(),
             };
@@ -164,8 +164,8 @@ impl<'a> Source<'a> {
     }
 
     /// The limit that days and steps are held to.
-    pub(super) fn horizon(&self) -> Horizon {
-        self.horizon
+    pub(super) fn date_limit(&self) -> DateLimit {
+        self.date_limit
     }
 
     /// Notes a fault of a whole file.
@@ -176,9 +176,9 @@ impl<'a> Source<'a> {
     }
 
     /// Notes a fault of a whole file that probably follows from faults of another file.
-    pub(super) fn fault_that_follows(&self, name: &str, problem: String) {
+    pub(super) fn fault_consequent(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
-        faults.push_following(name, problem);
+        faults.push_consequent(name, problem);
         self.absorb(faults);
     }
 
@@ -196,7 +196,7 @@ impl<'a> Source<'a> {
 
 fn list_days(
     files: &Files<'_>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     faults: &mut FaultLog,
 ) -> Result<Vec<DayFiles>, LoadError> {
     let mut days: Vec<DayFiles> = Vec::new();
@@ -211,7 +211,7 @@ fn list_days(
                 faults.push_file(&name, problem);
                 continue;
             };
-            if let Some(problem) = horizon.fault_of_day(day) {
+            if let Some(problem) = date_limit.day_fault(day) {
                 faults.push_file(&name, problem);
                 continue;
             }
@@ -234,7 +234,7 @@ fn list_days(
 
 fn list_steps(
     files: &Files<'_>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     faults: &mut FaultLog,
 ) -> Result<Vec<StepFile>, LoadError> {
     let mut steps = Vec::new();
@@ -245,7 +245,7 @@ fn list_steps(
             faults.push_file(&name, problem);
             continue;
         };
-        match horizon.fault_of_time("the step", time) {
+        match date_limit.time_fault("the step", time) {
             Some(problem) => faults.push_file(&name, problem),
             None => steps.push(StepFile { time, name }),
         }
@@ -265,5 +265,5 @@ fn io_error(files: &Files<'_>, name: &str) -> impl FnOnce(io::Error) -> LoadErro
 }
 
 #[cfg(test)]
-#[path = "source_tests.rs"]
+#[path = "dataset_reader_tests.rs"]
 mod tests;

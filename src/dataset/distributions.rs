@@ -4,7 +4,7 @@ use crate::calendar::{DAY_SECONDS, UtcDay};
 
 /// How large a dataset to make up, from which seed, and the newest day with daily rows.
 #[derive(Clone, Debug)]
-pub struct Synthetic {
+pub struct SyntheticSpec {
     /// Islands in the catalogue.
     pub islands: u32,
     /// Creators, some of them without an island.
@@ -150,20 +150,20 @@ pub(super) const FOLLOWERS: [(f64, f64); 6] = [
 ];
 
 /// New islands a day: 1.5 % a week.
-pub(super) const LAUNCHES_A_DAY: f64 = 0.015 / 7.0;
+pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;
 
 /// Live steps are ten minutes apart.
 pub(super) const STEP_SECONDS: i64 = 600;
 
 /// Splitmix64: small, fast, and the same on every machine.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     /// A stream of its own for each purpose and number, so that one more draw in one place
     /// changes nothing elsewhere.
-    pub(super) fn new(seed: u64, purpose: u64, number: u64) -> Random {
-        let mut random = Random(seed ^ purpose.wrapping_mul(0xA076_1D64_78BD_642F));
+    pub(super) fn new(seed: u64, purpose: u64, number: u64) -> SplitMix64 {
+        let mut random = SplitMix64(seed ^ purpose.wrapping_mul(0xA076_1D64_78BD_642F));
         random.0 = random.next() ^ number.wrapping_mul(0xE703_7ED1_A0B4_28DB);
         random.next();
         random

@@ -42,7 +42,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let named = files.iter().map(|(name, content)| (*name, &content[..]));
     let named: Vec<(&str, &[u8])> = named.collect();
     let files = Files::Embedded(&named);
-    let source = Source::open(&files, TODAY)?;
+    let source = DatasetReader::open(&files, TODAY)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
     let mut reader = RowReader::new(&source, &catalogue);
@@ -57,7 +57,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
         .collect();
     let live = live?;
     drop(reader);
-    source.sound()?;
+    source.finish_checks()?;
     Ok(Whole {
         catalogue,
         days,
@@ -355,5 +355,5 @@ fn more_than_a_hundred_faults_are_counted() {
     assert!(text.ends_with("\n… and 3900 more"), "{text}");
 }
 
-#[path = "record_tests.rs"]
+#[path = "record_reader_tests.rs"]
 mod records;

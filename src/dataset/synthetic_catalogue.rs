@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write as _};
 use std::sync::LazyLock;
 
-use super::shapes::{FOLLOWERS, HOLDING, Random, Synthetic, at, count, float};
+use super::distributions::{FOLLOWERS, HOLDING, SplitMix64, SyntheticSpec, at, count, float};
 use crate::model::IslandCode;
 
 /// All lists, by name.
@@ -35,13 +35,13 @@ const TITLE_CHARS_MAX: usize = 40;
 const SLUG_BYTES_MAX: usize = 16;
 
 /// Draws a word of a list.
-fn pick(random: &mut Random, list: &str) -> &'static str {
+fn pick(random: &mut SplitMix64, list: &str) -> &'static str {
     let list = &LISTS[list];
     list[random.below(list.len())]
 }
 
 /// A title of at most 40 characters, without leading or trailing space.
-fn title(random: &mut Random) -> String {
+fn title(random: &mut SplitMix64) -> String {
     let mut title = match random.unit() {
         kind if kind < 0.018 => pick(random, "common").to_owned(),
         kind if kind < 0.046 => format!("{} {}", pick(random, "foreign"), pick(random, "tail")),
@@ -74,7 +74,7 @@ fn title(random: &mut Random) -> String {
 }
 
 /// One to four English words, never more than 40 characters.
-fn plain(random: &mut Random) -> String {
+fn plain(random: &mut SplitMix64) -> String {
     let (lead, theme) = (pick(random, "lead"), pick(random, "theme"));
     let (kind, tail) = (pick(random, "kind"), pick(random, "tail"));
     match random.unit() {
@@ -94,7 +94,7 @@ fn plain(random: &mut Random) -> String {
 }
 
 /// A slug of 3 to 16 bytes of `[a-z0-9._-]`; `number` makes it distinct where words run out.
-fn slug(random: &mut Random, number: usize) -> String {
+fn slug(random: &mut SplitMix64, number: usize) -> String {
     let mut slug = pick(random, "name").to_owned();
     match random.below(6) {
         0 => slug.push_str(pick(random, "role")),
@@ -110,7 +110,7 @@ fn slug(random: &mut Random, number: usize) -> String {
 }
 
 /// What a creator is shown as: the slug's words, or any words at all.
-fn name(random: &mut Random) -> String {
+fn name(random: &mut SplitMix64) -> String {
     match random.below(12) {
         0 => format!("{}, {}", pick(random, "name"), pick(random, "role")),
         1 => format!("{} {}", pick(random, "emoji"), pick(random, "name")),
@@ -120,7 +120,7 @@ fn name(random: &mut Random) -> String {
 }
 
 /// One to four distinct tags in order of choice, joined by `|`.
-fn tags(random: &mut Random) -> String {
+fn tags(random: &mut SplitMix64) -> String {
     // Shares measured over 30,104 islands: 7.6, 4.0, 7.9 and 80.5 per cent.
     let wanted = match random.unit() {
         share if share < 0.076 => 1,
@@ -139,7 +139,7 @@ fn tags(random: &mut Random) -> String {
 }
 
 /// A tag by popularity: the four leading ones as measured, the rest falling off with their place.
-fn tag(random: &mut Random) -> &'static str {
+fn tag(random: &mut SplitMix64) -> &'static str {
     let tags = &LISTS["tags"];
     match random.unit() {
         share if share < 0.110 => tags[0],
@@ -156,11 +156,11 @@ fn tag(random: &mut Random) -> &'static str {
 }
 
 /// Writes `islands.csv` and `creators.csv`; hands back the islands' codes, ascending.
-pub(super) fn catalogue(
-    spec: &Synthetic,
+pub(super) fn write_catalogue(
+    spec: &SyntheticSpec,
     write: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
 ) -> io::Result<Vec<IslandCode>> {
-    let mut random = Random::new(spec.seed, 1, 0);
+    let mut random = SplitMix64::new(spec.seed, 1, 0);
     let mut codes = BTreeSet::new();
     while codes.len() < spec.islands as usize {
         codes.extend(IslandCode::from_number(random.next() % 1_000_000_000_000));
@@ -212,7 +212,7 @@ pub(super) fn catalogue(
 }
 
 /// Whose island each is, as a place among the creators: 95 % have one, 3 % of creators have none.
-fn owners(random: &mut Random, islands: usize, creators: usize) -> Vec<Option<usize>> {
+fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Option<usize>> {
     let mut owners: Vec<Option<usize>> = Vec::with_capacity(islands);
     let owned = islands * 95 / 100;
     let holders = creators.saturating_sub(creators * 3 / 100).min(owned);

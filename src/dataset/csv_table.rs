@@ -9,7 +9,7 @@ use csv::StringRecord;
 
 use super::fault::{Fault, FaultLog, LoadError, quoted, quoted_up_to};
 use super::files::Files;
-use super::record::{Malformed, RecordReader};
+use super::record_reader::{MalformedRecord, RecordReader};
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
 /// Letters of a header that a message quotes at most.
@@ -33,7 +33,7 @@ pub(super) struct Columns {
 }
 
 /// An open file, standing on one row.
-pub(super) struct Table<'a> {
+pub(super) struct CsvTable<'a> {
     file: &'a str,
     path: PathBuf,
     records: RecordReader<'a>,
@@ -44,7 +44,7 @@ pub(super) struct Table<'a> {
     faults: &'a mut FaultLog,
 }
 
-impl<'a> Table<'a> {
+impl<'a> CsvTable<'a> {
     /// Reads the header; `None` if it has faults that leave the rows without meaning.
     pub(super) fn new(
         files: &Files<'_>,
@@ -52,8 +52,8 @@ impl<'a> Table<'a> {
         content: Box<dyn Read + 'a>,
         columns: &'static Columns,
         faults: &'a mut FaultLog,
-    ) -> Result<Option<Table<'a>>, LoadError> {
-        let mut table = Table {
+    ) -> Result<Option<CsvTable<'a>>, LoadError> {
+        let mut table = CsvTable {
             file,
             path: files.path(file),
             records: RecordReader::new(content),
@@ -102,7 +102,7 @@ impl<'a> Table<'a> {
             .map(|(name, _)| *name)
             .collect();
         if !absent.is_empty() {
-            self.fault_at(None, not_found(&absent, &header));
+            self.fault_at(None, missing_columns_fault(&absent, &header));
             return Ok(false);
         }
         // A stray quote in the header makes a name of the lines that follow.
@@ -140,8 +140,8 @@ impl<'a> Table<'a> {
             path: self.path.clone(),
             source,
         })?;
-        let Some(Err(Malformed { place, problem })) = read else {
-            if self.records.has_stray() && read.is_some() {
+        let Some(Err(MalformedRecord { place, problem })) = read else {
+            if self.records.has_stray_quote() && read.is_some() {
                 let problem = "a quoted field must end behind its closing quote, got text there; \
                                a stray quote makes one field of all up to the next quote";
                 self.fault_at(None, problem.to_owned());
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         value
     }
 
-    /// As [`Table::required`], but an empty field is `None` and no fault.
+    /// As [`CsvTable::required`], but an empty field is `None` and no fault.
     pub(super) fn optional<T>(
         &mut self,
         column: usize,
@@ -286,12 +286,12 @@ impl<'a> Table<'a> {
     /// Notes a fault unless the key of the present row is new to the file.
     pub(super) fn once<K: Eq + Hash>(&mut self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
         if let Some(first) = seen.insert(key, self.line()) {
-            self.fault_repeated(column, first);
+            self.duplicate_fault(column, first);
         }
     }
 
     /// Notes that the key of the present row was on another line already.
-    pub(super) fn fault_repeated(&mut self, column: usize, first: u64) {
+    pub(super) fn duplicate_fault(&mut self, column: usize, first: u64) {
         let (name, found) = (self.columns.names[column], quoted(self.field(column)));
         self.fault(
             column,
@@ -301,7 +301,7 @@ impl<'a> Table<'a> {
 }
 
 /// The fault of a header that lacks columns.
-fn not_found(absent: &[&str], header: &StringRecord) -> String {
+fn missing_columns_fault(absent: &[&str], header: &StringRecord) -> String {
     let found: Vec<&str> = header.iter().collect();
     let found = found.join(",");
     let hint = [(';', "semicolons"), ('\t', "tabs")]
