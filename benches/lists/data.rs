@@ -9,7 +9,7 @@ use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{Catalogue, DatasetReader, Files, SyntheticSpec, synthesize};
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
-use island_metrics::publish::{Options, publish};
+use island_metrics::publish::{PublishOptions, publish};
 use island_metrics::snapshot::{History, Packed, Snapshot, Storage};
 
 /// 2026-11-20, and noon of the day after.
@@ -58,7 +58,7 @@ impl World {
         let directory = Temporary::new(islands);
         let files = made_up(islands, &directory.0.join("dataset"));
         let catalogue = catalogue(&files);
-        let options = Options {
+        let options = PublishOptions {
             directory: &directory.0.join("published"),
             published: PUBLISHED,
             force: false,

@@ -16,7 +16,7 @@ use super::{print, say};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{self, Files, SyntheticSpec, synthesize};
 use crate::durable;
-use crate::publish::{self, Event, Options};
+use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site;
 
 /// The last day of synthetic datasets, 2026-11-20: fixed, so that the same arguments give the same
@@ -71,7 +71,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
     if credit.contains(char::is_control) {
         return Err(Failure::usage("--credit is of several lines; want one"));
     }
-    let options = Options {
+    let options = PublishOptions {
         directory: &to,
         published,
         force: arguments.has("force"),
@@ -83,10 +83,12 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
         &Files::Directory(from),
         &options,
         &mut |event| match event {
-            Event::Waiting => say("waiting for another publish to this directory"),
-            Event::Made(summary) => say(summary),
-            Event::Progress { what, done, all } => progress.show(what, done, all),
-            Event::LeftBehind(error) => say(&format!("something old is left behind: {error}")),
+            PublishEvent::WaitingForLock => say("waiting for another publish to this directory"),
+            PublishEvent::Finished(summary) => say(summary),
+            PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
+            PublishEvent::CleanupFailed(error) => {
+                say(&format!("something old is left behind: {error}"))
+            }
         },
     );
     drop(progress);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::order::Options;
+use super::options::PublishOptions;
 use super::sources::{SourceFile, Sources};
 use crate::dataset::{DatasetReader, DayFiles, LoadError};
 use crate::regular_file::Directory;
@@ -27,7 +27,7 @@ pub(super) struct Changes {
 
 /// Files that differ, first those of one part, then of the other.
 #[derive(Default)]
-struct Differing {
+struct ChangedFiles {
     history: Vec<String>,
     live: Vec<String>,
 }
@@ -37,7 +37,7 @@ impl Changes {
     pub(super) fn find(
         source: &DatasetReader<'_>,
         before: &Manifest,
-        options: &Options<'_>,
+        options: &PublishOptions<'_>,
     ) -> Result<Changes, LoadError> {
         let published = Directory::open(options.directory).ok();
         let sources = published.as_ref().map(Sources::read).unwrap_or_default();
@@ -47,7 +47,7 @@ impl Changes {
                 .as_ref()
                 .is_some_and(|in_it| history.is_sound(in_it))
         };
-        let all = all_anew(&sources, history, is_sound, options);
+        let all = full_publish_reason(&sources, history, is_sound, options);
         let dumps = before.dumps.as_ref();
         let kept_dumps = dumps
             .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
@@ -66,13 +66,16 @@ impl Changes {
                 );
                 (Some(history.clone()), reason)
             }
-            (None, _) => (None, format!("rendered, {}", listed(&differing.history))),
+            (None, _) => (
+                None,
+                format!("rendered, {}", summarized(&differing.history)),
+            ),
             (Some(reason), _) => (None, format!("rendered, {reason}")),
         };
         let live_reason = if all.is_some() || differing.live.is_empty() {
             "rendered, as always".to_owned()
         } else {
-            format!("rendered, {}", listed(&differing.live))
+            format!("rendered, {}", summarized(&differing.live))
         };
         Ok(Changes {
             before: sources,
@@ -102,11 +105,11 @@ impl Changes {
 }
 
 /// Why nothing of the publish before can be relied on, if so.
-fn all_anew(
+fn full_publish_reason(
     sources: &Sources,
     history: Option<&Payload>,
     is_sound: impl FnOnce(&Payload) -> bool,
-    options: &Options<'_>,
+    options: &PublishOptions<'_>,
 ) -> Option<&'static str> {
     let Some(history) = history else {
         return Some("nothing was published before");
@@ -127,7 +130,7 @@ fn all_anew(
 fn compare(
     source: &DatasetReader<'_>,
     before: &Sources,
-) -> Result<(BTreeMap<String, SourceFile>, Differing), LoadError> {
+) -> Result<(BTreeMap<String, SourceFile>, ChangedFiles), LoadError> {
     let fixed = [
         DatasetReader::ISLANDS,
         DatasetReader::CREATORS,
@@ -143,7 +146,7 @@ fn compare(
     names.extend(source.steps().iter().map(|step| step.name.as_str()));
     names.sort_unstable();
     let mut unchanged = BTreeMap::new();
-    let mut differing = Differing::default();
+    let mut differing = ChangedFiles::default();
     for name in &names {
         match before.unchanged(name, source)? {
             Some(same) => {
@@ -160,7 +163,7 @@ fn compare(
     Ok((unchanged, differing))
 }
 
-impl Differing {
+impl ChangedFiles {
     fn push(&mut self, name: &str, how: &str) {
         let is_live = name == DatasetReader::PLATFORM || Path::new(name).starts_with("live");
         let part = if is_live {
@@ -173,7 +176,7 @@ impl Differing {
 }
 
 /// The first of them, and how many there are beside it.
-fn listed(differing: &[String]) -> String {
+fn summarized(differing: &[String]) -> String {
     let mut text = differing.first().cloned().unwrap_or_default();
     if differing.len() > 1 {
         let _ = write!(text, " and {} more", differing.len() - 1);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
-use super::{Options, check_published, publish};
+use super::{PublishOptions, check_published, publish};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Files;
 use crate::regular_file::Directory;
@@ -55,7 +55,7 @@ impl Published {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-damage-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let options = Options {
+        let options = PublishOptions {
             directory: &directory,
             published: PUBLISHED,
             force: false,

@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::dumps;
+use super::dumps_writer;
 use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
@@ -29,16 +29,20 @@ use crate::snapshot::{
 };
 
 /// Ends the names of payload files.
-pub(super) const PAYLOAD: &str = ".snap";
+pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
 /// Begins the names of history payloads.
-pub(super) const HISTORY: &str = "history";
+pub(super) const HISTORY_PREFIX: &str = "history";
 /// Begins the names of live payloads.
-pub(super) const LIVE: &str = "live";
+pub(super) const LIVE_PREFIX: &str = "live";
 
-/// Removes what was left unfinished, and, if `known` says that the manifests tell all that counts,
+/// Removes what was left unfinished, and, if `known` says that the manifests notify all that counts,
 /// payload files and dumps that none of them names. The dumps that the link leads to stay, and so does
 /// whatever has no name that a publish gives.
-pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result<(), PublishError> {
+pub(super) fn remove_stale_files(
+    directory: &Path,
+    keep: &[&Manifest],
+    known: bool,
+) -> Result<(), PublishError> {
     let mut first = Ok(());
     // A publish that was killed may have left the link to dumps that no manifest names any more.
     let link = directory.join(DumpIndex::LINK);
@@ -66,8 +70,8 @@ pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result
 /// Whether a publish that is killed may leave something of this name.
 fn is_unfinished(name: &str) -> bool {
     let begun = [
-        HISTORY,
-        LIVE,
+        HISTORY_PREFIX,
+        LIVE_PREFIX,
         DumpIndex::LINK,
         Manifest::FILE,
         Sources::FILE,
@@ -78,13 +82,13 @@ fn is_unfinished(name: &str) -> bool {
 
 /// Whether a publish gives such a name: `history-20261121T120500Z-0123abcd.snap`, or that of dumps.
 fn is_published(name: &str) -> bool {
-    let payload = name.strip_suffix(PAYLOAD).and_then(|name| {
-        [HISTORY, LIVE]
+    let payload = name.strip_suffix(PAYLOAD_SUFFIX).and_then(|name| {
+        [HISTORY_PREFIX, LIVE_PREFIX]
             .iter()
             .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('-'))
     });
-    let dumps = name.strip_prefix(dumps::PREFIX);
-    let dumps = dumps.map(|name| name.trim_end_matches(dumps::AGAIN));
+    let dumps = name.strip_prefix(dumps_writer::DUMPS_PREFIX);
+    let dumps = dumps.map(|name| name.trim_end_matches(dumps_writer::REPEAT_SUFFIX));
     payload.or(dumps).is_some_and(|stamp| {
         let bytes = stamp.as_bytes();
         bytes.len() == 25
@@ -100,7 +104,7 @@ fn is_published(name: &str) -> bool {
 
 /// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
 /// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
-/// Damaged dumps are the snapshot's to tell: what else is published is served without them.
+/// Damaged dumps are the snapshot's to notify: what else is published is served without them.
 pub fn open_published(
     directory: &Directory,
     memory_bytes: usize,
@@ -155,7 +159,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
         let path = directory.path().to_owned();
         DumpDirectory::open(directory, named)
             .map_err(|source| PublishError::Snapshot { path, source })?;
-        dumps::verify(directory, named)?;
+        dumps_writer::verify(directory, named)?;
     }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest

@@ -6,32 +6,32 @@
 //! `run`, then `work`, `history` and `render`.
 
 mod changes;
-mod creators;
+mod creator_sections;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
-mod dumps;
+mod dumps_writer;
 mod error;
-mod groups;
-mod held;
-mod history;
-mod islands;
-mod lists;
-mod live;
-mod order;
-mod packed;
+mod history_input;
+mod history_payload;
+mod job;
+mod list_sections;
+mod live_payload;
+mod options;
+mod packed_day;
+mod range_renderer;
 mod render;
+mod row_orders;
 mod run;
 mod sample;
 #[cfg(test)]
 mod selection_tests;
 mod sources;
 mod text_index;
-mod work;
 
 pub use directory::{check_published, nothing_published, open_published};
 pub use error::PublishError;
-pub use order::{Event, Options, Published};
+pub use options::{PublishEvent, PublishOptions, Published};
 pub use render::ENDPOINTS;
 pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

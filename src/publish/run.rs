@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
-use super::directory::sweep;
-use super::dumps::DumpsWriter;
+use super::directory::remove_stale_files;
+use super::dumps_writer::DumpsWriter;
 use super::error::{PublishError, at};
-use super::order::{Event, Options, Published, Tell};
+use super::job::PublishJob;
+use super::options::{EventSink, PublishEvent, PublishOptions, Published};
 use super::sources::{SourceFile, Sources};
-use super::work::Work;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::durable;
@@ -20,29 +20,30 @@ use crate::snapshot::{DumpIndex, Manifest};
 /// Publishes a dataset to a directory. Two at once wait for each other.
 pub fn publish(
     files: &Files<'_>,
-    options: &Options<'_>,
-    tell: Tell<'_>,
+    options: &PublishOptions<'_>,
+    notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
     // A dataset that is not there is a slip, and leaves no directory made for nothing.
     DatasetReader::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK);
-    let _lock = durable::lock_telling(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
+    let _lock = durable::lock_telling(directory, || notify(PublishEvent::WaitingForLock))
+        .map_err(at(&lock))?;
     let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
     // Room first: what a killed publish has left may be most of the disk. Where the manifest is lost,
     // nothing tells that from what is published.
-    if let Err(error) = sweep(directory, &[&before], before != Manifest::default()) {
-        tell(Event::LeftBehind(&error));
+    if let Err(error) = remove_stale_files(directory, &[&before], before != Manifest::default()) {
+        notify(PublishEvent::CleanupFailed(&error));
     }
     let read_since = UnixSeconds::now();
     let source = DatasetReader::open(files, read_since.day())?;
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
-    let mut work = Work::new(&source, &changes, &dumps, options, tell);
-    let made = work.publish()?;
-    let totals = work.totals;
+    let mut job = PublishJob::new(&source, &changes, &dumps, options, notify);
+    let made = job.run()?;
+    let totals = job.totals;
     let dumps = dumps.finish(directory, options.credit)?;
     let path = directory.join(Sources::FILE);
     let read = source_files(&source, changes, &totals);
@@ -55,12 +56,12 @@ pub fn publish(
         dumps: Some(dumps),
     };
     commit(directory, &manifest)?;
-    tell(Event::Made(&made.summary));
+    notify(PublishEvent::Finished(&made.summary));
     if let Err(error) = link_dumps(directory, &manifest) {
-        tell(Event::LeftBehind(&error));
+        notify(PublishEvent::CleanupFailed(&error));
     }
-    if let Err(error) = sweep(directory, &[&before, &manifest], true) {
-        tell(Event::LeftBehind(&error));
+    if let Err(error) = remove_stale_files(directory, &[&before, &manifest], true) {
+        notify(PublishEvent::CleanupFailed(&error));
     }
     let days = source.days().len();
     Ok(Published {
@@ -81,7 +82,7 @@ fn before(directory: &Path) -> io::Result<Manifest> {
     }
 }
 
-fn refuse_older(before: &Manifest, options: &Options<'_>) -> Result<(), PublishError> {
+fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), PublishError> {
     let payloads = [&before.history, &before.live].into_iter().flatten();
     let newest = payloads.map(|payload| &payload.generated_at).max();
     let offered = options.published.to_string();

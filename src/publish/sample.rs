@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::directory::together;
-use super::held::Held;
-use super::live::Now;
-use super::packed::PackedDay;
-use super::{history, live};
+use super::history_input::HistoryInput;
+use super::live_payload::LiveInput;
+use super::packed_day::PackedDay;
+use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files, LoadError, RowReader};
 use crate::snapshot::{History, Live, Snapshot, Storage};
@@ -93,17 +93,17 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
         let points = source.platform()?;
         drop(reader);
         source.finish_checks()?;
-        let now = Now::new(newest.transpose()?, points, Vec::new());
+        let now = LiveInput::new(newest.transpose()?, points, Vec::new());
         Ok((catalogue, days, now))
     };
     let (catalogue, days, now) = read().map_err(|error| error.to_string())?;
     let in_memory = |error: std::io::Error| error.to_string();
-    let held = Held::new(&catalogue, days);
+    let held = HistoryInput::new(&catalogue, days);
     let (bytes, _) =
-        history::write(&held, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
+        history_payload::write(&held, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
     let history = History::open(Storage::Memory(bytes.into()), memory_bytes)
         .map_err(|error| error.to_string())?;
-    let written = live::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
+    let written = live_payload::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
     let (bytes, _) = written.map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
     Ok(together(Some(Arc::new(history)), Some(live), base_url))

@@ -4,9 +4,9 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::held::Held;
-use super::history;
-use super::packed::PackedDay;
+use super::history_input::HistoryInput;
+use super::history_payload;
+use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DailyRow, Day, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
@@ -182,8 +182,9 @@ fn naive(world: &World, query: &IslandQuery) -> Selection {
 
 fn published(world: &World) -> History {
     let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
-    let held = Held::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
-    let (bytes, _) = history::write(&held, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+    let held = HistoryInput::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
+    let (bytes, _) =
+        history_payload::write(&held, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into()), 0).unwrap()
 }
 
@@ -208,7 +209,7 @@ fn pages_of_creators_are_those_found_the_obvious_way() {
     let world = world();
     let history = published(&world);
     let slugs: Vec<String> =
-        super::creators::all(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
+        super::creator_sections::collect(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
             .into_iter()
             .map(|creator| creator.aggregate.slug)
             .collect();

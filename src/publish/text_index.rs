@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::groups::{row_number, write_texts};
+use super::row_orders::{row_number, write_texts};
 use crate::model::fold;
 use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 

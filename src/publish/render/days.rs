@@ -11,7 +11,7 @@ use crate::model::{CreatedIn, CreatorSlug};
 const RESOLUTION_SECONDS: u32 = 600;
 
 /// An island's place in a ranking.
-pub(crate) struct Place<'a> {
+pub(crate) struct RankingEntry<'a> {
     pub(crate) rank: u32,
     pub(crate) previous_rank: Option<u32>,
     pub(crate) island: &'a Island,
@@ -22,7 +22,7 @@ pub(crate) struct Place<'a> {
 pub(crate) fn ranking<'a>(
     date: &str,
     previous_date: Option<&str>,
-    places: impl Iterator<Item = Place<'a>>,
+    places: impl Iterator<Item = RankingEntry<'a>>,
     published: UnixSeconds,
 ) -> Vec<u8> {
     #[derive(Serialize)]

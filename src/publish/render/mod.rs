@@ -1,13 +1,13 @@
 //! The JSON of every answer (CONTRACT section 4). The only place that names their members.
 
 mod days;
-mod dumps;
+mod dump_json;
 mod service;
 
-pub(crate) use days::{Place, days, intraday, live, new_islands, ranking};
-pub(crate) use dumps::JsonFile;
+pub(crate) use days::{RankingEntry, days, intraday, live, new_islands, ranking};
+pub(crate) use dump_json::DumpJsonWriter;
 pub use service::ENDPOINTS;
-pub(crate) use service::{frames, health, index};
+pub(crate) use service::{health, index, page_templates};
 
 use serde::Serialize;
 
@@ -135,14 +135,19 @@ fn array<T>(
 }
 
 /// An island and the days it was seen.
-pub(crate) struct Seen<'a> {
+pub(crate) struct SeenIsland<'a> {
     pub(crate) island: &'a Island,
     pub(crate) first: Option<&'a str>,
     pub(crate) last: Option<&'a str>,
 }
 
 /// An island summary with the metrics of `date`.
-pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, metrics: &Metrics) {
+pub(crate) fn summary(
+    out: &mut Vec<u8>,
+    seen: &SeenIsland<'_>,
+    date: Option<&str>,
+    metrics: &Metrics,
+) {
     let island = seen.island;
     let head = SummaryHead {
         code: island.code.to_string(),
@@ -160,7 +165,7 @@ pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, me
 }
 
 /// How the summary of every island ends that has no metrics of `date`; most have none.
-pub(crate) fn unplayed_end(date: Option<&str>) -> Vec<u8> {
+pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Date<'a> {
         date: Option<&'a str>,
@@ -218,7 +223,7 @@ pub(crate) fn ccu<'a>(
 /// The sums over a creator's islands. A sum of counts may pass 2^64, so they are wider.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Aggregate {
+pub(crate) struct CreatorTotals {
     pub(crate) slug: String,
     pub(crate) island_count: u64,
     #[serde(flatten, serialize_with = "sums")]
@@ -234,7 +239,7 @@ fn sums<S: serde::Serializer>(sums: &[Option<u128>; 6], serializer: S) -> Result
 }
 
 /// A creator's row in lists.
-pub(crate) fn creator_row(aggregate: &Aggregate) -> Vec<u8> {
+pub(crate) fn creator_row(aggregate: &CreatorTotals) -> Vec<u8> {
     let mut out = Vec::new();
     json(&mut out, aggregate);
     out

@@ -25,7 +25,7 @@ pub const ENDPOINTS: [&str; 13] = [
 
 /// The text around the rows of list pages, its pieces ended by NUL: islands, then creators. The last
 /// piece is the end that many rows share; creators have none.
-pub(crate) fn frames(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
+pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
     let pieces = |name: &str| {
         format!(
             "{{\"{name}\":[\0],\"meta\":{{\"generatedAt\":\"{published}\",\"total\":\0,\"hasMore\":\0,\"limit\":\0,\"offset\":\0}}}}"

@@ -8,7 +8,7 @@ use crate::snapshot::Manifest;
 
 /// How to publish.
 #[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
+pub struct PublishOptions<'a> {
     /// The published directory, which is made if need be.
     pub directory: &'a Path,
     /// The publish timestamp.
@@ -23,11 +23,11 @@ pub struct Options<'a> {
 
 /// What happens while a dataset is published.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum PublishEvent<'a> {
     /// Another publish holds the directory.
-    Waiting,
+    WaitingForLock,
     /// All is published: what was rendered and what was kept, and why.
-    Made(&'a str),
+    Finished(&'a str),
     /// How far a part of the work is.
     Progress {
         /// What is being done.
@@ -38,7 +38,7 @@ pub enum Event<'a> {
         all: usize,
     },
     /// All is published, but something old could not be removed or linked anew.
-    LeftBehind(&'a PublishError),
+    CleanupFailed(&'a PublishError),
 }
 
 /// What was published.
@@ -48,9 +48,9 @@ pub struct Published {
     pub manifest: Manifest,
     /// Islands in the dataset.
     pub islands: usize,
-    /// Held days.
+    /// HistoryInput days.
     pub days: usize,
 }
 
 /// Who is told of events.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(Event<'_>);
+pub(super) type EventSink<'a> = &'a mut dyn FnMut(PublishEvent<'_>);

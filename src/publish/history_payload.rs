@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::creators::{self, Creator};
-use super::groups::{Orders, row_number};
-use super::held::Held;
-use super::islands::Renderer;
-use super::lists;
-use super::packed::RANGE;
+use super::creator_sections::{self, CreatorEntry};
+use super::history_input::HistoryInput;
+use super::list_sections;
+use super::packed_day::RANGE_ISLANDS;
+use super::range_renderer::RangeRenderer;
 use super::render;
+use super::row_orders::{RowOrders, row_number};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::model::SortField;
@@ -17,17 +17,17 @@ use crate::sync::{cores, in_order};
 
 /// Renders the history of a dataset to `out`. `progress` is told bodies done and bodies in all.
 pub(crate) fn write<W: Write>(
-    held: &Held<'_>,
+    held: &HistoryInput<'_>,
     published: UnixSeconds,
     out: W,
     progress: &mut dyn FnMut(usize, usize),
 ) -> io::Result<(W, Written)> {
     let latest = held.latest();
-    let mut work = Work {
+    let mut writer = HistoryWriter {
         held,
         published,
-        creators: creators::all(held.catalogue, &latest),
-        orders: Orders::new(&latest),
+        creators: creator_sections::collect(held.catalogue, &latest),
+        orders: RowOrders::new(&latest),
         latest: &latest,
         rows: Vec::with_capacity(held.catalogue.islands.len()),
         seen: Vec::with_capacity(held.catalogue.islands.len()),
@@ -36,23 +36,28 @@ pub(crate) fn write<W: Write>(
         done: 0,
         progress,
     };
-    let bodies = work.write_bodies()?;
-    let mut out = work.out;
-    lists::write_rows(held, &work.rows, &work.orders, &mut out)?;
-    creators::write(&work.creators, &work.orders, work.rows.len(), &mut out)?;
-    lists::write_tags(held.catalogue, &work.orders, &mut out)?;
+    let bodies = writer.write_bodies()?;
+    let mut out = writer.out;
+    list_sections::write_rows(held, &writer.rows, &writer.orders, &mut out)?;
+    creator_sections::write(
+        &writer.creators,
+        &writer.orders,
+        writer.rows.len(),
+        &mut out,
+    )?;
+    list_sections::write_tags(held.catalogue, &writer.orders, &mut out)?;
     for (section, refs) in bodies {
         out.bodies(section, &refs)?;
     }
     let days = held.days.len() as u64;
     let islands = held.catalogue.islands.len() as u64;
-    let creators = work.creators.len() as u64;
+    let creators = writer.creators.len() as u64;
     let stamp = Stamp {
         published,
-        counts: [islands, creators, work.histories, days, days],
+        counts: [islands, creators, writer.histories, days, days],
     };
     out.section(Section::Stamp, &stamp.to_bytes())?;
-    let frames = render::frames(published, &render::unplayed_end(held.newest()));
+    let frames = render::page_templates(published, &render::null_metrics_suffix(held.newest()));
     out.section(Section::Frames, &frames)?;
     let day_words = held.days.iter().flat_map(|day| day.0.to_le_bytes());
     out.section(Section::Days, &day_words.collect::<Vec<u8>>())?;
@@ -60,11 +65,11 @@ pub(crate) fn write<W: Write>(
 }
 
 /// A history being rendered.
-struct Work<'a, W> {
-    held: &'a Held<'a>,
+struct HistoryWriter<'a, W> {
+    held: &'a HistoryInput<'a>,
     published: UnixSeconds,
-    creators: Vec<Creator<'a>>,
-    orders: Orders,
+    creators: Vec<CreatorEntry<'a>>,
+    orders: RowOrders,
     /// Each island's metrics of the newest day.
     latest: &'a [Metrics],
     /// Each island's row in lists, once its range is rendered.
@@ -77,7 +82,7 @@ struct Work<'a, W> {
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
-impl<W: Write> Work<'_, W> {
+impl<W: Write> HistoryWriter<'_, W> {
     fn write_bodies(&mut self) -> io::Result<Vec<(Section, Vec<BodyRef>)>> {
         let [islands, ccu] = self.write_islands()?;
         let creators = self.write_creators()?;
@@ -97,19 +102,19 @@ impl<W: Write> Work<'_, W> {
 
     fn write_islands(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
         let (held, latest, published) = (self.held, self.latest, self.published);
-        let ranges = held.catalogue.islands.len().div_ceil(RANGE);
+        let ranges = held.catalogue.islands.len().div_ceil(RANGE_ISLANDS);
         let mut refs = [Vec::new(), Vec::new()];
         in_order(
             (cores(), ranges),
-            || Renderer::new(held, latest, published),
-            Renderer::render,
+            || RangeRenderer::new(held, latest, published),
+            RangeRenderer::render,
             |_, rendered| {
                 for bodies in &rendered.bodies {
                     for (refs, body) in refs.iter_mut().zip(bodies) {
                         refs.push(self.out.body(body)?);
                     }
                 }
-                self.tell(rendered.bodies.len() * 2);
+                self.advance(rendered.bodies.len() * 2);
                 self.rows.extend(rendered.rows);
                 self.seen.extend(rendered.seen);
                 self.histories += rendered.histories;
@@ -157,13 +162,13 @@ impl<W: Write> Work<'_, W> {
         let mut refs = Vec::with_capacity(count);
         in_order((cores(), count), Packer::new, render, |_, packed| {
             refs.push(self.out.body(&packed)?);
-            self.tell(1);
+            self.advance(1);
             Ok::<(), io::Error>(())
         })?;
         Ok(refs)
     }
 
-    fn tell(&mut self, more: usize) {
+    fn advance(&mut self, more: usize) {
         self.done += more;
         let held = self.held;
         let creators = self.creators.len();
@@ -174,7 +179,7 @@ impl<W: Write> Work<'_, W> {
 
 /// `/v1/creators/{slug}`
 fn creator(
-    creator: &Creator<'_>,
+    creator: &CreatorEntry<'_>,
     rows: &[Vec<u8>],
     latest: &[Metrics],
     published: UnixSeconds,
@@ -188,14 +193,17 @@ fn creator(
 }
 
 /// `/v1/rankings/{date}`
-fn ranking(held: &Held<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
+fn ranking(held: &HistoryInput<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
     let top = held.ranking(day);
-    let places = top.iter().zip(1..).map(|(ranked, rank)| render::Place {
-        rank,
-        previous_rank: ranked.previous_rank,
-        island: &held.catalogue.islands[ranked.island as usize],
-        peak_ccu: ranked.peak,
-    });
+    let places = top
+        .iter()
+        .zip(1..)
+        .map(|(ranked, rank)| render::RankingEntry {
+            rank,
+            previous_rank: ranked.previous_rank,
+            island: &held.catalogue.islands[ranked.island as usize],
+            peak_ccu: ranked.peak,
+        });
     let texts = &held.day_texts;
     let previous = day.checked_sub(1).map(|day| texts[day].as_str());
     render::ranking(&texts[day], previous, places, published)
@@ -203,7 +211,7 @@ fn ranking(held: &Held<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
 
 /// `/v1/new/{date}`, of the islands first seen that day, each with the last day that it was.
 fn new_islands(
-    held: &Held<'_>,
+    held: &HistoryInput<'_>,
     day: usize,
     islands: &[(u32, u32)],
     published: UnixSeconds,
@@ -219,7 +227,7 @@ fn new_islands(
         .collect();
     islands.sort_by_key(|(_, _, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
     let rows = islands.iter().map(|(island, last, metrics)| {
-        let seen = render::Seen {
+        let seen = render::SeenIsland {
             island: &held.catalogue.islands[*island as usize],
             first: Some(date),
             last: Some(held.day_texts[*last as usize].as_str()),

@@ -1,4 +1,4 @@
-//! Row orders: each sort field and direction of all rows and of each group, computed once.
+//! DayRow orders: each sort field and direction of all rows and of each group, computed once.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::model::{SortField, SortOrder};
 use crate::snapshot::{Section, SnapshotWriter};
 
 /// The island rows' places in every ordering.
-pub(crate) struct Orders {
+pub(crate) struct RowOrders {
     /// For each sort field, each row's value as a dense rank from 1; 0 where it is null.
     levels: Vec<u32>,
     /// For each sort field and direction, all rows in final order.
@@ -16,8 +16,8 @@ pub(crate) struct Orders {
     places: Vec<Vec<u32>>,
 }
 
-impl Orders {
-    pub(crate) fn new(latest: &[Metrics]) -> Orders {
+impl RowOrders {
+    pub(crate) fn new(latest: &[Metrics]) -> RowOrders {
         let rows = row_number(latest.len());
         let mut levels = Vec::with_capacity(latest.len() * SortField::ALL.len());
         let mut orders = Vec::new();
@@ -32,7 +32,7 @@ impl Orders {
             }));
             for order in SortOrder::ALL {
                 let mut sorted: Vec<u32> = (0..rows).collect();
-                // Rows are numbered by code, and a stable sort keeps ties in that order.
+                // DayRows are numbered by code, and a stable sort keeps ties in that order.
                 match order {
                     SortOrder::Asc => {
                         sorted.sort_by_key(|row| (value(*row).is_none(), value(*row)));
@@ -43,7 +43,7 @@ impl Orders {
             }
         }
         let places = orders.iter().map(|order| inverse(order)).collect();
-        Orders {
+        RowOrders {
             levels,
             sorted: orders,
             places,

@@ -5,14 +5,14 @@ use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
-use super::directory::{HISTORY, LIVE, PAYLOAD};
-use super::dumps::DumpsWriter;
+use super::directory::{HISTORY_PREFIX, LIVE_PREFIX, PAYLOAD_SUFFIX};
+use super::dumps_writer::DumpsWriter;
 use super::error::{PublishError, at};
-use super::held::Held;
-use super::live::Now;
-use super::order::{Event, Options, Tell};
-use super::packed::PackedDay;
-use super::{history, live};
+use super::history_input::HistoryInput;
+use super::live_payload::LiveInput;
+use super::options::{EventSink, PublishEvent, PublishOptions};
+use super::packed_day::PackedDay;
+use super::{history_payload, live_payload};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{
     Catalogue, DatasetReader, Day, DayFiles, FileKind, LiveStep, RowReader, StepFile,
@@ -22,21 +22,21 @@ use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
 
 /// Threads that read days and write dumps: more than cores, since half of them wait for the disk.
-const THREADS_A_CORE: usize = 2;
+const THREADS_PER_CORE: usize = 2;
 
 /// A publish at work.
-pub(super) struct Work<'a> {
+pub(super) struct PublishJob<'a> {
     source: &'a DatasetReader<'a>,
     changes: &'a Changes,
     dumps: &'a DumpsWriter,
-    options: &'a Options<'a>,
-    tell: Tell<'a>,
+    options: &'a PublishOptions<'a>,
+    notify: EventSink<'a>,
     /// All players of each live step, by the name of its file.
     pub(super) totals: BTreeMap<String, u128>,
 }
 
 /// What a publish has made, ready to be put in place.
-pub(super) struct Made {
+pub(super) struct JobOutput {
     pub(super) history: Payload,
     pub(super) live: Payload,
     /// Islands in the dataset.
@@ -46,7 +46,7 @@ pub(super) struct Made {
 }
 
 /// Which tables are the same as before, their dumps kept; `None` for one that the dataset lacks.
-struct Kept {
+struct KeptTables {
     islands: bool,
     creators: Option<bool>,
     platform: Option<bool>,
@@ -54,7 +54,7 @@ struct Kept {
     steps: Vec<bool>,
 }
 
-impl Kept {
+impl KeptTables {
     fn counts(&self) -> (usize, usize) {
         let single = [Some(self.islands), self.creators, self.platform];
         let all = || single.iter().flatten().chain(&self.days).chain(&self.steps);
@@ -67,26 +67,26 @@ fn stem(name: &str) -> String {
     name.strip_suffix(".csv").unwrap_or(name).to_owned()
 }
 
-impl<'a> Work<'a> {
+impl<'a> PublishJob<'a> {
     pub(super) fn new(
         source: &'a DatasetReader<'a>,
         changes: &'a Changes,
         dumps: &'a DumpsWriter,
-        options: &'a Options<'a>,
-        tell: Tell<'a>,
-    ) -> Work<'a> {
-        Work {
+        options: &'a PublishOptions<'a>,
+        notify: EventSink<'a>,
+    ) -> PublishJob<'a> {
+        PublishJob {
             source,
             changes,
             dumps,
             options,
-            tell,
+            notify,
             totals: BTreeMap::new(),
         }
     }
 
     /// Makes what has changed: the history payload, the live payload, the dumps' files.
-    pub(super) fn publish(&mut self) -> Result<Made, PublishError> {
+    pub(super) fn run(&mut self) -> Result<JobOutput, PublishError> {
         let kept = self.keep()?;
         let kept_history = self.changes.kept_history.clone();
         let catalogue = if kept_history.is_some() && kept.creators != Some(false) {
@@ -100,14 +100,14 @@ impl<'a> Work<'a> {
         self.source.finish_checks()?;
         let history = match kept_history {
             Some(history) => history,
-            None => self.history(&Held::new(&catalogue, days))?,
+            None => self.history(&HistoryInput::new(&catalogue, days))?,
         };
         let published = self.options.published;
-        let live = payload(self.options.directory, LIVE, published, |out| {
-            live::write(&catalogue.islands, &now, published, out)
+        let live = payload(self.options.directory, LIVE_PREFIX, published, |out| {
+            live_payload::write(&catalogue.islands, &now, published, out)
         })?;
         let (count, all) = kept.counts();
-        Ok(Made {
+        Ok(JobOutput {
             history,
             live,
             islands: catalogue.islands.len(),
@@ -116,7 +116,7 @@ impl<'a> Work<'a> {
     }
 
     /// Keeps the dumps of tables that are the same as before.
-    fn keep(&self) -> Result<Kept, PublishError> {
+    fn keep(&self) -> Result<KeptTables, PublishError> {
         let same = |name: &str| self.changes.unchanged.contains_key(name);
         let keep = |name: &str| same(name) && self.dumps.keep(&[stem(name)]);
         let day = |files: &DayFiles| {
@@ -126,7 +126,7 @@ impl<'a> Work<'a> {
         let optional = |name: &str| -> Result<Option<bool>, PublishError> {
             Ok(self.source.stamp(name)?.map(|_| keep(name)))
         };
-        Ok(Kept {
+        Ok(KeptTables {
             islands: keep(DatasetReader::ISLANDS),
             creators: optional(DatasetReader::CREATORS)?,
             platform: optional(DatasetReader::PLATFORM)?,
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn dump_catalogue(&self, catalogue: &Catalogue, kept: &Kept) -> Result<(), PublishError> {
+    fn dump_catalogue(&self, catalogue: &Catalogue, kept: &KeptTables) -> Result<(), PublishError> {
         if !kept.islands {
             self.dumps.write("islands", FileKind::Islands, |file| {
                 catalogue
@@ -165,7 +165,7 @@ impl<'a> Work<'a> {
     fn days(
         &mut self,
         catalogue: &Catalogue,
-        kept: &Kept,
+        kept: &KeptTables,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
         let (source, dumps) = (self.source, self.dumps);
         let renders = self.changes.kept_history.is_none();
@@ -185,12 +185,12 @@ impl<'a> Work<'a> {
             Ok(PackedDay::new(&day, catalogue.islands.len()))
         };
         in_order(
-            (cores() * THREADS_A_CORE, asked.len()),
+            (cores() * THREADS_PER_CORE, asked.len()),
             || RowReader::new(source, catalogue),
             work,
             |at, day: Result<PackedDay, PublishError>| {
                 packed.push((asked[at].0.day, day?));
-                (self.tell)(Event::Progress {
+                (self.notify)(PublishEvent::Progress {
                     what: "reading days",
                     done: at + 1,
                     all: asked.len(),
@@ -203,7 +203,7 @@ impl<'a> Work<'a> {
 
     /// Reads the newest live step and those that have changed, all of them where the islands that they
     /// may name have; dumps what is not kept.
-    fn now(&mut self, catalogue: &Catalogue, kept: &Kept) -> Result<Now, PublishError> {
+    fn now(&mut self, catalogue: &Catalogue, kept: &KeptTables) -> Result<LiveInput, PublishError> {
         let source = self.source;
         let steps = source.steps();
         let same_islands = self.changes.unchanged.contains_key(DatasetReader::ISLANDS);
@@ -224,14 +224,14 @@ impl<'a> Work<'a> {
             Ok(step)
         };
         in_order(
-            (cores() * THREADS_A_CORE, asked.len()),
+            (cores() * THREADS_PER_CORE, asked.len()),
             || RowReader::new(source, catalogue),
             work,
             |at, step: Result<LiveStep, PublishError>| {
                 let step = step?;
                 totals[asked[at]] = Some(step.total());
                 newest = (asked[at] + 1 == steps.len()).then_some(step);
-                (self.tell)(Event::Progress {
+                (self.notify)(PublishEvent::Progress {
                     what: "reading live steps",
                     done: at + 1,
                     all: asked.len(),
@@ -253,15 +253,15 @@ impl<'a> Work<'a> {
             })?;
         }
         let sums = totals.iter().map(|(file, total)| (file.time, *total));
-        Ok(Now::new(newest, platform, sums.collect()))
+        Ok(LiveInput::new(newest, platform, sums.collect()))
     }
 
-    fn history(&mut self, held: &Held<'_>) -> Result<Payload, PublishError> {
+    fn history(&mut self, held: &HistoryInput<'_>) -> Result<Payload, PublishError> {
         let (published, directory) = (self.options.published, self.options.directory);
-        let tell = &mut self.tell;
-        payload(directory, HISTORY, published, |out| {
-            history::write(held, published, out, &mut |done, all| {
-                tell(Event::Progress {
+        let notify = &mut self.notify;
+        payload(directory, HISTORY_PREFIX, published, |out| {
+            history_payload::write(held, published, out, &mut |done, all| {
+                notify(PublishEvent::Progress {
                     what: "rendering bodies",
                     done,
                     all,
@@ -317,7 +317,7 @@ fn payload(
     let begun = Replacement::begin(directory, kind).map_err(at(&unfinished))?;
     let (file, written) = write(begun).map_err(at(&unfinished))?;
     let checksum = format!("{:08x}", written.checksum);
-    let name = format!("{kind}-{}-{checksum}{PAYLOAD}", published.compact());
+    let name = format!("{kind}-{}-{checksum}{PAYLOAD_SUFFIX}", published.compact());
     let path = directory.join(&name);
     file.finish(&path).map_err(at(&path))?;
     Ok(Payload {

@@ -1,27 +1,27 @@
 //! A range of islands turned from days to islands: their rows in lists, their bodies, and when they
 //! were seen.
 
-use super::held::Held;
-use super::packed::{RANGE, Row};
+use super::history_input::HistoryInput;
+use super::packed_day::{DayRow, RANGE_ISLANDS};
 use super::render;
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::snapshot::{Packed, Packer};
 
 /// What one thread renders ranges with.
-pub(crate) struct Renderer<'a> {
-    held: &'a Held<'a>,
+pub(crate) struct RangeRenderer<'a> {
+    held: &'a HistoryInput<'a>,
     latest: &'a [Metrics],
     published: UnixSeconds,
     packer: Packer,
-    /// The body being rendered. Kept for its room.
+    /// The body being rendered. KeptTables for its room.
     body: Vec<u8>,
-    /// For each island of a range its days, oldest first. Kept from range to range for its room.
-    timelines: Vec<Vec<(u32, Row)>>,
+    /// For each island of a range its days, oldest first. KeptTables from range to range for its room.
+    timelines: Vec<Vec<(u32, DayRow)>>,
 }
 
 /// A range of islands, rendered.
-pub(crate) struct Rendered {
+pub(crate) struct RenderedRange {
     /// For each island its row in lists.
     pub(crate) rows: Vec<Vec<u8>>,
     /// For each island its detail and its ccu history.
@@ -32,33 +32,33 @@ pub(crate) struct Rendered {
     pub(crate) histories: u64,
 }
 
-impl<'a> Renderer<'a> {
+impl<'a> RangeRenderer<'a> {
     pub(crate) fn new(
-        held: &'a Held<'a>,
+        held: &'a HistoryInput<'a>,
         latest: &'a [Metrics],
         published: UnixSeconds,
-    ) -> Renderer<'a> {
-        Renderer {
+    ) -> RangeRenderer<'a> {
+        RangeRenderer {
             held,
             latest,
             published,
             packer: Packer::new(),
             body: Vec::new(),
-            timelines: vec![Vec::new(); RANGE],
+            timelines: vec![Vec::new(); RANGE_ISLANDS],
         }
     }
 
     /// Renders one range of islands.
-    pub(crate) fn render(&mut self, range: usize) -> Rendered {
-        let first = range * RANGE;
-        let count = (self.held.catalogue.islands.len() - first).min(RANGE);
+    pub(crate) fn render(&mut self, range: usize) -> RenderedRange {
+        let first = range * RANGE_ISLANDS;
+        let count = (self.held.catalogue.islands.len() - first).min(RANGE_ISLANDS);
         self.timelines.iter_mut().for_each(Vec::clear);
         for (day, rows) in (0..).zip(&self.held.rows) {
             for (island, row) in rows.range(range) {
                 self.timelines[island as usize - first].push((day, row));
             }
         }
-        let mut rendered = Rendered {
+        let mut rendered = RenderedRange {
             rows: Vec::with_capacity(count),
             bodies: Vec::with_capacity(count),
             seen: Vec::with_capacity(count),
@@ -70,12 +70,12 @@ impl<'a> Renderer<'a> {
         rendered
     }
 
-    fn island(&mut self, island: usize, at: usize, rendered: &mut Rendered) {
+    fn island(&mut self, island: usize, at: usize, rendered: &mut RenderedRange) {
         let (held, timeline) = (self.held, &self.timelines[at]);
         let text = |day: u32| held.day_texts[day as usize].as_str();
         let ends = timeline.first().zip(timeline.last());
         let seen = ends.map(|((first, _), (last, _))| (*first, *last));
-        let shown = render::Seen {
+        let shown = render::SeenIsland {
             island: &held.catalogue.islands[island],
             first: seen.map(|(first, _)| text(first)),
             last: seen.map(|(_, last)| text(last)),
@@ -83,8 +83,8 @@ impl<'a> Renderer<'a> {
         let mut summary = Vec::new();
         render::summary(&mut summary, &shown, held.newest(), &self.latest[island]);
         let series = timeline.iter().filter_map(|(day, row)| match row {
-            Row::Daily(metrics) => Some((text(*day), metrics)),
-            Row::Ccu(_) => None,
+            DayRow::Daily(metrics) => Some((text(*day), metrics)),
+            DayRow::Ccu(_) => None,
         });
         self.body.clear();
         render::island(&mut self.body, &summary, series, self.published);

@@ -13,16 +13,16 @@ use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 const BUFFER: usize = 1 << 16;
 
 /// A JSON file being written, row by row.
-pub(crate) struct JsonFile<W> {
+pub(crate) struct DumpJsonWriter<W> {
     out: W,
     /// Rows that are not written yet.
     rows: Vec<u8>,
     is_empty: bool,
 }
 
-impl<W: Write> JsonFile<W> {
-    pub(crate) fn begin(out: W) -> JsonFile<W> {
-        JsonFile {
+impl<W: Write> DumpJsonWriter<W> {
+    pub(crate) fn begin(out: W) -> DumpJsonWriter<W> {
+        DumpJsonWriter {
             out,
             rows: Vec::with_capacity(BUFFER + BUFFER / 4),
             is_empty: true,
@@ -64,7 +64,7 @@ impl<W: Write> JsonFile<W> {
     }
 }
 
-impl<W: Write> RowWriter for JsonFile<W> {
+impl<W: Write> RowWriter for DumpJsonWriter<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::groups::{Orders, row_number, write_texts};
 use super::render;
+use super::row_orders::{RowOrders, row_number, write_texts};
 use super::text_index::write_index;
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
@@ -14,19 +14,19 @@ use crate::snapshot::{SLUGS, Section, SnapshotWriter};
 const NO_CREATOR: u32 = u32::MAX;
 
 /// A creator with everything its row says. Creators are numbered in list order.
-pub(crate) struct Creator<'a> {
+pub(crate) struct CreatorEntry<'a> {
     pub(crate) profile: Option<&'a Profile>,
-    pub(crate) aggregate: render::Aggregate,
+    pub(crate) aggregate: render::CreatorTotals,
     /// Its islands' rows.
     pub(crate) islands: Vec<u32>,
 }
 
 /// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
-pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creator<'a>> {
-    let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
-    let new = |slug: &str| Creator {
+pub(crate) fn collect<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<CreatorEntry<'a>> {
+    let mut by_slug: BTreeMap<&str, CreatorEntry<'a>> = BTreeMap::new();
+    let new = |slug: &str| CreatorEntry {
         profile: None,
-        aggregate: render::Aggregate {
+        aggregate: render::CreatorTotals {
             slug: slug.to_owned(),
             island_count: 0,
             sums: [None; 6],
@@ -50,7 +50,7 @@ pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creat
             }
         }
     }
-    let mut creators: Vec<Creator<'a>> = by_slug.into_values().collect();
+    let mut creators: Vec<CreatorEntry<'a>> = by_slug.into_values().collect();
     creators.sort_by_key(|creator| {
         std::cmp::Reverse(creator.aggregate.sums[SortField::PeakCcu as usize])
     });
@@ -59,8 +59,8 @@ pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creat
 
 /// Writes the sections of the creator list, of its search, and of the creator filter.
 pub(crate) fn write<W: Write>(
-    creators: &[Creator<'_>],
-    orders: &Orders,
+    creators: &[CreatorEntry<'_>],
+    orders: &RowOrders,
     islands: usize,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {

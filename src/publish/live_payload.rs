@@ -9,7 +9,7 @@ use crate::snapshot::{BodyRef, Packer, Section, SnapshotWriter, Stamp, Written};
 
 /// What the live payload is rendered from.
 #[derive(Debug, Default)]
-pub(crate) struct Now {
+pub(crate) struct LiveInput {
     /// The newest live step.
     pub(crate) newest: Option<LiveStep>,
     /// All players at each step, by time ascending: the platform's own totals, or the sums of the live
@@ -17,26 +17,26 @@ pub(crate) struct Now {
     pub(crate) totals: Option<Vec<(UnixSeconds, u128)>>,
 }
 
-impl Now {
+impl LiveInput {
     /// From the newest step, the platform's own totals where there are any, and each step's sum.
     pub(crate) fn new(
         newest: Option<LiveStep>,
         platform: Option<Vec<(UnixSeconds, u64)>>,
         sums: Vec<(UnixSeconds, u128)>,
-    ) -> Now {
+    ) -> LiveInput {
         let wide = |(time, players): (UnixSeconds, u64)| (time, u128::from(players));
         let totals = match platform {
             Some(points) => Some(points.into_iter().map(wide).collect()),
             None => (!sums.is_empty()).then_some(sums),
         };
-        Now { newest, totals }
+        LiveInput { newest, totals }
     }
 }
 
 /// Renders the live payload to `out`.
 pub(crate) fn write<W: Write>(
     islands: &[Island],
-    now: &Now,
+    now: &LiveInput,
     published: UnixSeconds,
     out: W,
 ) -> io::Result<(W, Written)> {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::groups::{Orders, row_number, write_texts};
-use super::held::Held;
+use super::history_input::HistoryInput;
 use super::render;
+use super::row_orders::{RowOrders, row_number, write_texts};
 use super::text_index::write_index;
 use crate::dataset::Catalogue;
 use crate::model::CreatedIn;
@@ -17,14 +17,14 @@ const NO_TOOL: u8 = u8::MAX;
 
 /// Writes the rows of the island list, their orders, the filter by tool, and the search.
 pub(crate) fn write_rows<W: Write>(
-    held: &Held<'_>,
+    held: &HistoryInput<'_>,
     rows: &[Vec<u8>],
-    orders: &Orders,
+    orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     // What the rows of islands without metrics of the newest day have in common is stored once, and
     // stands as a NUL at the end of each.
-    let end = render::unplayed_end(held.newest());
+    let end = render::null_metrics_suffix(held.newest());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
         None => Cow::Borrowed(&row[..]),
@@ -50,7 +50,7 @@ pub(crate) fn write_rows<W: Write>(
 /// Writes the names of all tags, the filter by tag, and each row's tags.
 pub(crate) fn write_tags<W: Write>(
     catalogue: &Catalogue,
-    orders: &Orders,
+    orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();

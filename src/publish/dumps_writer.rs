@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::error::{PublishError, at};
-use super::render::JsonFile;
+use super::render::DumpJsonWriter;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{CsvWriter, FileKind, RowWriter};
 use crate::durable::{self, UNFINISHED};
@@ -22,9 +22,9 @@ use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order};
 
 /// Begins the names of directories of dumps.
-pub(super) const PREFIX: &str = "dumps-";
+pub(super) const DUMPS_PREFIX: &str = "dumps-";
 /// Ends the name of dumps that say the same as others which are there.
-pub(super) const AGAIN: &str = "-again";
+pub(super) const REPEAT_SUFFIX: &str = "-again";
 /// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
 const CSV_LEVEL: u32 = 2;
 /// How hard JSON is, whose names of members take no effort to be found again.
@@ -32,7 +32,7 @@ const JSON_LEVEL: u32 = 1;
 /// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 17;
 /// Each dump comes in four files.
-const ENDS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
+const EXTENSIONS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
 /// What the data is, and whose it is not (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
@@ -85,10 +85,10 @@ impl DumpsWriter {
     pub(crate) fn keep(&self, stems: &[String]) -> bool {
         let names = stems
             .iter()
-            .flat_map(|stem| ENDS.map(|end| format!("{stem}{end}")));
+            .flat_map(|stem| EXTENSIONS.map(|end| format!("{stem}{end}")));
         let kept: Option<Vec<DumpFile>> = names.map(|name| self.link(&name)).collect();
         let Some(kept) = kept else { return false };
-        self.note(kept);
+        self.record(kept);
         true
     }
 
@@ -111,17 +111,17 @@ impl DumpsWriter {
         rows: impl Fn(&mut dyn RowWriter) -> io::Result<()>,
     ) -> Result<(), PublishError> {
         let path = |end: &str| self.directory.join(format!("{stem}{end}"));
-        let csv_files = Pair::write(&path(ENDS[0]), CSV_LEVEL, |pair| {
+        let csv_files = GzipTee::write(&path(EXTENSIONS[0]), CSV_LEVEL, |pair| {
             let mut file = CsvWriter::begin(kind, pair)?;
             rows(&mut file)?;
             file.finish()
         })?;
-        let json_files = Pair::write(&path(ENDS[2]), JSON_LEVEL, |pair| {
-            let mut file = JsonFile::begin(pair);
+        let json_files = GzipTee::write(&path(EXTENSIONS[2]), JSON_LEVEL, |pair| {
+            let mut file = DumpJsonWriter::begin(pair);
             rows(&mut file)?;
             file.finish()
         })?;
-        let files = csv_files.into_iter().chain(json_files).zip(ENDS);
+        let files = csv_files.into_iter().chain(json_files).zip(EXTENSIONS);
         let files = files.map(|((bytes, sha256), end)| {
             let file = format!("{stem}{end}");
             let modified = self.modified(&file, &sha256);
@@ -132,7 +132,7 @@ impl DumpsWriter {
                 modified,
             }
         });
-        self.note(files.collect());
+        self.record(files.collect());
         Ok(())
     }
 
@@ -153,15 +153,15 @@ impl DumpsWriter {
             .to_string()
     }
 
-    fn note(&self, files: Vec<DumpFile>) {
-        let mut noted = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.extend(files);
+    fn record(&self, files: Vec<DumpFile>) {
+        let mut recorded = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.extend(files);
     }
 
     /// Writes the index, makes all durable, and gives the directory its name.
     pub(crate) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
-        let noted = std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut files = noted;
+        let mut files =
+            std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
         files.sort_unstable_by(|one, other| one.file.cmp(&other.file));
         let index = DumpIndex {
             generated_at: self.published.to_string(),
@@ -179,10 +179,10 @@ impl DumpsWriter {
             durable::sync_directory(&folder).map_err(at(&folder))?;
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
-        let mut name = format!("{PREFIX}{}-{checksum}", self.published.compact());
+        let mut name = format!("{DUMPS_PREFIX}{}-{checksum}", self.published.compact());
         // Dumps of this name say the same, but may have lost a file since, and are read just now.
         while root.join(&name).symlink_metadata().is_ok() {
-            name.push_str(AGAIN);
+            name.push_str(REPEAT_SUFFIX);
         }
         let place = root.join(&name);
         fs::rename(&self.directory, &place).map_err(at(&place))?;
@@ -250,24 +250,24 @@ impl Drop for DumpsWriter {
 }
 
 /// A file and its gzip form, written at once.
-struct Pair {
-    plain: Sealed,
-    gzip: GzEncoder<Sealed>,
+struct GzipTee {
+    plain: HashingFile,
+    gzip: GzEncoder<HashingFile>,
 }
 
-impl Pair {
+impl GzipTee {
     /// Writes both; tells the length and the SHA-256 of each.
     fn write(
         path: &Path,
         level: u32,
-        fill: impl FnOnce(&mut Pair) -> io::Result<()>,
+        fill: impl FnOnce(&mut GzipTee) -> io::Result<()>,
     ) -> Result<[(u64, String); 2], PublishError> {
         let written = || -> io::Result<[(u64, String); 2]> {
             let mut gzip_path = path.as_os_str().to_owned();
             gzip_path.push(".gz");
-            let gzip = Sealed::create(Path::new(&gzip_path))?;
-            let mut pair = Pair {
-                plain: Sealed::create(path)?,
+            let gzip = HashingFile::create(Path::new(&gzip_path))?;
+            let mut pair = GzipTee {
+                plain: HashingFile::create(path)?,
                 gzip: GzEncoder::new(gzip, Compression::new(level)),
             };
             fill(&mut pair)?;
@@ -277,7 +277,7 @@ impl Pair {
     }
 }
 
-impl Write for Pair {
+impl Write for GzipTee {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.plain.write_all(bytes)?;
         self.gzip.write_all(bytes)?;
@@ -290,17 +290,17 @@ impl Write for Pair {
 }
 
 /// A file that is summed up while it is written, in the pieces that it gets: those are large.
-struct Sealed {
+struct HashingFile {
     out: File,
     sha256: hmac_sha256::Hash,
     bytes: u64,
 }
 
-impl Sealed {
-    fn create(path: &Path) -> io::Result<Sealed> {
+impl HashingFile {
+    fn create(path: &Path) -> io::Result<HashingFile> {
         // It may be there as a link to the file of before, which must stay as it is.
         durable::remove(path)?;
-        Ok(Sealed {
+        Ok(HashingFile {
             out: File::create_new(path)?,
             sha256: hmac_sha256::Hash::new(),
             bytes: 0,
@@ -314,7 +314,7 @@ impl Sealed {
     }
 }
 
-impl Write for Sealed {
+impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write_all(bytes)?;
         self.sha256.update(bytes);

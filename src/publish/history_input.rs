@@ -1,6 +1,6 @@
 //! Everything that the history payload is rendered from, and what follows from it for single days.
 
-use super::packed::PackedDay;
+use super::packed_day::PackedDay;
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Metrics};
 
@@ -9,9 +9,9 @@ const RANKING_LENGTH: usize = 10;
 
 /// A dataset as it is held while its history is published.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HistoryInput<'a> {
     pub(crate) catalogue: &'a Catalogue,
-    /// Held days, ascending, and their text.
+    /// HistoryInput days, ascending, and their text.
     pub(crate) days: Vec<UtcDay>,
     pub(crate) day_texts: Vec<String>,
     /// The rows of each.
@@ -20,17 +20,20 @@ pub(crate) struct Held<'a> {
 
 /// A place in a day's ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ranked {
+pub(crate) struct RankedIsland {
     pub(crate) peak: u64,
     pub(crate) island: u32,
     /// Its place on the held day before, if it has a peak on that.
     pub(crate) previous_rank: Option<u32>,
 }
 
-impl<'a> Held<'a> {
-    pub(crate) fn new(catalogue: &'a Catalogue, days: Vec<(UtcDay, PackedDay)>) -> Held<'a> {
+impl<'a> HistoryInput<'a> {
+    pub(crate) fn new(
+        catalogue: &'a Catalogue,
+        days: Vec<(UtcDay, PackedDay)>,
+    ) -> HistoryInput<'a> {
         let (days, rows): (Vec<UtcDay>, Vec<PackedDay>) = days.into_iter().unzip();
-        Held {
+        HistoryInput {
             catalogue,
             day_texts: days.iter().map(ToString::to_string).collect(),
             days,
@@ -59,7 +62,7 @@ impl<'a> Held<'a> {
     }
 
     /// The first places of a day, highest peak first, ties by code.
-    pub(crate) fn ranking(&self, day: usize) -> Vec<Ranked> {
+    pub(crate) fn ranking(&self, day: usize) -> Vec<RankedIsland> {
         let mut top: Vec<(u64, u32)> = Vec::with_capacity(RANKING_LENGTH + 1);
         for (peak, island) in self.peaks(day) {
             // Islands come by code: a tie goes behind those that are there.
@@ -73,7 +76,7 @@ impl<'a> Held<'a> {
             .checked_sub(1)
             .map_or(Vec::new(), |day| self.places(day, &top));
         let mut before = before.into_iter();
-        let ranked = top.into_iter().map(|(peak, island)| Ranked {
+        let ranked = top.into_iter().map(|(peak, island)| RankedIsland {
             peak,
             island,
             previous_rank: before.next().flatten(),
