@@ -83,9 +83,9 @@ impl DatasetReader<'_> {
             table.is_plain(1);
             let title = table.field(1).into();
             let creator = table.slug(2);
-            let created_in = table.optional(3, "uefn, creative or nothing", CreatedIn::parse);
+            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
             let tags = if table.is_plain(4) {
-                table.optional(4, "tags joined by |, none of them empty", parse_tags)
+                table.optional(4, "tags separated by |, none of them empty", parse_tags)
             } else {
                 None
             };
@@ -100,7 +100,7 @@ impl DatasetReader<'_> {
             }));
         })?;
         if !held {
-            let problem = "there is no such file; want a row for each island".to_owned();
+            let problem = "the file must exist, with one row per island, got no file".to_owned();
             self.fault(DatasetReader::ISLANDS, problem);
         }
         islands.sort_unstable_by_key(|island| island.code);

@@ -74,8 +74,10 @@ impl<'a> CsvTable<'a> {
         let required = &self.columns.names[..self.columns.required];
         let Some(sound) = self.read_record()? else {
             let want = required.join(",");
-            self.faults
-                .push_file(self.file, format!("there is no header row; want {want}"));
+            self.faults.push_file(
+                self.file,
+                format!("the header row must be {want}, got no row"),
+            );
             return Ok(false);
         };
         if !sound {
@@ -92,7 +94,7 @@ impl<'a> CsvTable<'a> {
                 usable = false;
                 self.fault_at(
                     Some(again),
-                    format!("there is a second column {name}; want one"),
+                    format!("the column {name} must occur once, got a second one"),
                 );
             }
         }
@@ -126,7 +128,7 @@ impl<'a> CsvTable<'a> {
                 let want = self.width;
                 self.fault_at(
                     None,
-                    format!("the number of fields is {found}; want {want}, as in the header"),
+                    format!("the number of fields must be {want}, as in the header, got {found}"),
                 );
             }
         }
@@ -207,13 +209,13 @@ impl<'a> CsvTable<'a> {
         let value = parse(text);
         if value.is_none() {
             let found = if text.is_empty() {
-                "empty".to_owned()
+                "an empty field".to_owned()
             } else {
                 quoted(text)
             };
             self.fault(
                 column,
-                format!("{} is {found}; want {want}", self.columns.names[column]),
+                format!("{} must be {want}, got {found}", self.columns.names[column]),
             );
         }
         value
@@ -249,7 +251,7 @@ impl<'a> CsvTable<'a> {
 
     /// A creator slug, or nothing.
     pub(super) fn slug(&mut self, column: usize) -> Option<CreatorSlug> {
-        self.optional(column, &format!("{WANT_SLUG}, or nothing"), |text| {
+        self.optional(column, &format!("{WANT_SLUG}, or empty"), |text| {
             text.parse().ok()
         })
     }
@@ -259,7 +261,7 @@ impl<'a> CsvTable<'a> {
         let parse = |text: &str| digits(text).filter(|count| *count <= COUNT_MAX);
         self.optional(
             column,
-            "an integer from 0 to 9007199254740991, or nothing",
+            "an integer from 0 to 9007199254740991 or empty",
             parse,
         )
     }
@@ -268,7 +270,7 @@ impl<'a> CsvTable<'a> {
     pub(super) fn decimal(&mut self, column: usize) -> Option<f64> {
         self.optional(
             column,
-            "a decimal of at least 0, like 12.5, or nothing",
+            "a decimal of at least 0, like 12.5, or empty",
             decimal,
         )
     }
@@ -276,11 +278,7 @@ impl<'a> CsvTable<'a> {
     /// A decimal from 0 to 1, or nothing.
     pub(super) fn share(&mut self, column: usize) -> Option<f64> {
         let parse = |text: &str| decimal(text).filter(|share| *share <= 1.0);
-        self.optional(
-            column,
-            "a decimal from 0 to 1, like 0.25, or nothing",
-            parse,
-        )
+        self.optional(column, "a decimal from 0 to 1, like 0.25, or empty", parse)
     }
 
     /// Notes a fault unless the key of the present row is new to the file.
@@ -295,7 +293,7 @@ impl<'a> CsvTable<'a> {
         let (name, found) = (self.columns.names[column], quoted(self.field(column)));
         self.fault(
             column,
-            format!("{name} is {found}, as on line {first}; want each {name} once"),
+            format!("{name} must be unique, got {found}, which is also on line {first}"),
         );
     }
 }

@@ -205,7 +205,7 @@ fn list_days(
             let name = format!("{folder}/{stem}.csv");
             let Some(day) = UtcDay::parse(&stem) else {
                 let problem = format!(
-                    "the name is {}; want a calendar day, YYYY-MM-DD, then .csv",
+                    "the file name must be a calendar day, YYYY-MM-DD, and .csv, got {}",
                     quoted(&stem)
                 );
                 faults.push_file(&name, problem);
@@ -241,7 +241,10 @@ fn list_steps(
     for stem in files.stems("live").map_err(io_error(files, "live"))? {
         let name = format!("live/{stem}.csv");
         let Some(time) = step_time(&stem).map(UnixSeconds) else {
-            let problem = format!("the name is {}; want {WANT_TIME}, then .csv", quoted(&stem));
+            let problem = format!(
+                "the file name must be {WANT_TIME}, and .csv, got {}",
+                quoted(&stem)
+            );
             faults.push_file(&name, problem);
             continue;
         };
@@ -253,7 +256,7 @@ fn list_steps(
     steps.sort_unstable_by_key(|step| step.time);
     // Leading zeros can spell one time in two names.
     for pair in steps.windows(2).filter(|pair| pair[0].time == pair[1].time) {
-        let problem = "there are two files of this time; want one".to_owned();
+        let problem = "the step must have one file, got two".to_owned();
         faults.push_file(&format!("live/{}.csv", pair[0].time.0), problem);
     }
     Ok(steps)

@@ -68,7 +68,7 @@ impl PartialOrd for Fault {
     }
 }
 
-/// `daily/2026-11-20.csv:1042:3: uniquePlayers is "12k"; want …`
+/// `daily/2026-11-20.csv:1042:3: uniquePlayers must be …, got "12k"`
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;

@@ -66,7 +66,7 @@ impl<'a> IslandResolver<'a> {
             _ => format!("{rows}, the first on line {first_line}"),
         };
         Some(format!(
-            "rows with a code that islands.csv lacks: {places}; fix the faults of islands.csv first"
+            "codes must be in islands.csv, got rows with other codes: {places}; correct islands.csv first"
         ))
     }
 
@@ -82,10 +82,7 @@ impl<'a> IslandResolver<'a> {
                 self.unknown.rows += 1;
                 return None;
             }
-            table.fault(
-                0,
-                format!("code is \"{code}\", which islands.csv lacks; want a code that it has"),
-            );
+            table.fault(0, format!("code must be in islands.csv, got \"{code}\""));
             return None;
         };
         self.next = at + 1;

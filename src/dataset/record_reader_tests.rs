@@ -46,7 +46,7 @@ fn a_control_character_in_a_text_is_told_where_its_row_starts() {
     }
     let slug = with_islands("3000-0000-0000,,\"e\nve\",,,");
     assert!(
-        slug.starts_with("islands.csv:4:3: creator is \"e\\nve\"; want"),
+        slug.starts_with("islands.csv:4:3: creator must be a slug"),
         "{slug}"
     );
     let name = faults_with("creators.csv", b"slug,name\neve,\"E\nadam,A\"\n");
@@ -223,15 +223,18 @@ fn codes_that_islands_lacks_are_summed_up_while_it_has_faults() {
     let told = load(&files).unwrap_err().to_string();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 3, "{told}");
-    assert!(lines[0].starts_with("islands.csv:4:1: code is"), "{told}");
+    assert!(
+        lines[0].starts_with("islands.csv:4:1: code must be"),
+        "{told}"
+    );
     assert_eq!(
         lines[1],
         format!(
-            "{CCU}: rows with a code that islands.csv lacks: 3, the first on line 2; fix the faults of islands.csv first"
+            "{CCU}: codes must be in islands.csv, got rows with other codes: 3, the first on line 2; correct islands.csv first"
         )
     );
     assert!(
-        lines[2].starts_with(&format!("{CCU}:4:2: peakCCU is")),
+        lines[2].starts_with(&format!("{CCU}:4:2: peakCCU must be")),
         "{told}"
     );
 }

@@ -60,10 +60,7 @@ impl Changes {
         let (unchanged, differing) = compare(source, &sources)?;
         let (kept_history, history_reason) = match (all, history) {
             (None, Some(history)) if differing.history.is_empty() => {
-                let reason = format!(
-                    "kept as of {}, no file of it has changed",
-                    history.generated_at
-                );
+                let reason = format!("kept from {}, no input changed", history.generated_at);
                 (Some(history.clone()), reason)
             }
             (None, _) => (
@@ -119,9 +116,9 @@ fn full_publish_reason(
     } else if options.full {
         Some("--full was given")
     } else if sources.history != history.checksum {
-        Some("what it was made of is not known")
+        Some("the inputs of the previous publish are unknown")
     } else if !is_sound(history) {
-        Some("its file is missing or damaged")
+        Some("the published file is missing or damaged")
     } else {
         None
     }
@@ -152,13 +149,13 @@ fn compare(
             Some(same) => {
                 unchanged.insert((*name).to_owned(), same);
             }
-            None if before.has(name) => differing.push(name, "has changed"),
+            None if before.has(name) => differing.push(name, "changed"),
             None => differing.push(name, "is new"),
         }
     }
     let is_gone = |name: &&str| names.binary_search(name).is_err();
     for name in before.names().filter(is_gone) {
-        differing.push(name, "is gone");
+        differing.push(name, "was removed");
     }
     Ok((unchanged, differing))
 }

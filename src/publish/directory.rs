@@ -134,7 +134,7 @@ pub fn open_published(
         .zip(opened)
         .all(|(payload, opened)| payload.names(opened))
     {
-        let problem = "the payload files are not the ones it names; publish again";
+        let problem = "the payload files differ from the ones in the manifest; publish again";
         let source = io::Error::new(ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {
             path: manifest_path,

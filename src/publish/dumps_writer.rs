@@ -224,7 +224,10 @@ pub(crate) fn verify(published: &Directory, named: &Dumps) -> Result<(), Publish
             if found == file.sha256 {
                 return Ok(());
             }
-            let problem = format!("its SHA-256 is {found}, and {} in the index", file.sha256);
+            let problem = format!(
+                "its SHA-256 must be {}, as in the index, got {found}",
+                file.sha256
+            );
             let source = SnapshotError::malformed("the file", problem);
             Err(PublishError::Snapshot { path, source })
         },

@@ -50,7 +50,8 @@ impl fmt::Display for PublishError {
             PublishError::Snapshot { path, source } => write!(f, "{}: {source}", path.display()),
             PublishError::Older { published, offered } => write!(
                 f,
-                "what is published is of {published}, newer than {offered}; give a later --generated-at, or --force"
+                "--generated-at must be at least {published}, the time of the published data, got {offered}; \
+                 --force replaces newer data"
             ),
         }
     }
