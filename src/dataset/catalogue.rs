@@ -1,4 +1,4 @@
-//! islands.csv and creators.csv: what there is, whatever happened on any day.
+//! Reader of islands.csv and creators.csv, which do not depend on any day.
 
 use std::collections::HashMap;
 
@@ -9,29 +9,29 @@ use super::island_resolver::IslandCodes;
 use super::rows::{Island, Profile};
 use crate::model::{CreatedIn, CreatorSlug};
 
-/// The columns of islands.csv.
+/// Columns of islands.csv.
 pub(super) const ISLANDS: Columns = Columns {
     names: &["code", "title", "creator", "createdIn", "tags"],
     required: 5,
 };
-/// The columns of creators.csv.
+/// Columns of creators.csv.
 pub(super) const CREATORS: Columns = Columns {
     names: &["slug", "name", "followers", "following", "lifetimePlays"],
     required: 1,
 };
 
-/// All islands and all profiles. Islands are named elsewhere by their position here.
+/// All islands and all creator profiles. Other types refer to an island by its position here.
 #[derive(Debug)]
 pub struct Catalogue {
     /// islands.csv, by code ascending.
     pub islands: Vec<Island>,
-    /// creators.csv, by slug ascending; empty where there is no such file.
+    /// creators.csv, by slug ascending; empty if the file does not exist.
     pub profiles: Vec<Profile>,
     codes: IslandCodes,
 }
 
 impl Catalogue {
-    /// Of islands by code ascending and profiles by slug ascending, each once.
+    /// Creates a catalogue from islands sorted by code and profiles sorted by slug, without duplicates.
     pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
         let codes = islands.iter().map(|island| island.code).collect();
         Catalogue {
@@ -47,9 +47,9 @@ impl Catalogue {
 }
 
 impl DatasetReader<'_> {
-    /// The name of the file of islands.
+    /// Name of the file of islands.
     pub const ISLANDS: &'static str = "islands.csv";
-    /// The name of the file of creators, which is optional.
+    /// Name of the file of creators, which is optional.
     pub const CREATORS: &'static str = "creators.csv";
 
     /// Reads islands.csv and creators.csv.
@@ -60,7 +60,7 @@ impl DatasetReader<'_> {
         })
     }
 
-    /// Reads islands.csv: a catalogue without profiles.
+    /// Reads islands.csv only. The catalogue has no profiles.
     pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
         let islands = self.islands()?;
         let is_faulty = self.is_faulty(DatasetReader::ISLANDS);
@@ -89,7 +89,8 @@ impl DatasetReader<'_> {
             } else {
                 None
             };
-            // An island with another fault is known all the same: rows that name it are not at fault.
+            // An island with a faulty field still counts as known, so that rows of other files may refer
+            // to it.
             let tags = tags.unwrap_or_default();
             islands.extend(code.map(|code| Island {
                 code,

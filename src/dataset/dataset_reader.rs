@@ -1,7 +1,7 @@
-//! The files of a dataset, listed, and read one at a time from any thread.
+//! Reader of a dataset: lists the files, and reads one at a time from any thread.
 //!
-//! Faults are gathered while files are read; [`DatasetReader::sound`] tells them all at the end. What was
-//! read is summed up on the way, so that a later publish knows which files are others.
+//! Faults are collected while files are read; [`DatasetReader::finish_checks`] returns them at the end.
+//! The checksum of each file is computed on the way, for change detection in the next publish.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
 use crate::calendar::{UnixSeconds, UtcDay};
 
-/// A dataset's files by name.
+/// The files of a dataset by name.
 #[derive(Debug)]
 pub struct DatasetReader<'a> {
     files: &'a Files<'a>,
@@ -24,19 +24,19 @@ pub struct DatasetReader<'a> {
     sums: Mutex<BTreeMap<String, FileChecksum>>,
 }
 
-/// The files of a held day; it has one of them at least.
+/// Files of one day; at least one of them exists.
 #[derive(Clone, Debug)]
 pub struct DayFiles {
-    /// The day that they are named for.
+    /// Day in the file names.
     pub day: UtcDay,
-    /// `daily/DAY.csv`, if it is there.
+    /// `daily/DAY.csv`, if it exists.
     pub daily: Option<String>,
-    /// `ccu/DAY.csv`, if it is there.
+    /// `ccu/DAY.csv`, if it exists.
     pub ccu: Option<String>,
 }
 
 impl DayFiles {
-    /// The names of those that are there.
+    /// Iterates over the names of the existing files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.daily.iter().chain(&self.ccu).map(String::as_str)
     }
@@ -45,9 +45,9 @@ impl DayFiles {
 /// `live/UNIXSECONDS.csv`.
 #[derive(Clone, Debug)]
 pub struct StepFile {
-    /// The step that it is named for.
+    /// Time in the file name.
     pub time: UnixSeconds,
-    /// Its name.
+    /// File name, relative to the dataset.
     pub name: String,
 }
 
@@ -61,8 +61,8 @@ pub struct FileChecksum {
 }
 
 impl<'a> DatasetReader<'a> {
-    /// Lists the files; reads none of them. A day or step later than the day after `today`, which is the
-    /// present day by the machine's clock, is a fault.
+    /// Lists the files without reading them. `today` is the present day by the machine's clock; a day or
+    /// step later than the day after it is a fault.
     pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
         files.probe().map_err(io_error(files, ""))?;
         let date_limit = DateLimit { today };
@@ -79,22 +79,22 @@ impl<'a> DatasetReader<'a> {
         })
     }
 
-    /// The held days, ascending.
+    /// Days that have a file, ascending.
     pub fn days(&self) -> &[DayFiles] {
         &self.days
     }
 
-    /// The live steps, ascending.
+    /// Live steps, ascending.
     pub fn steps(&self) -> &[StepFile] {
         &self.steps
     }
 
-    /// What the system says of a file; `None` if there is no file of that name.
+    /// Returns the metadata of a file, or `None` if it does not exist.
     pub fn stamp(&self, name: &str) -> Result<Option<FileStamp>, LoadError> {
         self.files.stamp(name).map_err(io_error(self.files, name))
     }
 
-    /// Sums a file up without looking at what it says; `None` if there is no file of that name.
+    /// Computes the checksum of a file without parsing it. Returns `None` if it does not exist.
     pub fn sum(&self, name: &str) -> Result<Option<FileChecksum>, LoadError> {
         let failed = || io_error(self.files, name);
         let Some((mut content, stamp)) = self.files.open(name).map_err(failed())? else {
@@ -122,7 +122,7 @@ impl<'a> DatasetReader<'a> {
         sums.clone()
     }
 
-    /// Fails with every fault found since the last look, if there is any.
+    /// Returns all faults recorded since the previous call as an error.
     pub fn finish_checks(&self) -> Result<(), LoadError> {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         let found = std::mem::take(&mut *faults);
@@ -131,7 +131,7 @@ impl<'a> DatasetReader<'a> {
             .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
     }
 
-    /// Gives each row of a file to `row`; false if there is no such file.
+    /// Calls `row` for each row of a file. Returns false if the file does not exist.
     pub(super) fn for_each_row(
         &self,
         name: &str,
@@ -158,31 +158,31 @@ impl<'a> DatasetReader<'a> {
         Ok(true)
     }
 
-    /// What to say of a file that was there and no longer is.
+    /// Returns the error of a file that was listed and no longer exists.
     pub(super) fn gone(&self, name: &str) -> LoadError {
         io_error(self.files, name)(io::ErrorKind::NotFound.into())
     }
 
-    /// The limit that days and steps are held to.
+    /// Upper limit of days and steps.
     pub(super) fn date_limit(&self) -> DateLimit {
         self.date_limit
     }
 
-    /// Notes a fault of a whole file.
+    /// Records a fault of a whole file.
     pub(super) fn fault(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
         faults.push_file(name, problem);
         self.absorb(faults);
     }
 
-    /// Notes a fault of a whole file that probably follows from faults of another file.
+    /// Records a fault of a whole file that is probably caused by faults of another file.
     pub(super) fn fault_consequent(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
         faults.push_consequent(name, problem);
         self.absorb(faults);
     }
 
-    /// Whether any fault of a file has been found.
+    /// Returns whether a file has a fault.
     pub(super) fn is_faulty(&self, name: &str) -> bool {
         let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.has(name)
@@ -254,7 +254,7 @@ fn list_steps(
         }
     }
     steps.sort_unstable_by_key(|step| step.time);
-    // Leading zeros can spell one time in two names.
+    // With leading zeros, two names can have the same time.
     for pair in steps.windows(2).filter(|pair| pair[0].time == pair[1].time) {
         let problem = "the step must have one file, got two".to_owned();
         faults.push_file(&format!("live/{}.csv", pair[0].time.0), problem);

@@ -1,4 +1,4 @@
-//! Datasets with one fault each, and the message that each must give.
+//! Datasets with one fault each, and the message of that fault.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const GOOD: [(&str, &str); 6] = [
     ("platform.csv", "time,players\n1200,9\n600,8\n1800,\n"),
 ];
 
-/// Everything that a dataset holds.
+/// All rows of a dataset.
 #[derive(Debug)]
 struct Whole {
     catalogue: Catalogue,
@@ -35,7 +35,7 @@ struct Whole {
     platform: Option<Vec<(UnixSeconds, u64)>>,
 }
 
-/// The day on which all datasets here are read.
+/// Present day of all tests here.
 const TODAY: UtcDay = UtcDay(20_778);
 
 fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
@@ -66,7 +66,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     })
 }
 
-/// The good dataset with one file in place of, or besides, its own; what is wrong with it.
+/// Returns the faults of the valid dataset with one file replaced or added.
 fn faults_with(name: &str, content: &[u8]) -> String {
     let mut files: Vec<(&str, Vec<u8>)> = GOOD
         .iter()
@@ -110,7 +110,7 @@ fn a_good_dataset_is_read_whole() {
         (held.retention_d1(), held.retention_d7()),
         (Some(0.11), None)
     );
-    // The daily row wins, though its peak is null.
+    // The daily row is used even if its peak is null.
     assert_eq!(
         day.ccu
             .iter()

@@ -1,36 +1,36 @@
-//! The islands by code, for resolving the rows of the other files.
+//! Lookup of islands by code, for the rows of daily, ccu and live files.
 
 use super::csv_table::CsvTable;
 use crate::model::IslandCode;
 
-/// The codes of all islands, ascending.
+/// Codes of all islands, ascending.
 #[derive(Debug, Default)]
 pub(super) struct IslandCodes {
     codes: Vec<IslandCode>,
-    /// Whether islands.csv has faults, so that it may lack codes for them.
+    /// Whether islands.csv has faults, in which case codes may be missing here.
     is_faulty: bool,
 }
 
 impl IslandCodes {
-    /// Of islands by code ascending, and whether islands.csv has faults.
+    /// Creates the list from ascending codes.
     pub(super) fn new(codes: Vec<IslandCode>, is_faulty: bool) -> IslandCodes {
         IslandCodes { codes, is_faulty }
     }
 }
 
-/// Finds islands by code, and knows which ones the present file had.
+/// Finder of islands by code, which also detects duplicates within a file.
 #[derive(Debug)]
 pub(super) struct IslandResolver<'a> {
     codes: &'a IslandCodes,
-    /// The line of the present file that each island was on; 0 for none yet.
+    /// Line of the current file on which each island was found; 0 if it was not.
     lines: Vec<u64>,
-    /// One past the island found last: files are mostly sorted, so the next one is near.
+    /// Position after the island found last. Files are mostly sorted, so the next island is near.
     next: usize,
-    /// Rows of the present file that name no island, while islands.csv has faults.
+    /// Rows of the current file with an unknown code, counted only while islands.csv has faults.
     unknown: UnknownCodes,
 }
 
-/// Rows that name no island: how many, and the line of the first.
+/// Count of rows with an unknown code, and the line of the first one.
 #[derive(Clone, Copy, Debug, Default)]
 struct UnknownCodes {
     rows: u64,
@@ -47,15 +47,16 @@ impl<'a> IslandResolver<'a> {
         }
     }
 
-    /// Forgets what the file before had.
+    /// Resets the state for the next file.
     pub(super) fn start_file(&mut self) {
         self.lines.fill(0);
         self.next = 0;
         self.unknown = UnknownCodes::default();
     }
 
-    /// The one fault of all rows of the present file that name no island, where the cause may be a fault
-    /// of islands.csv; `None` if there are none, or if it gave no island at all.
+    /// Returns one fault for all rows of the current file with an unknown code, if islands.csv has
+    /// faults that may be the cause. `None` if there are no such rows, or if islands.csv has no valid
+    /// island.
     pub(super) fn unknown_codes_fault(&self) -> Option<String> {
         let UnknownCodes { rows, first_line } = self.unknown;
         if rows == 0 || self.codes.codes.is_empty() {
@@ -70,11 +71,12 @@ impl<'a> IslandResolver<'a> {
         ))
     }
 
-    /// The island that column 0 of the row names, if it is one and this is its first row.
+    /// Returns the island of column 0, if the code is known and this is its first row.
     pub(super) fn resolve(&mut self, table: &mut CsvTable<'_>) -> Option<u32> {
         let code = table.code(0)?;
         let Some(at) = self.find(code) else {
-            // It may follow from a fault of islands.csv: not one more for each row.
+            // It may be caused by a fault of islands.csv, so rows are counted instead of reported one by
+            // one.
             if self.codes.is_faulty {
                 if self.unknown.rows == 0 {
                     self.unknown.first_line = table.line();
@@ -94,7 +96,7 @@ impl<'a> IslandResolver<'a> {
         Some(u32::try_from(at).expect("2^32 islands fit in no memory"))
     }
 
-    /// Gallops ahead from the island found last, or searches all that is before it.
+    /// Searches by galloping from the island found last, or by bisecting everything before it.
     fn find(&self, code: IslandCode) -> Option<usize> {
         let codes = &self.codes.codes;
         let ahead = self.next < codes.len() && codes[self.next] <= code;

@@ -1,8 +1,8 @@
-//! The operator's input: the CSV files of CONTRACT section 3, fully checked.
+//! Dataset: the CSV files of CONTRACT section 3, read and validated.
 //!
-//! In: a directory, or files compiled in. Out: rows whose references all resolve, one file at a time
-//! from any thread, or every fault found, each with file, line and column. The same rows written as
-//! such files again. Knows nothing of what is published from it.
+//! In: a directory or embedded files. Out: rows whose references all resolve, read one file at a time
+//! from any thread; or all faults found, each with file, line and column. Also writes such files
+//! (`csv_writer`) and generates synthetic ones (`synthetic`). Independent of what is published.
 
 mod catalogue;
 mod csv_table;

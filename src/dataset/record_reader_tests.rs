@@ -1,5 +1,5 @@
-//! Fields and headers that a reader would take for sound ones: swallowed lines, endless fields, other
-//! delimiters.
+//! Malformed fields and headers that a lenient reader would accept: swallowed lines, endless fields,
+//! other delimiters.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use super::*;
 
 const ISLANDS: &str = "islands.csv";
 const CCU: &str = "ccu/2026-11-19.csv";
-/// The rows that all other files of the good dataset name.
+/// Rows of the islands that the other files of the valid dataset refer to.
 const ROWS: &str = "1000-0000-0000,,,,,\n2000-0000-0000,,,,,\n";
 
-/// What is wrong with a dataset whose islands are these, and two more.
+/// Returns the faults of a dataset with these islands and two more.
 fn with_islands(rows: &str) -> String {
     let header = "code,title,creator,createdIn,tags,more";
     faults_with(ISLANDS, format!("{header}\n{ROWS}{rows}").as_bytes())
@@ -54,7 +54,7 @@ fn a_control_character_in_a_text_is_told_where_its_row_starts() {
         name,
         format!("creators.csv:2:2: name {must} \"E\" and U+000A{hint}")
     );
-    // A zero-width joiner is none, and a column that is not read may have some.
+    // A zero-width joiner is no control character, and an unread column may have some.
     assert_eq!(with_islands("3000-0000-0000,👩\u{200d}🚀,,,,\"a\nb\""), "");
 }
 
@@ -135,7 +135,7 @@ fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
         let line = told.split(':').nth(1).unwrap();
         assert_eq!(told, format!("{CCU}:{line}{want}{rest}"));
     }
-    // A large file of short rows is none of that.
+    // A large file of short rows is valid.
     let mut file = "time,players\n".to_owned();
     for number in 0..200_000 {
         writeln!(file, "{},1", 600 * number).unwrap();

@@ -1,4 +1,4 @@
-//! The files that go by day or by step: daily/, ccu/, live/ and platform.csv.
+//! Reader of the files per day or step: daily/, ccu/, live/ and platform.csv.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::island_resolver::IslandResolver;
 use super::rows::{CcuRow, DailyRow, Day, LiveStep, Metrics};
 use crate::calendar::UnixSeconds;
 
-/// The columns of a daily file.
+/// Columns of a daily file.
 pub(super) const DAILY: Columns = Columns {
     names: &[
         "code",
@@ -26,23 +26,23 @@ pub(super) const DAILY: Columns = Columns {
     ],
     required: 10,
 };
-/// The columns of a ccu file.
+/// Columns of a ccu file.
 pub(super) const CCU: Columns = Columns {
     names: &["code", "peakCCU"],
     required: 2,
 };
-/// The columns of a live file.
+/// Columns of a live file.
 pub(super) const LIVE: Columns = Columns {
     names: &["code", "players"],
     required: 2,
 };
-/// The columns of platform.csv.
+/// Columns of platform.csv.
 pub(super) const PLATFORM: Columns = Columns {
     names: &["time", "players"],
     required: 2,
 };
 
-/// Reads files whose rows name islands, one after the other.
+/// Reader of files whose rows refer to islands. Each thread has its own.
 #[derive(Debug)]
 pub struct RowReader<'s> {
     source: &'s DatasetReader<'s>,
@@ -50,7 +50,7 @@ pub struct RowReader<'s> {
 }
 
 impl<'s> RowReader<'s> {
-    /// One thread's means to read the files of a dataset.
+    /// Creates the reader of one thread.
     pub fn new(source: &'s DatasetReader<'s>, catalogue: &'s Catalogue) -> RowReader<'s> {
         RowReader {
             source,
@@ -58,7 +58,7 @@ impl<'s> RowReader<'s> {
         }
     }
 
-    /// Reads a held day's files. Where both have a row of an island, the daily one wins.
+    /// Reads the files of a day. If both have a row of an island, the daily one is used.
     pub fn day(&mut self, files: &DayFiles) -> Result<Day, LoadError> {
         let daily = match &files.daily {
             Some(name) => self.daily(name)?,
@@ -108,7 +108,7 @@ impl<'s> RowReader<'s> {
         Ok(LiveStep { time, players })
     }
 
-    /// Gives each row of a file to `row`, with the island that it names if that is sound.
+    /// Calls `row` for each row of a file, with the island it refers to if its code is valid and known.
     fn for_each_row(
         &mut self,
         name: &str,
@@ -127,16 +127,16 @@ impl<'s> RowReader<'s> {
             }
             return Ok(());
         }
-        // It was there when the files were listed. Without it the day would be another one.
+        // The file existed when the directory was listed. Without it the day would have other contents.
         Err(self.source.gone(name))
     }
 }
 
 impl DatasetReader<'_> {
-    /// The name of the file of the platform's totals, which is optional.
+    /// Name of the file of platform totals, which is optional.
     pub const PLATFORM: &'static str = "platform.csv";
 
-    /// Reads platform.csv, by time ascending and without nulls; `None` where there is no such file.
+    /// Reads platform.csv, sorted by time and without nulls. Returns `None` if the file does not exist.
     pub fn platform(&self) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
         let mut points = Vec::new();
         let mut seen = HashMap::new();

@@ -1,8 +1,9 @@
-//! A made-up dataset of any size, in the format of CONTRACT section 3, for benchmarks and trials.
+//! Generator of synthetic datasets of any size, in the format of CONTRACT section 3, for benchmarks and
+//! trials.
 //!
-//! In: a [`SyntheticSpec`], six numbers. Out: each file's path and bytes, one file at a time. The same
-//! numbers make the same bytes on every machine: the draws are splitmix64 and no step asks the
-//! platform's libm. The shapes follow figures measured in July 2026 over 30,104 islands.
+//! In: a [`SyntheticSpec`]. Out: path and content of each file, one file at a time. The same parameters
+//! give the same bytes on every machine: the random numbers are splitmix64 and no step uses the
+//! platform's libm. The distributions follow figures measured in July 2026 over 30,104 islands.
 
 use std::io::{self, Write as _};
 
@@ -14,10 +15,10 @@ use super::synthetic_catalogue;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::model::IslandCode;
 
-/// Takes one file: its path below the dataset's directory, and its bytes.
+/// Callback for one file: its path relative to the dataset, and its content.
 type WriteFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
-/// Makes the dataset up and hands over its files, one at a time.
+/// Generates a dataset and passes its files to `write`, one at a time.
 pub fn synthesize(
     spec: &SyntheticSpec,
     write: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
@@ -25,7 +26,7 @@ pub fn synthesize(
     let codes = synthetic_catalogue::write_catalogue(spec, write)?;
     let mut states = IslandStates::new(spec, codes.len());
     let mut file = Vec::new();
-    // At least the last day is lived through: the live steps need its peaks.
+    // The last day is always simulated: the live steps are derived from its peaks.
     for before in (0..spec.days.saturating_add(spec.long_run_days).max(1)).rev() {
         let back = i32::try_from(before).map_err(io::Error::other)?;
         let day = UtcDay(spec.last_day.0.saturating_sub(back));
@@ -49,24 +50,24 @@ pub fn synthesize(
     live_files(spec, &codes, &states.peaks, write)
 }
 
-/// The state that each island carries from day to day.
+/// State of the islands from day to day.
 struct IslandStates {
-    /// Lasting strength, in doublings of rank.
+    /// Permanent popularity, in doublings of rank.
     strength: Vec<f64>,
-    /// A slow wandering around it.
+    /// Slow random walk around it.
     drift: Vec<f64>,
-    /// What is left of a launch or a passing fame.
+    /// Remaining boost of a launch or of a temporary trend.
     boost: Vec<f64>,
-    /// Days before the last one on which the island opened.
+    /// Launch day, in days before the last one.
     opened: Vec<u64>,
-    /// The day's peak; 0 where the island has no row.
+    /// Peak of the day; 0 if the island has no row.
     peaks: Vec<u32>,
 }
 
 impl IslandStates {
     fn new(spec: &SyntheticSpec, islands: usize) -> IslandStates {
         let mut random = SplitMix64::new(spec.seed, 10, 0);
-        // Where the days go far back, a third of the islands are older than all of them.
+        // If the days go far back, a third of the islands are older than all of them.
         let days = spec.days.saturating_add(spec.long_run_days);
         let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_PER_DAY);
         IslandStates {
@@ -78,14 +79,15 @@ impl IslandStates {
         }
     }
 
-    /// One day on: every island gets a score, and the measured peaks go out by its rank. So the
-    /// spread of peaks is right on every day, whatever moves the islands in it.
+    /// Advances by one day. Each island gets a score, and the measured peaks are assigned by its rank,
+    /// so that the distribution of peaks is right on every day.
     fn advance_day(&mut self, spec: &SyntheticSpec, day: UtcDay, before: u32) {
         let mut random = SplitMix64::new(spec.seed, 11, u64::from(day.0.cast_unsigned()));
         let mut ranked: Vec<(u64, usize)> = Vec::with_capacity(self.peaks.len());
         for island in 0..self.peaks.len() {
             self.peaks[island] = 0;
-            // The great ones sway little from day to day (measured: 0.4 of 1.1 in the logarithm).
+            // Popular islands vary little from day to day (measured: 0.4 instead of 1.1 in the
+            // logarithm).
             let sway = if self.strength[island] > 7.0 {
                 0.2
             } else {
@@ -102,7 +104,7 @@ impl IslandStates {
             } else if chance < 0.03 {
                 self.boost[island] = 2.5 + 130.0 * chance;
             }
-            // Fame ends below the top hundredth, which lasting strength alone reaches.
+            // A boost ends below the top 1 %, which only permanent popularity reaches.
             let room = (7.2 - self.strength[island]).max(0.0);
             if self.boost[island] > room {
                 self.boost[island] = room;
@@ -111,7 +113,7 @@ impl IslandStates {
             ranked.push((count((score + 16.0) * 1e9), island));
         }
         ranked.sort_unstable();
-        // Three in ten islands have five players on a day.
+        // Thirty percent of the islands have five players on a day.
         let three_in_ten = (self.peaks.len() * 3).div_ceil(10);
         let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
         let active = wanted.min(ranked.len());
@@ -125,7 +127,7 @@ impl IslandStates {
     }
 }
 
-/// `daily/`: the rows of one day.
+/// Writes `daily/` of one day.
 fn daily_file(
     spec: &SyntheticSpec,
     day: UtcDay,
@@ -144,7 +146,7 @@ fn daily_file(
         .zip(&states.peaks)
         .filter(|(_, peak)| **peak > 0)
     {
-        // An island keeps its own character; the day only sways it, thrown back at both ends.
+        // Each island has its own ratios; the day varies them a little, reflected at both ends.
         let mut own = SplitMix64::new(spec.seed, 13, code.number());
         let mut ratio = |curve: &Curve, random: &mut SplitMix64| {
             let swayed = (own.unit() + 0.3 * (random.unit() - 0.5)).abs();
@@ -185,12 +187,12 @@ fn daily_file(
     Ok(())
 }
 
-/// A number, or nothing for null.
+/// Writes a number, or nothing for null.
 fn optional(file: &mut Vec<u8>, value: Option<u64>) -> io::Result<()> {
     value.map_or(Ok(()), |value| write!(file, "{value}"))
 }
 
-/// `live/` for the six newest steps, and `platform.csv` for a day of them.
+/// Writes `live/` for the six latest steps, and `platform.csv` for a day of steps.
 fn live_files(
     spec: &SyntheticSpec,
     codes: &[IslandCode],
@@ -206,14 +208,14 @@ fn live_files(
         writeln!(file, "code,players")?;
         for (code, &peak) in codes.iter().zip(peaks).filter(|(_, peak)| **peak > 0) {
             let players = count(f64::from(peak) * factor * (1.0 + 0.1 * random.bell()));
-            // One in thirty is missing at any step, as are those that nobody plays.
+            // One in thirty islands is missing in each step, as are those without players.
             if players > 0 && random.below(30) > 0 {
                 writeln!(file, "{code},{players}")?;
             }
         }
         write(&format!("live/{time}.csv"), &file)?;
     }
-    // The platform holds about forty times what the catalogue's islands do.
+    // The platform has about forty times the players of the catalogue's islands.
     let everyone: f64 = peaks
         .iter()
         .map(|peak| 4.0 * f64::from(*peak) / HOUR_MAX)

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use super::distributions::{FOLLOWERS, HOLDING, SplitMix64, SyntheticSpec, at, count, float};
 use crate::model::IslandCode;
 
-/// All lists, by name.
+/// Word lists by name.
 static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut name = "";
@@ -28,10 +28,10 @@ static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     lists
 });
 
-/// The longest title, in characters.
+/// Maximum length of a title in characters.
 const TITLE_CHARS_MAX: usize = 40;
 
-/// The longest slug, in bytes.
+/// Maximum length of a slug in bytes.
 const SLUG_BYTES_MAX: usize = 16;
 
 /// Draws a word of a list.
@@ -40,7 +40,7 @@ fn pick(random: &mut SplitMix64, list: &str) -> &'static str {
     list[random.below(list.len())]
 }
 
-/// A title of at most 40 characters, without leading or trailing space.
+/// Draws a title of at most 40 characters, without leading or trailing spaces.
 fn title(random: &mut SplitMix64) -> String {
     let mut title = match random.unit() {
         kind if kind < 0.018 => pick(random, "common").to_owned(),
@@ -65,7 +65,7 @@ fn title(random: &mut SplitMix64) -> String {
             1 => format!("{title} {emoji}"),
             _ => format!("{emoji}{title}{emoji}"),
         };
-        // Cutting would tear a joined emoji apart: a title that has no room goes without.
+        // Truncation would split a joined emoji, so a title that becomes too long gets none.
         if framed.chars().count() <= TITLE_CHARS_MAX {
             title = framed;
         }
@@ -73,7 +73,7 @@ fn title(random: &mut SplitMix64) -> String {
     title
 }
 
-/// One to four English words, never more than 40 characters.
+/// Draws a title of one to four English words, at most 40 characters.
 fn plain(random: &mut SplitMix64) -> String {
     let (lead, theme) = (pick(random, "lead"), pick(random, "theme"));
     let (kind, tail) = (pick(random, "kind"), pick(random, "tail"));
@@ -93,7 +93,7 @@ fn plain(random: &mut SplitMix64) -> String {
     }
 }
 
-/// A slug of 3 to 16 bytes of `[a-z0-9._-]`; `number` makes it distinct where words run out.
+/// Draws a slug of 3 to 16 bytes of `[a-z0-9._-]`. `number` makes it unique.
 fn slug(random: &mut SplitMix64, number: usize) -> String {
     let mut slug = pick(random, "name").to_owned();
     match random.below(6) {
@@ -103,13 +103,13 @@ fn slug(random: &mut SplitMix64, number: usize) -> String {
         3 => slug = format!("{slug}-{}", pick(random, "name")),
         _ => {}
     }
-    // Words hold no digit, so the digits alone tell two slugs apart: each is another number.
+    // The words have no digits, so the number alone makes slugs unique.
     let digits = number.to_string();
     slug.truncate(SLUG_BYTES_MAX - digits.len());
     slug + &digits
 }
 
-/// What a creator is shown as: the slug's words, or any words at all.
+/// Draws a display name: words of slugs, or any words.
 fn name(random: &mut SplitMix64) -> String {
     match random.below(12) {
         0 => format!("{}, {}", pick(random, "name"), pick(random, "role")),
@@ -119,7 +119,7 @@ fn name(random: &mut SplitMix64) -> String {
     }
 }
 
-/// One to four distinct tags in order of choice, joined by `|`.
+/// Draws one to four distinct tags, joined by `|`.
 fn tags(random: &mut SplitMix64) -> String {
     // Shares measured over 30,104 islands: 7.6, 4.0, 7.9 and 80.5 per cent.
     let wanted = match random.unit() {
@@ -138,7 +138,7 @@ fn tags(random: &mut SplitMix64) -> String {
     chosen.join("|")
 }
 
-/// A tag by popularity: the four leading ones as measured, the rest falling off with their place.
+/// Draws a tag by popularity: the top four as measured, the others decreasing with their position.
 fn tag(random: &mut SplitMix64) -> &'static str {
     let tags = &LISTS["tags"];
     match random.unit() {
@@ -147,7 +147,7 @@ fn tag(random: &mut SplitMix64) -> &'static str {
         share if share < 0.260 => tags[2],
         share if share < 0.315 => tags[3],
         _ => {
-            // The lesser of two draws leans to 0. The stride, coprime to 148, scatters the
+            // The minimum of two draws prefers low numbers. The stride, coprime to 148, permutes the
             // alphabet so that the popular tags do not all begin with a digit.
             let at = random.below(148).min(random.below(148));
             tags[4 + at * 45 % 148]
@@ -155,7 +155,7 @@ fn tag(random: &mut SplitMix64) -> &'static str {
     }
 }
 
-/// Writes `islands.csv` and `creators.csv`; hands back the islands' codes, ascending.
+/// Writes `islands.csv` and `creators.csv`. Returns the codes of the islands, ascending.
 pub(super) fn write_catalogue(
     spec: &SyntheticSpec,
     write: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
@@ -173,7 +173,7 @@ pub(super) fn write_catalogue(
     writeln!(file, "code,title,creator,createdIn,tags")?;
     for (code, owner) in codes.iter().zip(owners) {
         let creator = owner.map_or("", |at| &slugs[at]);
-        // Measured: 63 % UEFN, a third Creative, the rest unknown.
+        // Measured: 63 % UEFN, 33 % Creative, the rest unknown.
         let tool = match random.unit() {
             share if share < 0.63 => "uefn",
             share if share < 0.96 => "creative",
@@ -202,7 +202,7 @@ pub(super) fn write_catalogue(
         } else {
             String::new()
         };
-        // One creator in ten is known by the islands alone.
+        // One creator in ten is only named in islands.csv.
         if random.unit() < 0.9 {
             writeln!(file, "{slug},{shown},{followers},{following},{plays}")?;
         }
@@ -211,12 +211,13 @@ pub(super) fn write_catalogue(
     Ok(codes.into_iter().collect())
 }
 
-/// Whose island each is, as a place among the creators: 95 % have one, 3 % of creators have none.
+/// Assigns islands to creators, as indices: 95 % of the islands have a creator, 3 % of the creators have
+/// no island.
 fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Option<usize>> {
     let mut owners: Vec<Option<usize>> = Vec::with_capacity(islands);
     let owned = islands * 95 / 100;
     let holders = creators.saturating_sub(creators * 3 / 100).min(owned);
-    // Nobody holds more than 0.5 % of the islands, unless there are too few creators for that.
+    // No creator has more than 0.5 % of the islands, unless there are too few creators.
     let most = (islands / 200).max(owned.div_ceil(holders.max(1))) as u64;
     let extra = |at_: usize| at(&HOLDING, (float(at_ as u64) + 0.5) / float(holders as u64)) - 1.0;
     let extras: f64 = (0..holders).map(extra).sum();
@@ -236,7 +237,7 @@ fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Optio
             }
         }
     }
-    // What the cap left over goes round.
+    // Islands left over by the cap are distributed in turn.
     for left in 0..owned.saturating_sub(owners.len()) {
         owners.extend((holders > 0).then_some(Some(left % holders.max(1))));
     }
@@ -247,7 +248,7 @@ fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Optio
     owners
 }
 
-/// A field of RFC 4180: in quotes where it must be.
+/// Returns a field of RFC 4180, quoted if necessary.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! Reading a whole dataset for its faults alone.
+//! Validation of a whole dataset without publishing it.
 
 use super::dataset_reader::DatasetReader;
 use super::fault::LoadError;
@@ -7,21 +7,22 @@ use super::row_reader::RowReader;
 use crate::calendar::UtcDay;
 use crate::sync::{cores, in_order};
 
-/// How much there is in a sound dataset.
+/// Sizes of a valid dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetCounts {
-    /// Islands in islands.csv.
+    /// Number of islands in islands.csv.
     pub islands: usize,
-    /// Held days.
+    /// Days that have a file.
     pub days: usize,
-    /// Rows of all days.
+    /// Number of rows of all days.
     pub rows: usize,
-    /// Live steps.
+    /// Number of live steps.
     pub steps: usize,
 }
 
-/// Reads and checks everything on the day `today`; `progress` hears how many files are done and how many there are.
-/// Fails with every fault found, or with the first file that could not be read.
+/// Reads and validates all files. `today` is the present day; `progress` receives the number of files
+/// done and the number of all files. Returns all faults, or the error of the first file that could not
+/// be read.
 pub fn validate(
     files: &Files<'_>,
     today: UtcDay,

@@ -1,4 +1,4 @@
-//! What has to be made anew, and why: the dataset compared with what the publish before was made of.
+//! Comparison of the dataset with the inputs of the previous publish: what must be rendered, and why.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,22 +10,22 @@ use crate::dataset::{DatasetReader, DayFiles, LoadError};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
-/// How the dataset differs from the publish before.
+/// Differences between the dataset and the previous publish.
 pub(super) struct Changes {
-    /// The files of the publish before; none if everything is to be made again.
+    /// Inputs of the previous publish; empty if everything is published again.
     before: Sources,
-    /// The files that are the same, by name.
+    /// Unchanged files by name.
     pub(super) unchanged: BTreeMap<String, SourceFile>,
-    /// The history to be kept; `None` where it is rendered again.
+    /// History payload to keep; `None` if it is rendered again.
     pub(super) kept_history: Option<Payload>,
-    /// The dumps that files may be kept of.
+    /// Dumps whose files may be linked instead of written.
     pub(super) kept_dumps: Option<Dumps>,
-    /// Why the history is rendered again, or kept.
+    /// Reason why the history is rendered or kept.
     history_reason: String,
     live_reason: String,
 }
 
-/// Files that differ, first those of one part, then of the other.
+/// Changed files of the history payload and of the live payload, each with its kind of change.
 #[derive(Default)]
 struct ChangedFiles {
     history: Vec<String>,
@@ -84,7 +84,7 @@ impl Changes {
         })
     }
 
-    /// Whether both files of a day are the same, or are missing, as before.
+    /// Returns whether both files of a day are the same, or are missing, as before.
     pub(super) fn is_same_day(&self, files: &DayFiles) -> bool {
         let was_there = |folder: &str| self.before.has(&format!("{folder}/{}.csv", files.day));
         files.names().all(|name| self.unchanged.contains_key(name))
@@ -92,7 +92,7 @@ impl Changes {
             && files.ccu.is_some() == was_there("ccu")
     }
 
-    /// The one line that says what was rendered and what was kept, and why.
+    /// Returns the summary line: what was rendered and kept, and why.
     pub(super) fn line(&self, kept: usize, all: usize) -> String {
         format!(
             "history: {}; live: {}; dumps: {kept} of {all} tables kept",
@@ -101,7 +101,7 @@ impl Changes {
     }
 }
 
-/// Why nothing of the publish before can be relied on, if so.
+/// Returns the reason why nothing of the previous publish can be kept, if there is one.
 fn full_publish_reason(
     sources: &Sources,
     history: Option<&Payload>,
@@ -172,7 +172,7 @@ impl ChangedFiles {
     }
 }
 
-/// The first of them, and how many there are beside it.
+/// Returns the first change and the number of the others.
 fn summarized(differing: &[String]) -> String {
     let mut text = differing.first().cloned().unwrap_or_default();
     if differing.len() > 1 {

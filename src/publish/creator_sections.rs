@@ -1,4 +1,4 @@
-//! The creators of a catalogue: their sums, their order, and the sections of their list.
+//! Creators: their totals, their order, and the sections of the creator list.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,18 +10,18 @@ use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
 use crate::snapshot::{SLUGS, Section, SnapshotWriter};
 
-/// `RowCreators` holds this where an island has none.
+/// Value of `RowCreators` for an island without a creator.
 const NO_CREATOR: u32 = u32::MAX;
 
-/// A creator with everything its row says. Creators are numbered in list order.
+/// A creator with the data of its row. Creators are numbered in list order.
 pub(crate) struct CreatorEntry<'a> {
     pub(crate) profile: Option<&'a Profile>,
     pub(crate) aggregate: render::CreatorTotals,
-    /// Its islands' rows.
+    /// Rows of its islands.
     pub(crate) islands: Vec<u32>,
 }
 
-/// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
+/// Returns all creators in islands.csv or creators.csv, by peak descending, nulls last, then by slug.
 pub(crate) fn collect<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<CreatorEntry<'a>> {
     let mut by_slug: BTreeMap<&str, CreatorEntry<'a>> = BTreeMap::new();
     let new = |slug: &str| CreatorEntry {
@@ -57,7 +57,7 @@ pub(crate) fn collect<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<C
     creators
 }
 
-/// Writes the sections of the creator list, of its search, and of the creator filter.
+/// Writes the sections of the creator list, of its search index and of the creator filter.
 pub(crate) fn write<W: Write>(
     creators: &[CreatorEntry<'_>],
     orders: &RowOrders,

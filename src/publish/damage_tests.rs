@@ -1,4 +1,4 @@
-//! Every file that a few bytes less or one other bit make of a published one: none passes for sound.
+//! Truncated files and files with one flipped bit: none is accepted.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,8 @@ use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
 
 /// 2026-11-21T12:05:00Z
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
-/// Bodies long enough to be worth compressing and others that are not, groups and none, both indexes.
+/// Dataset with bodies above and below the compression threshold, with and without groups, and both
+/// search indexes.
 const FILES: Files<'_> = Files::Embedded(&[
     (
         "islands.csv",
@@ -66,7 +67,7 @@ impl Published {
         Published(directory, published.manifest)
     }
 
-    /// The bytes of the two payload files.
+    /// Contents of the two payload files.
     fn payloads(&self) -> [Vec<u8>; 2] {
         let Published(directory, manifest) = self;
         let payloads = [&manifest.history, &manifest.live];
@@ -88,7 +89,7 @@ fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
     Live::open(Storage::Memory(bytes)).map(drop)
 }
 
-/// What becomes of a file: whether it is taken for sound.
+/// Returns whether a file is accepted.
 #[track_caller]
 fn is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
     let opened = catch_unwind(AssertUnwindSafe(|| open(bytes).is_ok()));

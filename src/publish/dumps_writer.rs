@@ -1,7 +1,6 @@
-//! The dumps being written: a directory of files that becomes the newest one by a rename.
+//! Writer of the dumps: a directory of files that is renamed into place when it is complete.
 //!
-//! A file whose rows are those of the publish before is not written again: it is the same file under
-//! another name, by a hard link.
+//! A file whose rows did not change since the previous publish is hard-linked instead of written again.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,23 +20,23 @@ use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order};
 
-/// Begins the names of directories of dumps.
+/// Prefix of dump directory names.
 pub(super) const DUMPS_PREFIX: &str = "dumps-";
-/// Ends the name of dumps that say the same as others which are there.
+/// Suffix of a dump directory name that already exists.
 pub(super) const REPEAT_SUFFIX: &str = "-again";
-/// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
+/// gzip level of CSV. A higher one takes twice the time for 5 % fewer bytes.
 const CSV_LEVEL: u32 = 2;
-/// How hard JSON is, whose names of members take no effort to be found again.
+/// gzip level of JSON, whose repeated member names compress well at any level.
 const JSON_LEVEL: u32 = 1;
-/// Bytes read at once.
+/// Size of the read buffer in bytes.
 const PIECE_BYTES: usize = 1 << 17;
-/// Each dump comes in four files.
+/// Extensions of the four files of a dump.
 const EXTENSIONS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
-/// What the data is, and whose it is not (SPEC section 1).
+/// Notice about the origin of the data (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
 
-/// A directory of dumps under way.
+/// A dump directory that is being written.
 pub(crate) struct DumpsWriter {
     directory: PathBuf,
     published: UnixSeconds,
@@ -47,7 +46,7 @@ pub(crate) struct DumpsWriter {
 }
 
 impl DumpsWriter {
-    /// Begins the dumps in a published directory that has those of `before`.
+    /// Creates the unfinished directory below `root`; `before` are the dumps of the previous publish.
     pub(crate) fn begin(
         root: &Path,
         before: Option<&Dumps>,
@@ -59,7 +58,7 @@ impl DumpsWriter {
             let folder = directory.join(folder);
             fs::create_dir(&folder).map_err(at(&folder))?;
         }
-        // Dumps that are gone or damaged are all written again.
+        // Missing or damaged dumps are all written again.
         let before = before.and_then(|named| {
             let published = Directory::open(root).ok()?;
             let directory = published.subdirectory(&named.directory).ok()?;
@@ -80,8 +79,8 @@ impl DumpsWriter {
         })
     }
 
-    /// Keeps the files of some dumps as they were before: of all of them, or, where that cannot be,
-    /// of none.
+    /// Links the files of some dumps from the previous publish. Returns false, and links none, if one of
+    /// them is unusable.
     pub(crate) fn keep(&self, stems: &[String]) -> bool {
         let names = stems
             .iter()
@@ -92,7 +91,7 @@ impl DumpsWriter {
         true
     }
 
-    /// Gives a file of before, if it is whole, its place in these dumps too.
+    /// Links a file of the previous publish if it has its recorded length.
     fn link(&self, name: &str) -> Option<DumpFile> {
         let file = self.before.get(name)?;
         let from = self.before_directory.as_ref()?;
@@ -103,7 +102,7 @@ impl DumpsWriter {
         Some(file.clone())
     }
 
-    /// Writes the four files of a dump; `rows` is called for the CSV file and for the JSON one.
+    /// Writes the four files of a dump. `rows` is called twice: for the CSV file and for the JSON file.
     pub(crate) fn write(
         &self,
         stem: &str,
@@ -136,8 +135,9 @@ impl DumpsWriter {
         Ok(())
     }
 
-    /// When the bytes of a file were last other ones. The same rows, though their source was touched, are
-    /// as old as they were; other ones are always younger, whatever time a publish is given.
+    /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even if
+    /// their source was rewritten. Changed bytes always get a later time, whatever the publish timestamp
+    /// is.
     fn modified(&self, file: &str, sha256: &str) -> String {
         let Some(before) = self.before.get(file) else {
             return self.published.to_string();
@@ -158,7 +158,7 @@ impl DumpsWriter {
         recorded.extend(files);
     }
 
-    /// Writes the index, makes all durable, and gives the directory its name.
+    /// Writes the index, syncs everything and renames the directory into place.
     pub(crate) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
         let mut files =
             std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner));
@@ -180,7 +180,8 @@ impl DumpsWriter {
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
         let mut name = format!("{DUMPS_PREFIX}{}-{checksum}", self.published.compact());
-        // Dumps of this name say the same, but may have lost a file since, and are read just now.
+        // Dumps of this name have the same content, but may have lost a file since, and may be open in
+        // readers.
         while root.join(&name).symlink_metadata().is_ok() {
             name.push_str(REPEAT_SUFFIX);
         }
@@ -195,7 +196,7 @@ impl DumpsWriter {
     }
 }
 
-/// Reads every file of a directory of dumps and compares it with the index.
+/// Verifies the SHA-256 of every file of a dump directory against its index.
 pub(crate) fn verify(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
     let path = published.path().join(&named.directory);
     let directory = published.subdirectory(&named.directory);
@@ -244,22 +245,22 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// Dumps that are given up leave nothing behind.
+/// Removes the unfinished directory if the publish fails.
 impl Drop for DumpsWriter {
     fn drop(&mut self) {
-        // Best effort: what stays is swept by the next run.
+        // Best effort: the next publish removes leftovers.
         let _ = durable::remove(&self.directory);
     }
 }
 
-/// A file and its gzip form, written at once.
+/// Writer of a file and its gzip form in one pass.
 struct GzipTee {
     plain: HashingFile,
     gzip: GzEncoder<HashingFile>,
 }
 
 impl GzipTee {
-    /// Writes both; tells the length and the SHA-256 of each.
+    /// Writes both files. Returns the length and the SHA-256 of each.
     fn write(
         path: &Path,
         level: u32,
@@ -292,7 +293,7 @@ impl Write for GzipTee {
     }
 }
 
-/// A file that is summed up while it is written, in the pieces that it gets: those are large.
+/// File that computes the SHA-256 of its content. It is unbuffered, since writes are large.
 struct HashingFile {
     out: File,
     sha256: hmac_sha256::Hash,
@@ -301,7 +302,7 @@ struct HashingFile {
 
 impl HashingFile {
     fn create(path: &Path) -> io::Result<HashingFile> {
-        // It may be there as a link to the file of before, which must stay as it is.
+        // The name may be a hard link to a file of the previous dumps, which must not change.
         durable::remove(path)?;
         Ok(HashingFile {
             out: File::create_new(path)?,
@@ -310,7 +311,7 @@ impl HashingFile {
         })
     }
 
-    /// Makes the file durable; tells its length and its SHA-256.
+    /// Syncs the file. Returns its length and its SHA-256.
     fn finish(self) -> io::Result<(u64, String)> {
         self.out.sync_all()?;
         Ok((self.bytes, hexadecimal(&self.sha256.finalize())))

@@ -1,4 +1,5 @@
-//! The history payload: bodies of islands, creators, rankings and new days, then the lists' sections.
+//! The history payload: bodies of islands, creators, rankings and new islands, then the sections of the
+//! lists.
 
 use std::io::{self, Write};
 
@@ -15,7 +16,8 @@ use crate::model::SortField;
 use crate::snapshot::{BodyRef, Packed, Packer, Section, SnapshotWriter, Stamp, Written};
 use crate::sync::{cores, in_order};
 
-/// Renders the history of a dataset to `out`. `progress` is told bodies done and bodies in all.
+/// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of all
+/// bodies.
 pub(crate) fn write<W: Write>(
     held: &HistoryInput<'_>,
     published: UnixSeconds,
@@ -64,17 +66,17 @@ pub(crate) fn write<W: Write>(
     out.finish()
 }
 
-/// A history being rendered.
+/// Writer of a history payload.
 struct HistoryWriter<'a, W> {
     held: &'a HistoryInput<'a>,
     published: UnixSeconds,
     creators: Vec<CreatorEntry<'a>>,
     orders: RowOrders,
-    /// Each island's metrics of the newest day.
+    /// Metrics of each island on the latest day.
     latest: &'a [Metrics],
-    /// Each island's row in lists, once its range is rendered.
+    /// List row of each island, filled while ranges are rendered.
     rows: Vec<Vec<u8>>,
-    /// Each island's first and last day.
+    /// First and last day of each island.
     seen: Vec<Option<(u32, u32)>>,
     histories: u64,
     out: SnapshotWriter<W>,
@@ -209,7 +211,7 @@ fn ranking(held: &HistoryInput<'_>, day: usize, published: UnixSeconds) -> Vec<u
     render::ranking(&texts[day], previous, places, published)
 }
 
-/// `/v1/new/{date}`, of the islands first seen that day, each with the last day that it was.
+/// `/v1/new/{date}`, from the islands first seen on that day, each with the last day it was seen.
 fn new_islands(
     held: &HistoryInput<'_>,
     day: usize,

@@ -1,4 +1,4 @@
-//! One publish at work: tables read, dumps kept or written, payloads rendered.
+//! One publish: reads tables, links or writes dumps, renders payloads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,31 +21,31 @@ use crate::durable::{Replacement, UNFINISHED};
 use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
 
-/// Threads that read days and write dumps: more than cores, since half of them wait for the disk.
+/// Threads per core that read days and write dumps. More than one, since half of them wait for the disk.
 const THREADS_PER_CORE: usize = 2;
 
-/// A publish at work.
+/// State of a publish.
 pub(super) struct PublishJob<'a> {
     source: &'a DatasetReader<'a>,
     changes: &'a Changes,
     dumps: &'a DumpsWriter,
     options: &'a PublishOptions<'a>,
     notify: EventSink<'a>,
-    /// All players of each live step, by the name of its file.
+    /// Total players of each live step, by file name.
     pub(super) totals: BTreeMap<String, u128>,
 }
 
-/// What a publish has made, ready to be put in place.
+/// Output of a publish, not yet in the manifest.
 pub(super) struct JobOutput {
     pub(super) history: Payload,
     pub(super) live: Payload,
-    /// Islands in the dataset.
+    /// Number of islands in the dataset.
     pub(super) islands: usize,
-    /// What was rendered and what was kept, and why, in one line.
+    /// Summary line: what was rendered and kept, and why.
     pub(super) summary: String,
 }
 
-/// Which tables are the same as before, their dumps kept; `None` for one that the dataset lacks.
+/// Tables whose dumps are kept; `None` for a table that the dataset does not have.
 struct KeptTables {
     islands: bool,
     creators: Option<bool>,
@@ -62,7 +62,7 @@ impl KeptTables {
     }
 }
 
-/// The name of a table without its `.csv`.
+/// Returns the name of a table without `.csv`.
 fn stem(name: &str) -> String {
     name.strip_suffix(".csv").unwrap_or(name).to_owned()
 }
@@ -85,7 +85,7 @@ impl<'a> PublishJob<'a> {
         }
     }
 
-    /// Makes what has changed: the history payload, the live payload, the dumps' files.
+    /// Renders the changed payloads and writes the changed dumps.
     pub(super) fn run(&mut self) -> Result<JobOutput, PublishError> {
         let kept = self.keep()?;
         let kept_history = self.changes.kept_history.clone();
@@ -115,7 +115,7 @@ impl<'a> PublishJob<'a> {
         })
     }
 
-    /// Keeps the dumps of tables that are the same as before.
+    /// Links the dumps of unchanged tables.
     fn keep(&self) -> Result<KeptTables, PublishError> {
         let same = |name: &str| self.changes.unchanged.contains_key(name);
         let keep = |name: &str| same(name) && self.dumps.keep(&[stem(name)]);
@@ -160,8 +160,8 @@ impl<'a> PublishJob<'a> {
         Ok(())
     }
 
-    /// Reads the days that are asked for, and dumps those that are not kept. Without a history to
-    /// render, only what is dumped is read.
+    /// Reads days and writes the dumps that are not kept. If the history payload is kept, only the days
+    /// to dump are read.
     fn days(
         &mut self,
         catalogue: &Catalogue,
@@ -201,8 +201,8 @@ impl<'a> PublishJob<'a> {
         Ok(packed)
     }
 
-    /// Reads the newest live step and those that have changed, all of them where the islands that they
-    /// may name have; dumps what is not kept.
+    /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
+    /// writes the dumps that are not kept.
     fn now(&mut self, catalogue: &Catalogue, kept: &KeptTables) -> Result<LiveInput, PublishError> {
         let source = self.source;
         let steps = source.steps();
@@ -306,7 +306,7 @@ fn dump_day(
     Ok(())
 }
 
-/// Writes a payload file beside the others; tells what a manifest says of it.
+/// Writes a payload file. Returns its entry for the manifest.
 fn payload(
     directory: &Path,
     kind: &str,

@@ -1,4 +1,4 @@
-//! The sections of the island list: rows, orders, filters and the search over titles.
+//! Sections of the island list: rows, orders, filters and the search index over titles.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,18 +12,18 @@ use crate::dataset::Catalogue;
 use crate::model::CreatedIn;
 use crate::snapshot::{Section, SnapshotWriter, TITLES};
 
-/// `RowTools` holds this where an island has none.
+/// Value of `RowTools` for an island without a tool.
 const NO_TOOL: u8 = u8::MAX;
 
-/// Writes the rows of the island list, their orders, the filter by tool, and the search.
+/// Writes the rows of the island list, their orders, the filter by tool, and the search index.
 pub(crate) fn write_rows<W: Write>(
     held: &HistoryInput<'_>,
     rows: &[Vec<u8>],
     orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
-    // What the rows of islands without metrics of the newest day have in common is stored once, and
-    // stands as a NUL at the end of each.
+    // The common end of all rows without metrics on the latest day is stored once. A NUL at the end of a
+    // row stands for it.
     let end = render::null_metrics_suffix(held.newest());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
@@ -57,7 +57,7 @@ pub(crate) fn write_tags<W: Write>(
     for (row, island) in catalogue.islands.iter().enumerate() {
         for tag in &island.tags {
             let rows = members.entry(tag).or_default();
-            // A tag named twice by one island is still one filter match.
+            // A tag that occurs twice on one island is one match.
             if rows.last() != Some(&row_number(row)) {
                 rows.push(row_number(row));
             }

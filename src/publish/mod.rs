@@ -1,9 +1,9 @@
-//! From a dataset to the published form, and the opening of it.
+//! Publishing: renders a dataset to the published directory, and opens such a directory.
 //!
-//! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history and the live
-//! payload, every answer already rendered, and the dumps; in a directory or in memory. What has not
-//! changed since the publish before is kept. Knows nothing of requests, clients or sockets. Start with
-//! `run`, then `work`, `history` and `render`.
+//! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the live
+//! payload, with every response body already rendered, and the dumps; in a directory or in memory. Parts
+//! whose inputs did not change since the previous publish are kept. Independent of requests, clients and
+//! sockets. Entry points: `run`, then `job`, `history_payload` and `render`.
 
 mod changes;
 mod creator_sections;

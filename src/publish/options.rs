@@ -1,4 +1,4 @@
-//! What a publisher asks for, and is told.
+//! Options, events and result of a publish.
 
 use std::path::Path;
 
@@ -6,51 +6,52 @@ use super::error::PublishError;
 use crate::calendar::UnixSeconds;
 use crate::snapshot::Manifest;
 
-/// How to publish.
+/// Options of a publish.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions<'a> {
-    /// The published directory, which is made if need be.
+    /// Published directory; created if it does not exist.
     pub directory: &'a Path,
-    /// The publish timestamp.
+    /// Publish timestamp.
     pub published: UnixSeconds,
-    /// Whether what is published may be newer.
+    /// Whether newer published data may be replaced.
     pub force: bool,
-    /// Whether to render everything again, whatever has changed.
+    /// Whether to render everything, including unchanged parts.
     pub full: bool,
-    /// The line that users of the data show.
+    /// Attribution line for users of the data.
     pub credit: &'a str,
 }
 
-/// What happens while a dataset is published.
+/// Event of a running publish.
 #[derive(Clone, Copy, Debug)]
 pub enum PublishEvent<'a> {
-    /// Another publish holds the directory.
+    /// Another publish has locked the directory.
     WaitingForLock,
-    /// All is published: what was rendered and what was kept, and why.
+    /// The publish is complete. The text says what was rendered and kept, and why.
     Finished(&'a str),
-    /// How far a part of the work is.
+    /// Progress of one phase.
     Progress {
-        /// What is being done.
+        /// Name of the phase.
         what: &'static str,
-        /// Pieces done.
+        /// Number of finished items.
         done: usize,
-        /// Pieces in all.
+        /// Number of all items.
         all: usize,
     },
-    /// All is published, but something old could not be removed or linked anew.
+    /// The publish is complete, but a stale file could not be removed, or the dumps link not be
+    /// replaced.
     CleanupFailed(&'a PublishError),
 }
 
-/// What was published.
+/// Result of a publish.
 #[derive(Debug)]
 pub struct Published {
-    /// The manifest now.
+    /// Manifest that was written.
     pub manifest: Manifest,
-    /// Islands in the dataset.
+    /// Number of islands in the dataset.
     pub islands: usize,
-    /// HistoryInput days.
+    /// Number of days that have a file.
     pub days: usize,
 }
 
-/// Who is told of events.
+/// Receiver of events.
 pub(super) type EventSink<'a> = &'a mut dyn FnMut(PublishEvent<'_>);

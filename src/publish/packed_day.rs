@@ -1,32 +1,32 @@
-//! A day's rows, packed: what a year of the platform is held as while it is published.
+//! Compact encoding of the rows of a day, for a publish of a year of days in memory.
 //!
-//! A row of a daily file takes some sixteen bytes in place of eighty, so that all days fit in
-//! a fraction of the memory that their files would. Islands are taken in ranges, and the rows of each
-//! range are found at once: one range after the other is turned from days to islands.
+//! A daily row takes about 16 bytes instead of 80. Islands are divided into ranges, and the rows of each
+//! range are found directly: ranges are converted from rows by day to rows by island one after the
+//! other.
 
 use crate::dataset::{CcuRow, DailyRow, Day, Metrics};
 use crate::model::SortField;
 
 use super::row_orders::row_number;
 
-/// Islands in a range: few enough that the rows of all their days stay near the core.
+/// Islands per range: few enough that the rows of all their days fit in the CPU cache.
 pub(crate) const RANGE_ISLANDS: usize = 256;
-/// Decimals are mostly hundredths, which pack into a byte or two.
+/// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
-/// Hundredths beyond are not packed so.
+/// Maximum of hundredths that are packed so.
 const PACKED_MAX: f64 = 4_294_967_295.0;
 
-/// One island's row of a day.
+/// Row of one island on a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DayRow {
-    /// Of a daily file.
+    /// Row of a daily file.
     Daily(Metrics),
-    /// Of a ccu file, where there is no daily one.
+    /// Row of a ccu file, if there is no daily one.
     Ccu(Option<u64>),
 }
 
 impl DayRow {
-    /// The nine metrics; of a ccu row, the peak alone.
+    /// Returns the nine metrics; a ccu row only has the peak.
     pub(crate) fn metrics(&self) -> Metrics {
         match self {
             DayRow::Daily(metrics) => *metrics,
@@ -42,16 +42,16 @@ impl DayRow {
     }
 }
 
-/// All rows of a held day.
+/// Packed rows of a day.
 #[derive(Debug)]
 pub(crate) struct PackedDay {
     bytes: Box<[u8]>,
-    /// Where the rows of each range begin, and where the last ones end.
+    /// Offset of each range's rows, and the end of the last one.
     starts: Box<[u32]>,
 }
 
 impl PackedDay {
-    /// Packs a day of a catalogue of so many islands.
+    /// Packs a day. `islands` is the number of islands in the catalogue.
     pub(crate) fn new(day: &Day, islands: usize) -> PackedDay {
         let ranges = islands.div_ceil(RANGE_ISLANDS);
         let mut bytes = Vec::with_capacity(day.daily.len() * 20 + day.ccu.len() * 4);
@@ -85,7 +85,7 @@ impl PackedDay {
         }
     }
 
-    /// The rows of a range of islands, by island ascending.
+    /// Iterates over the rows of a range, by island ascending.
     pub(crate) fn range(&self, range: usize) -> DayRows<'_> {
         let (from, to) = (self.starts[range], self.starts[range + 1]);
         DayRows {
@@ -94,12 +94,12 @@ impl PackedDay {
         }
     }
 
-    /// All rows, by island ascending.
+    /// Iterates over all rows, by island ascending.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, DayRow)> + '_ {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
 
-    /// An island's row.
+    /// Returns the row of an island.
     pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
         let mut rows = self.range(island / RANGE_ISLANDS);
         rows.find(|(found, _)| *found as usize == island)
@@ -110,7 +110,7 @@ impl PackedDay {
 /// DayRows being unpacked.
 pub(crate) struct DayRows<'a> {
     bytes: &'a [u8],
-    /// The least island that the next row can be of.
+    /// Lowest island that the next row can belong to.
     next: u32,
 }
 
@@ -145,7 +145,7 @@ impl DayRows<'_> {
         DayRow::Daily(Metrics::new(counts, decimals))
     }
 
-    /// A number of seven bits a byte, the lowest first; the highest bit says that more follow.
+    /// Reads a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
     fn number(&mut self) -> u64 {
         let mut number = 0;
         for (at, byte) in self.bytes.iter().enumerate() {
@@ -217,7 +217,7 @@ fn island_number(delta: u64) -> u32 {
     u32::try_from(delta).expect("islands are numbered in u32")
 }
 
-/// The hundredths that a decimal is, if it is the very number that they make.
+/// Returns the hundredths of a decimal if they convert back to the same number.
 fn to_hundredths(decimal: f64) -> Option<u64> {
     let hundredths = (decimal * HUNDREDTHS).round();
     if !(0.0..=PACKED_MAX).contains(&hundredths) {
@@ -281,7 +281,7 @@ mod tests {
             }
             let packed = PackedDay::new(&day, islands);
             let found: Vec<(u32, DayRow)> = packed.rows().collect();
-            // Also the bits of what would compare as the same.
+            // Compares the bits too, since equal values may have different ones.
             assert_eq!(format!("{found:?}"), format!("{want:?}"));
             for island in 0..islands {
                 let row = want.iter().find(|(held, _)| *held as usize == island);

@@ -1,5 +1,5 @@
-//! A range of islands turned from days to islands: their rows in lists, their bodies, and when they
-//! were seen.
+//! Renderer of a range of islands: converts rows by day to rows by island, and renders list rows and
+//! bodies.
 
 use super::history_input::HistoryInput;
 use super::packed_day::{DayRow, RANGE_ISLANDS};
@@ -8,27 +8,27 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::snapshot::{Packed, Packer};
 
-/// What one thread renders ranges with.
+/// Renderer of one thread.
 pub(crate) struct RangeRenderer<'a> {
     held: &'a HistoryInput<'a>,
     latest: &'a [Metrics],
     published: UnixSeconds,
     packer: Packer,
-    /// The body being rendered. KeptTables for its room.
+    /// Buffer of the body in progress, reused.
     body: Vec<u8>,
-    /// For each island of a range its days, oldest first. KeptTables from range to range for its room.
+    /// Rows by day of each island of the range, oldest first; reused.
     timelines: Vec<Vec<(u32, DayRow)>>,
 }
 
-/// A range of islands, rendered.
+/// Output of a range.
 pub(crate) struct RenderedRange {
-    /// For each island its row in lists.
+    /// List row of each island.
     pub(crate) rows: Vec<Vec<u8>>,
-    /// For each island its detail and its ccu history.
+    /// Detail body and ccu body of each island.
     pub(crate) bodies: Vec<[Packed; 2]>,
-    /// For each island the first and the last day that it was seen.
+    /// First and last day on which each island was seen.
     pub(crate) seen: Vec<Option<(u32, u32)>>,
-    /// How many islands have a peak on any day.
+    /// Number of islands with a peak on any day.
     pub(crate) histories: u64,
 }
 

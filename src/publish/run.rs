@@ -1,4 +1,5 @@
-//! `publish`: from a dataset to a published directory, making only what has changed.
+//! Entry point of publishing: writes a dataset to a published directory, rendering only the changed
+//! parts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +18,15 @@ use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest};
 
-/// Publishes a dataset to a directory. Two at once wait for each other.
+/// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each other.
 pub fn publish(
     files: &Files<'_>,
     options: &PublishOptions<'_>,
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
-    // A dataset that is not there is a slip, and leaves no directory made for nothing.
+    // A missing dataset is a mistake of the operator. It is detected first, so that no directory is
+    // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK);
@@ -32,8 +34,8 @@ pub fn publish(
         .map_err(at(&lock))?;
     let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
-    // Room first: what a killed publish has left may be most of the disk. Where the manifest is lost,
-    // nothing tells that from what is published.
+    // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without a
+    // manifest they cannot be distinguished from published files.
     if let Err(error) = remove_stale_files(directory, &[&before], before != Manifest::default()) {
         notify(PublishEvent::CleanupFailed(&error));
     }
@@ -71,8 +73,8 @@ pub fn publish(
     })
 }
 
-/// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
-/// again is its cure. One that cannot be read now may be newer than what is offered.
+/// Reads the manifest that will be replaced. An invalid one counts as none, since publishing again
+/// repairs it. An unreadable one is an error, since it may be newer than this publish.
 fn before(directory: &Path) -> io::Result<Manifest> {
     match Directory::open(directory).and_then(|opened| Manifest::read(&opened)) {
         Ok(manifest) => Ok(manifest.unwrap_or_default()),
@@ -95,7 +97,7 @@ fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), P
     }
 }
 
-/// Puts the manifest in place, and with it all that it names.
+/// Writes the manifest, which makes the files it names current.
 fn commit(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(manifest).expect("a manifest is text and numbers");
@@ -103,7 +105,7 @@ fn commit(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     durable::replace(&path, &text).map_err(at(&path))
 }
 
-/// Leads people to the newest dumps: a server goes by the manifest.
+/// Points the dumps link to the latest dumps. It is for other programs; the server uses the manifest.
 fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let link = directory.join(DumpIndex::LINK);
     let dumps = manifest.dumps.as_ref().map_or("", |dumps| &dumps.directory);

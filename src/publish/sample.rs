@@ -1,4 +1,4 @@
-//! The sample dataset, compiled in: what is served when nothing else is named.
+//! The embedded sample dataset, which is served if no dataset is given.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-/// Names and contents of the files of `data/sample`.
+/// Paths and contents of the files of `data/sample`.
 pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
     "ccu/2026-10-10.csv"
     "ccu/2026-10-11.csv"
@@ -72,15 +72,14 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
     "platform.csv"
 };
 
-/// The sample's publish timestamp, 2026-11-21T12:05:00Z: five minutes after its newest live step.
+/// Publish timestamp of the sample, 2026-11-21T12:05:00Z: five minutes after its latest live step.
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
-/// Publishes the sample in memory and opens it. It is sound, which a test holds; were it not, the
-/// error says why.
+/// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
 pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, String> {
     let files = Files::Embedded(SAMPLE_FILES);
     let read = || -> Result<_, LoadError> {
-        // A machine whose clock is behind serves the sample all the same.
+        // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
         let source = DatasetReader::open(&files, PUBLISHED.day())?;
         let catalogue = source.catalogue()?;
         let mut reader = RowReader::new(&source, &catalogue);

@@ -1,6 +1,5 @@
-//! Pages of published lists against the obvious way to find them: filter all rows, sort them, cut.
-//!
-//! The islands are enough for every way of selection, from rows looked at one by one to sets.
+//! Pages of published lists compared with a naive implementation: filter all rows, sort, cut. There are
+//! enough islands for every strategy of selection, from scanning rows to row sets.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
@@ -16,18 +15,18 @@ use crate::snapshot::{History, Selection, Storage};
 const ISLANDS: u32 = 5000;
 const CREATORS: u32 = 1500;
 
-/// A number made of another, as if drawn.
+/// Returns a pseudo-random number.
 fn drawn(seed: u32, purpose: u32) -> u32 {
     let mixed = (seed ^ purpose.wrapping_mul(0x9E37_79B9)).wrapping_mul(0x85EB_CA6B);
     (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35) >> 8
 }
 
-/// Is true of one row in `share`, another for each purpose.
+/// Returns true for one row in `share`, different ones for each purpose.
 fn one_in(share: u32, row: u32, purpose: u32) -> bool {
     drawn(row, purpose).is_multiple_of(share)
 }
 
-/// Words, tags and creators by how many rows have them: one in so many.
+/// Words, tags and creators, with the share of rows that have them: one in so many.
 const SHARES: [(&str, u32); 8] = [
     ("most", 1),
     ("half of it", 2),
@@ -60,7 +59,7 @@ fn island(row: u32) -> Island {
     }
 }
 
-/// Islands, and the rows of their one day.
+/// Islands, and the rows of their only day.
 struct World {
     catalogue: Catalogue,
     day: Day,
@@ -85,7 +84,7 @@ fn world() -> World {
     }
 }
 
-/// Most often none, else one of the names or one that there is not.
+/// Draws none, a known name or an unknown name.
 fn filter(u: &mut Unstructured<'_>, names: &[&str]) -> Result<Option<String>> {
     let names = [names, &["nobody's"]].concat();
     Ok(if u.ratio(2, 5)? {
@@ -141,7 +140,7 @@ fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
     })
 }
 
-/// What is asked for, out of rows that match in final order.
+/// Returns the requested page of the matching rows in final order.
 fn cut(rows: &[u32], page: Page) -> Selection {
     let skip = usize::try_from(page.offset).unwrap();
     let on_page = rows.iter().skip(skip).take(page.limit as usize);
@@ -213,7 +212,7 @@ fn pages_of_creators_are_those_found_the_obvious_way() {
             .into_iter()
             .map(|creator| creator.aggregate.slug)
             .collect();
-    // With no metrics, creators are in the order of slugs: compared are names, each found by itself.
+    // Without metrics, creators are in the order of slugs. Names are compared, each found separately.
     let numbers: Vec<(String, u32)> = slugs
         .iter()
         .map(|slug| {

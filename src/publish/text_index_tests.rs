@@ -17,8 +17,8 @@ fn index(texts: &[String]) -> TextIndex {
     opened(out.finish().unwrap().0).unwrap()
 }
 
-/// Pieces that texts and needles are made of: few, so that they meet, with the least and the greatest
-/// bytes of UTF-8, and characters that fold to other lengths or to nothing.
+/// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes of
+/// UTF-8, and characters that fold to other lengths or to nothing.
 const PIECES: [&str; 14] = [
     "a",
     "a",
@@ -41,7 +41,7 @@ fn text(u: &mut Unstructured<'_>, pieces_max: usize) -> Result<String> {
     (0..count).map(|_| Ok(*u.choose(&PIECES)?)).collect()
 }
 
-/// Asserts that every way to look for a needle finds what looking at each text does.
+/// Asserts that every search strategy finds what a scan of the texts finds.
 fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
     let rows = (0..).zip(texts);
     let holding: Vec<u32> = rows
@@ -75,7 +75,7 @@ fn a_search_finds_what_looking_at_each_text_finds() {
         assert!(suffixes.iter().map(beginning).is_sorted());
         for _ in 0..10 {
             let mut needle = fold(&text(u, 6)?);
-            // Half of them out of a text, cut anywhere.
+            // Half of them are substrings of a text, cut anywhere.
             if u.arbitrary()? && !texts.is_empty() {
                 let whole = fold(u.choose(&texts)?);
                 let at = u.int_in_range(0..=whole.chars().count())?;
@@ -92,7 +92,7 @@ fn a_search_finds_what_looking_at_each_text_finds() {
 
 #[test]
 fn needles_of_every_length_are_found() {
-    // Each begins at several places of each text, and differs from what stands there late.
+    // Each begins at several places of each text and differs late.
     let texts: Vec<String> = (0..90)
         .map(|row| "ab".repeat(row) + "c" + &"ab".repeat(90 - row))
         .collect();
@@ -107,7 +107,7 @@ fn needles_of_every_length_are_found() {
 
 #[test]
 fn common_needles_are_whole_characters_by_key() {
-    // All have the fire, which is four bytes, and half of them a plain letter behind it.
+    // All have the four bytes of the fire emoji, and half of them a letter after it.
     let texts: Vec<String> = (0..40)
         .map(|row| if row % 2 == 0 { "🔥éa" } else { "🔥é" }.to_owned())
         .collect();

@@ -1,4 +1,4 @@
-//! The JSON of the dumps: an array of objects with the columns of the CSV files, one to a line.
+//! JSON of the dumps: an array of objects with the columns of the CSV files, one object per line.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,13 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile, RowWriter};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 
-/// Bytes gathered before they are written on.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;
 
-/// A JSON file being written, row by row.
+/// A JSON file that is written row by row.
 pub(crate) struct DumpJsonWriter<W> {
     out: W,
-    /// Rows that are not written yet.
+    /// Buffered rows.
     rows: Vec<u8>,
     is_empty: bool,
 }
@@ -29,7 +29,7 @@ impl<W: Write> DumpJsonWriter<W> {
         }
     }
 
-    /// Ends the file.
+    /// Closes the array and flushes the buffer.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let end: &[u8] = if self.is_empty { b"[]\n" } else { b"\n]\n" };
         self.rows.extend_from_slice(end);
