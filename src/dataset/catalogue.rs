@@ -75,7 +75,7 @@ impl DatasetReader<'_> {
     fn islands(&self) -> Result<Vec<Island>, LoadError> {
         let mut islands = Vec::new();
         let mut seen = HashMap::new();
-        let held = self.for_each_row(DatasetReader::ISLANDS, &ISLANDS, |table| {
+        let exists = self.for_each_row(DatasetReader::ISLANDS, &ISLANDS, |table| {
             let code = table.code(0);
             if let Some(code) = code {
                 table.once(0, &mut seen, code);
@@ -100,7 +100,7 @@ impl DatasetReader<'_> {
                 tags,
             }));
         })?;
-        if !held {
+        if !exists {
             let problem = "the file must exist, with one row per island, got no file".to_owned();
             self.fault(DatasetReader::ISLANDS, problem);
         }

@@ -151,7 +151,7 @@ impl<'a> CsvTable<'a> {
             }
             return Ok(read.map(|_| true));
         };
-        let column = self.places.iter().position(|held| *held == place);
+        let column = self.places.iter().position(|other| *other == place);
         let subject = match (place, column) {
             (None, _) => "the row",
             (Some(_), None) => "the field",

@@ -78,7 +78,7 @@ fn faults_with(name: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn a_good_dataset_is_read_whole() {
+fn a_valid_dataset_is_read_completely() {
     let dataset = load(&GOOD.map(|(name, text)| (name, text.into()))).unwrap();
     let [plain, full] = &dataset.catalogue.islands[..] else {
         panic!("two islands")
@@ -127,7 +127,7 @@ fn a_good_dataset_is_read_whole() {
 
 #[expect(clippy::too_many_lines, reason = "a table, one fault a row")]
 #[test]
-fn each_fault_is_told_with_its_place() {
+fn each_fault_is_reported_with_its_place() {
     let code = "must be an island code like 1234-5678-9012, got \"1\"";
     let count = "must be an integer from 0 to 9007199254740991 or empty, got";
     let share = "must be a decimal from 0 to 1, like 0.25, or empty, got";
@@ -303,7 +303,7 @@ fn each_fault_is_told_with_its_place() {
 }
 
 #[test]
-fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
+fn an_unclosed_quote_is_reported_where_its_row_starts() {
     let want = "must end with a quote as it begins with one, got none up to the end of the file";
     let file = "ccu/2026-11-19.csv";
     for (content, place) in [
@@ -326,7 +326,7 @@ fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
 }
 
 #[test]
-fn without_islands_only_that_is_told() {
+fn a_missing_islands_file_is_the_only_fault_reported() {
     let files: Vec<_> = GOOD[1..]
         .iter()
         .map(|(name, text)| (*name, (*text).into()))

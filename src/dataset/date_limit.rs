@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tomorrow_is_the_newest_day() {
+    fn tomorrow_is_the_latest_valid_day() {
         let today = UtcDay::parse("2026-12-31").unwrap();
         let date_limit = DateLimit { today };
         let day = |text| date_limit.day_fault(UtcDay::parse(text).unwrap());
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_tomorrow_is_the_newest_moment_however_far_ahead_another_is() {
+    fn the_end_of_tomorrow_is_the_time_limit_even_for_times_that_overflow_a_day() {
         let date_limit = DateLimit { today: UtcDay(0) };
         let fault = |time| date_limit.time_fault("time", UnixSeconds(time));
         assert_eq!(fault(2 * 86_400 - 600), None);

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_are_absent_are_left_out() {
+    fn absent_parts_of_a_place_are_omitted() {
         let mut fault = Fault {
             file: "a.csv".into(),
             line: Some(7),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_and_control_characters_escaped() {
+    fn long_values_are_truncated_and_control_characters_escaped() {
         assert_eq!(quoted("a\u{7}\"b"), "\"a\\u{7}\\\"b\"");
         assert_eq!(quoted(&"é".repeat(40)), format!("\"{}\"", "é".repeat(40)));
         assert_eq!(quoted(&"é".repeat(41)), format!("\"{}\"…", "é".repeat(40)));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_islands_come_first_and_have_room_however_many_files_have_some() {
+    fn faults_of_islands_are_listed_first_however_many_files_have_faults() {
         let files: Vec<String> = (0..1000).map(|day| format!("ccu/{day:04}.csv")).collect();
         let mut faults: Vec<(&str, u64)> = files.iter().map(|file| (&file[..], 2)).collect();
         faults.push(("islands.csv", 50));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_other_faults_is_listed_where_there_is_room() {
+    fn consequent_faults_are_listed_last() {
         let mut log = log(&[("islands.csv", 98)]);
         for day in 0..5 {
             log.push_consequent(&format!("ccu/{day}.csv"), "follows".into());

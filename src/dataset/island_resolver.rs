@@ -102,7 +102,7 @@ impl<'a> IslandResolver<'a> {
         let ahead = self.next < codes.len() && codes[self.next] <= code;
         let (from, to) = if ahead {
             let mut span = 1;
-            let reaches = |at: usize| codes.get(at).is_some_and(|held| *held <= code);
+            let reaches = |at: usize| codes.get(at).is_some_and(|other| *other <= code);
             while reaches(self.next + span) {
                 span *= 2;
             }

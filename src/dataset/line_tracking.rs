@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newline_added_is_no_part_of_the_sum() {
+    fn the_added_newlines_are_not_part_of_the_checksum() {
         for content in [&b""[..], b"a\nb", b"a\n"] {
             let mut tracked = LineTrackingReader::new(Box::new(content));
             let mut all = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_end_is_cut_off_and_others_are_not() {
+    fn only_a_record_over_the_limit_is_cut() {
         let mut tracked = LineTrackingReader::new(Box::new(io::repeat(b'\n')));
         let mut buffer = [0; 4096];
         for _ in 0..3 * RECORD_BYTES_MAX / 4096 {

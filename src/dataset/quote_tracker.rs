@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn text_behind_a_closing_quote_is_found_however_the_file_is_cut() {
+    fn text_after_a_closing_quote_is_found_at_every_chunk_size() {
         for (text, want) in [
             ("a,b\n1,2\n", &[][..]),
             ("\"a\",\"b\"\r\n\"\",\"\"\"\"\n", &[]),

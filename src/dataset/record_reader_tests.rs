@@ -17,7 +17,7 @@ fn with_islands(rows: &str) -> String {
 }
 
 #[test]
-fn a_control_character_in_a_text_is_told_where_its_row_starts() {
+fn a_control_character_in_a_text_is_reported_where_its_row_starts() {
     let hint = ", a line break; a stray quote makes one field of the lines that follow";
     let must = "must not contain control characters, got";
     for (row, want) in [
@@ -59,7 +59,7 @@ fn a_control_character_in_a_text_is_told_where_its_row_starts() {
 }
 
 #[test]
-fn a_stray_quote_is_told_in_a_column_that_is_not_read_too() {
+fn a_stray_quote_is_reported_in_unread_columns_too() {
     let want = ": a quoted field must end behind its closing quote, got text there; \
                 a stray quote makes one field of all up to the next quote";
     let swallowed = "3000-0000-0000,,,,,\"stray\n4000-0000-0000,,,,,\n5000-0000-0000,,,,,";
@@ -110,7 +110,7 @@ fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
 }
 
 #[test]
-fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
+fn a_record_without_end_is_reported_and_nothing_after_it_is_read() {
     let rest = "; the rest of the file was not read";
     let swallowed = format!(
         "3000-0000-0000,\"stray,,,,\n{}",
@@ -144,7 +144,7 @@ fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
 }
 
 #[test]
-fn a_header_without_the_columns_is_shown_with_what_it_lacks() {
+fn a_header_is_reported_with_its_missing_columns() {
     let commas = "; fields must be separated by commas, not";
     for (header, want) in [
         (
@@ -177,7 +177,7 @@ fn a_header_without_the_columns_is_shown_with_what_it_lacks() {
 }
 
 #[test]
-fn a_day_or_step_later_than_tomorrow_is_told_with_todays_date() {
+fn a_day_or_step_later_than_tomorrow_is_reported_with_todays_date() {
     let must = "must be no later than tomorrow, got";
     let clock = "by this machine's clock today is 2026-11-21 (UTC)";
     let daily = GOOD[2].1.lines().next().unwrap();
@@ -211,7 +211,7 @@ fn a_day_or_step_later_than_tomorrow_is_told_with_todays_date() {
 }
 
 #[test]
-fn codes_that_islands_lacks_are_summed_up_while_it_has_faults() {
+fn unknown_codes_are_one_fault_per_file_while_islands_has_faults() {
     let rows = "3000-0000-0000,1\n4000-0000-0000,1\n5000-0000-0000,x\n";
     let islands = format!(
         "code,title,creator,createdIn,tags\n{}3000-0000-00,,,,\n",

@@ -69,7 +69,7 @@ impl<'s> RowReader<'s> {
             None => Vec::new(),
         };
         let has_daily = |island: u32| {
-            let found = daily.binary_search_by_key(&island, |held| held.island);
+            let found = daily.binary_search_by_key(&island, |row| row.island);
             found.is_ok()
         };
         ccu.retain(|row| !has_daily(row.island));
@@ -117,11 +117,11 @@ impl<'s> RowReader<'s> {
     ) -> Result<(), LoadError> {
         let index = &mut self.index;
         index.start_file();
-        let held = self.source.for_each_row(name, columns, |table| {
+        let exists = self.source.for_each_row(name, columns, |table| {
             let island = index.resolve(table);
             row(table, island);
         })?;
-        if held {
+        if exists {
             if let Some(problem) = index.unknown_codes_fault() {
                 self.source.fault_consequent(name, problem);
             }
@@ -140,7 +140,7 @@ impl DatasetReader<'_> {
     pub fn platform(&self) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
         let mut points = Vec::new();
         let mut seen = HashMap::new();
-        let held = self.for_each_row(DatasetReader::PLATFORM, &PLATFORM, |table| {
+        let exists = self.for_each_row(DatasetReader::PLATFORM, &PLATFORM, |table| {
             let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
             if let Some(time) = time {
                 table.once(0, &mut seen, time);
@@ -151,6 +151,6 @@ impl DatasetReader<'_> {
             points.extend(time.zip(table.count(1)));
         })?;
         points.sort_unstable();
-        Ok(held.then_some(points))
+        Ok(exists.then_some(points))
     }
 }

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_publish_gives_are_swept() {
+    fn only_names_of_a_publish_are_removed() {
         for ours in [
             "history-20261121T120500Z-0123abcd.snap",
             "live-20261121T120500Z-0123abcd.snap",

@@ -66,7 +66,7 @@ impl<'a> HistoryInput<'a> {
         let mut top: Vec<(u64, u32)> = Vec::with_capacity(RANKING_LENGTH + 1);
         for (peak, island) in self.peaks(day) {
             // Islands are in order of their codes, so a tie goes after the existing ones.
-            let at = top.partition_point(|(held, _)| *held >= peak);
+            let at = top.partition_point(|(other, _)| *other >= peak);
             if at < RANKING_LENGTH {
                 top.insert(at, (peak, island));
                 top.truncate(RANKING_LENGTH);

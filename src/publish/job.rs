@@ -256,11 +256,11 @@ impl<'a> PublishJob<'a> {
         Ok(LiveInput::new(newest, platform, sums.collect()))
     }
 
-    fn history(&mut self, held: &HistoryInput<'_>) -> Result<Payload, PublishError> {
+    fn history(&mut self, input: &HistoryInput<'_>) -> Result<Payload, PublishError> {
         let (published, directory) = (self.options.published, self.options.directory);
         let notify = &mut self.notify;
         payload(directory, HISTORY_PREFIX, published, |out| {
-            history_payload::write(held, published, out, &mut |done, all| {
+            history_payload::write(input, published, out, &mut |done, all| {
                 notify(PublishEvent::Progress {
                     what: "rendering bodies",
                     done,

@@ -17,20 +17,20 @@ const NO_TOOL: u8 = u8::MAX;
 
 /// Writes the rows of the island list, their orders, the filter by tool, and the search index.
 pub(crate) fn write_rows<W: Write>(
-    held: &HistoryInput<'_>,
+    input: &HistoryInput<'_>,
     rows: &[Vec<u8>],
     orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     // The common end of all rows without metrics on the latest day is stored once. A NUL at the end of a
     // row stands for it.
-    let end = render::null_metrics_suffix(held.newest());
+    let end = render::null_metrics_suffix(input.newest());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
         None => Cow::Borrowed(&row[..]),
     });
     write_texts(out, (Section::RowText, Section::RowEnds), texts)?;
-    let islands = &held.catalogue.islands;
+    let islands = &input.catalogue.islands;
     let codes: Vec<u64> = islands.iter().map(|island| island.code.number()).collect();
     out.longs(Section::Codes, &codes)?;
     orders.write(out)?;

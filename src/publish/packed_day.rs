@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_out_the_same() {
+    fn packed_rows_are_unpacked_unchanged() {
         arbtest::arbtest(|u| {
             let islands: usize = u.int_in_range(1..=RANGE_ISLANDS * 3)?;
             let mut day = Day::default();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_row_packs_small() {
+    fn a_typical_row_takes_at_most_16_bytes() {
         let counts = [
             Some(58),
             Some(256),

@@ -10,7 +10,7 @@ use crate::snapshot::{Packed, Packer};
 
 /// Renderer of one thread.
 pub(crate) struct RangeRenderer<'a> {
-    held: &'a HistoryInput<'a>,
+    input: &'a HistoryInput<'a>,
     latest: &'a [Metrics],
     published: UnixSeconds,
     packer: Packer,
@@ -34,12 +34,12 @@ pub(crate) struct RenderedRange {
 
 impl<'a> RangeRenderer<'a> {
     pub(crate) fn new(
-        held: &'a HistoryInput<'a>,
+        input: &'a HistoryInput<'a>,
         latest: &'a [Metrics],
         published: UnixSeconds,
     ) -> RangeRenderer<'a> {
         RangeRenderer {
-            held,
+            input,
             latest,
             published,
             packer: Packer::new(),
@@ -51,9 +51,9 @@ impl<'a> RangeRenderer<'a> {
     /// Renders one range of islands.
     pub(crate) fn render(&mut self, range: usize) -> RenderedRange {
         let first = range * RANGE_ISLANDS;
-        let count = (self.held.catalogue.islands.len() - first).min(RANGE_ISLANDS);
+        let count = (self.input.catalogue.islands.len() - first).min(RANGE_ISLANDS);
         self.timelines.iter_mut().for_each(Vec::clear);
-        for (day, rows) in (0..).zip(&self.held.rows) {
+        for (day, rows) in (0..).zip(&self.input.rows) {
             for (island, row) in rows.range(range) {
                 self.timelines[island as usize - first].push((day, row));
             }
@@ -71,17 +71,17 @@ impl<'a> RangeRenderer<'a> {
     }
 
     fn island(&mut self, island: usize, at: usize, rendered: &mut RenderedRange) {
-        let (held, timeline) = (self.held, &self.timelines[at]);
-        let text = |day: u32| held.day_texts[day as usize].as_str();
+        let (input, timeline) = (self.input, &self.timelines[at]);
+        let text = |day: u32| input.day_texts[day as usize].as_str();
         let ends = timeline.first().zip(timeline.last());
         let seen = ends.map(|((first, _), (last, _))| (*first, *last));
         let shown = render::SeenIsland {
-            island: &held.catalogue.islands[island],
+            island: &input.catalogue.islands[island],
             first: seen.map(|(first, _)| text(first)),
             last: seen.map(|(_, last)| text(last)),
         };
         let mut summary = Vec::new();
-        render::summary(&mut summary, &shown, held.newest(), &self.latest[island]);
+        render::summary(&mut summary, &shown, input.newest(), &self.latest[island]);
         let series = timeline.iter().filter_map(|(day, row)| match row {
             DayRow::Daily(metrics) => Some((text(*day), metrics)),
             DayRow::Ccu(_) => None,

@@ -97,9 +97,9 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
     };
     let (catalogue, days, now) = read().map_err(|error| error.to_string())?;
     let in_memory = |error: std::io::Error| error.to_string();
-    let held = HistoryInput::new(&catalogue, days);
+    let input = HistoryInput::new(&catalogue, days);
     let (bytes, _) =
-        history_payload::write(&held, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
+        history_payload::write(&input, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
     let history = History::open(Storage::Memory(bytes.into()), memory_bytes)
         .map_err(|error| error.to_string())?;
     let written = live_payload::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiled_in_files_are_those_of_the_directory() {
+    fn the_embedded_files_are_those_of_the_directory() {
         let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample"));
         let mut count = 0;
         for folder in ["", "daily", "ccu", "live"] {

@@ -157,7 +157,7 @@ fn naive(world: &World, query: &IslandQuery) -> Selection {
         query
             .tag
             .as_ref()
-            .is_none_or(|tag| island.tags.iter().any(|held| **held == **tag))
+            .is_none_or(|tag| island.tags.iter().any(|input| **input == **tag))
             && query
                 .creator
                 .as_ref()
@@ -181,14 +181,14 @@ fn naive(world: &World, query: &IslandQuery) -> Selection {
 
 fn published(world: &World) -> History {
     let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
-    let held = HistoryInput::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
+    let input = HistoryInput::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
     let (bytes, _) =
-        history_payload::write(&held, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+        history_payload::write(&input, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into()), 0).unwrap()
 }
 
 #[test]
-fn pages_of_islands_are_those_found_the_obvious_way() {
+fn pages_of_islands_match_a_naive_implementation() {
     let world = world();
     let history = published(&world);
     arbtest::arbtest(|u| {
@@ -204,7 +204,7 @@ fn pages_of_islands_are_those_found_the_obvious_way() {
 }
 
 #[test]
-fn pages_of_creators_are_those_found_the_obvious_way() {
+fn pages_of_creators_match_a_naive_implementation() {
     let world = world();
     let history = published(&world);
     let slugs: Vec<String> =

@@ -60,7 +60,7 @@ fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
 }
 
 #[test]
-fn a_search_finds_what_looking_at_each_text_finds() {
+fn a_search_finds_what_a_scan_finds() {
     arbtest::arbtest(|u| {
         let count = u.int_in_range(0..=60)?;
         let texts: Vec<String> = (0..count).map(|_| text(u, 12)).collect::<Result<_>>()?;
