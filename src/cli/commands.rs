@@ -87,7 +87,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), Failure> {
             PublishEvent::Finished(summary) => say(summary),
             PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
             PublishEvent::CleanupFailed(error) => {
-                say(&format!("something old is left behind: {error}"))
+                say(&format!("something old is left behind: {error}"));
             }
         },
     );

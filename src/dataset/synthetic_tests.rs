@@ -1,4 +1,4 @@
-//! SyntheticSpec datasets: the same for the same arguments, and shaped as the real ones.
+//! Synthetic datasets: identical for identical arguments, and with the distributions of real ones.
 
 use super::*;
 use std::collections::BTreeMap;

@@ -107,7 +107,7 @@ impl PackedDay {
     }
 }
 
-/// DayRows being unpacked.
+/// Iterator over packed rows.
 pub(crate) struct DayRows<'a> {
     bytes: &'a [u8],
     /// Lowest island that the next row can belong to.

@@ -32,7 +32,7 @@ impl RowOrders {
             }));
             for order in SortOrder::ALL {
                 let mut sorted: Vec<u32> = (0..rows).collect();
-                // DayRows are numbered by code, and a stable sort keeps ties in that order.
+                // Rows are numbered by code, and a stable sort keeps ties in that order.
                 match order {
                     SortOrder::Asc => {
                         sorted.sort_by_key(|row| (value(*row).is_none(), value(*row)));
