@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Start reading at `server/pipeline.rs`, the whole service as one function; for how answers
-//! are made, at `publish/run.rs` and `publish/history.rs`; for the proof that no client gets more than its quota, at
+//! are made, at `publish/run.rs` and `publish/history_payload.rs`; for the proof that no client gets more than its quota, at
 //! [`quota`].
 //!
 //! # Rooms

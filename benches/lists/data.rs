@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
-use island_metrics::dataset::{Catalogue, Files, Source, Synthetic, synthesize};
+use island_metrics::dataset::{Catalogue, DatasetReader, Files, SyntheticSpec, synthesize};
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
-use island_metrics::publish::{Options, publish};
+use island_metrics::publish::{PublishOptions, publish};
 use island_metrics::snapshot::{History, Packed, Snapshot, Storage};
 
 /// 2026-11-20, and noon of the day after.
@@ -58,7 +58,7 @@ impl World {
         let directory = Temporary::new(islands);
         let files = made_up(islands, &directory.0.join("dataset"));
         let catalogue = catalogue(&files);
-        let options = Options {
+        let options = PublishOptions {
             directory: &directory.0.join("published"),
             published: PUBLISHED,
             force: false,
@@ -119,14 +119,14 @@ impl World {
 pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
 
 fn catalogue(files: &Files<'_>) -> Catalogue {
-    Source::open(files, PUBLISHED.day())
+    DatasetReader::open(files, PUBLISHED.day())
         .unwrap()
         .catalogue()
         .unwrap()
 }
 
 fn made_up(islands: u32, directory: &Path) -> Files<'static> {
-    let spec = Synthetic {
+    let spec = SyntheticSpec {
         islands,
         creators: islands / 5,
         days: 1,

@@ -12,9 +12,9 @@ use super::progress::Progress;
 use super::serve;
 use super::{print, report};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{self, Files, Synthetic, synthesize};
+use crate::dataset::{self, Files, SyntheticSpec, synthesize};
 use crate::durable;
-use crate::publish::{self, Event, Options};
+use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site;
 
 /// Last day of synthetic datasets, 2026-11-20. Fixed, so that the same arguments give the same bytes
@@ -71,7 +71,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let credit = arguments.required("credit", |text| {
         (!text.contains(char::is_control)).then(|| text.to_owned())
     })?;
-    let options = Options {
+    let options = PublishOptions {
         directory: &to,
         published,
         force: arguments.has("force"),
@@ -83,10 +83,12 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         &Files::Directory(from),
         &options,
         &mut |event| match event {
-            Event::Waiting => report("waiting for another publish to this directory"),
-            Event::Made(summary) => report(summary),
-            Event::Progress { what, done, all } => progress.show(what, done, all),
-            Event::LeftBehind(error) => report(&format!("an old file was not removed: {error}")),
+            PublishEvent::WaitingForLock => report("waiting for another publish to this directory"),
+            PublishEvent::Finished(summary) => report(summary),
+            PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
+            PublishEvent::CleanupFailed(error) => {
+                report(&format!("an old file was not removed: {error}"));
+            }
         },
     );
     drop(progress);
@@ -119,7 +121,7 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
     if let Some(directory) = dataset {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let sizes = dataset::check(&files, UnixSeconds::now().day(), &mut |done, all| {
+        let sizes = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);
@@ -145,7 +147,7 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
     let to = arguments.required_path("to")?;
     let days: u32 = arguments.number("days")?;
     let long_run_days = arguments.optional_number("long-run-days")?;
-    let spec = Synthetic {
+    let spec = SyntheticSpec {
         islands: arguments.number("islands")?,
         creators: arguments.number("creators")?,
         days,

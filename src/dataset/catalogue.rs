@@ -1,72 +1,72 @@
-//! islands.csv and creators.csv: what there is, whatever happened on any day.
+//! Reader of islands.csv and creators.csv, which do not depend on any day.
 
 use std::collections::HashMap;
 
+use super::csv_table::{Columns, WANT_SLUG};
+use super::dataset_reader::DatasetReader;
 use super::fault::LoadError;
-use super::index::Codes;
+use super::island_resolver::IslandCodes;
 use super::rows::{Island, Profile};
-use super::source::Source;
-use super::table::{Columns, WANT_SLUG};
 use crate::model::{CreatedIn, CreatorSlug};
 
-/// The columns of islands.csv.
+/// Columns of islands.csv.
 pub(super) const ISLANDS: Columns = Columns {
     names: &["code", "title", "creator", "createdIn", "tags"],
     required: 5,
 };
-/// The columns of creators.csv.
+/// Columns of creators.csv.
 pub(super) const CREATORS: Columns = Columns {
     names: &["slug", "name", "followers", "following", "lifetimePlays"],
     required: 1,
 };
 
-/// All islands and all profiles. Islands are named elsewhere by their position here.
+/// All islands and all creator profiles. Other types refer to an island by its position here.
 #[derive(Debug)]
 pub struct Catalogue {
     /// islands.csv, by code ascending.
     pub islands: Vec<Island>,
-    /// creators.csv, by slug ascending; empty where there is no such file.
+    /// creators.csv, by slug ascending; empty if the file does not exist.
     pub profiles: Vec<Profile>,
-    codes: Codes,
+    codes: IslandCodes,
 }
 
 impl Catalogue {
-    /// Of islands by code ascending and profiles by slug ascending, each once.
+    /// Creates a catalogue from islands sorted by code and profiles sorted by slug, without duplicates.
     pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
         let codes = islands.iter().map(|island| island.code).collect();
         Catalogue {
-            codes: Codes::new(codes, false),
+            codes: IslandCodes::new(codes, false),
             islands,
             profiles,
         }
     }
 
-    pub(super) fn codes(&self) -> &Codes {
+    pub(super) fn codes(&self) -> &IslandCodes {
         &self.codes
     }
 }
 
-impl Source<'_> {
-    /// The name of the file of islands.
+impl DatasetReader<'_> {
+    /// Name of the file of islands.
     pub const ISLANDS: &'static str = "islands.csv";
-    /// The name of the file of creators, which is optional.
+    /// Name of the file of creators, which is optional.
     pub const CREATORS: &'static str = "creators.csv";
 
     /// Reads islands.csv and creators.csv.
     pub fn catalogue(&self) -> Result<Catalogue, LoadError> {
         Ok(Catalogue {
             profiles: self.profiles()?,
-            ..self.islands_alone()?
+            ..self.islands_only()?
         })
     }
 
-    /// Reads islands.csv: a catalogue without profiles.
-    pub fn islands_alone(&self) -> Result<Catalogue, LoadError> {
+    /// Reads islands.csv only. The catalogue has no profiles.
+    pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
         let islands = self.islands()?;
-        let is_faulty = self.is_faulty(Source::ISLANDS);
+        let is_faulty = self.is_faulty(DatasetReader::ISLANDS);
         let codes = islands.iter().map(|island| island.code).collect();
         Ok(Catalogue {
-            codes: Codes::new(codes, is_faulty),
+            codes: IslandCodes::new(codes, is_faulty),
             islands,
             profiles: Vec::new(),
         })
@@ -75,7 +75,7 @@ impl Source<'_> {
     fn islands(&self) -> Result<Vec<Island>, LoadError> {
         let mut islands = Vec::new();
         let mut seen = HashMap::new();
-        let held = self.each_row(Source::ISLANDS, &ISLANDS, |table| {
+        let exists = self.for_each_row(DatasetReader::ISLANDS, &ISLANDS, |table| {
             let code = table.code(0);
             if let Some(code) = code {
                 table.once(0, &mut seen, code);
@@ -83,13 +83,14 @@ impl Source<'_> {
             table.is_plain(1);
             let title = table.field(1).into();
             let creator = table.slug(2);
-            let created_in = table.optional(3, "uefn, creative or nothing", CreatedIn::parse);
+            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
             let tags = if table.is_plain(4) {
-                table.optional(4, "tags joined by |, none of them empty", parse_tags)
+                table.optional(4, "tags separated by |, none of them empty", parse_tags)
             } else {
                 None
             };
-            // An island with another fault is known all the same: rows that name it are not at fault.
+            // An island with a faulty field still counts as known, so that rows of other files may refer
+            // to it.
             let tags = tags.unwrap_or_default();
             islands.extend(code.map(|code| Island {
                 code,
@@ -99,9 +100,9 @@ impl Source<'_> {
                 tags,
             }));
         })?;
-        if !held {
-            let problem = "there is no such file; want a row for each island".to_owned();
-            self.fault(Source::ISLANDS, problem);
+        if !exists {
+            let problem = "the file must exist, with one row per island, got no file".to_owned();
+            self.fault(DatasetReader::ISLANDS, problem);
         }
         islands.sort_unstable_by_key(|island| island.code);
         Ok(islands)
@@ -110,7 +111,7 @@ impl Source<'_> {
     fn profiles(&self) -> Result<Vec<Profile>, LoadError> {
         let mut profiles = Vec::new();
         let mut seen = HashMap::new();
-        self.each_row(Source::CREATORS, &CREATORS, |table| {
+        self.for_each_row(DatasetReader::CREATORS, &CREATORS, |table| {
             let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
             table.is_plain(1);
             let name = table.text(1);

@@ -1,4 +1,4 @@
-//! What is wrong with a dataset: each fault with its place, and the sum of them.
+//! Faults of a dataset: each with its place, and the selection that is reported.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,28 +7,28 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Faults beyond this many are counted and no longer told.
+/// Number of faults that are listed; more are only counted.
 const LISTED_MAX: usize = 100;
 
-/// Faults of islands.csv that are listed however many other files have some.
+/// Number of faults of islands.csv that are listed even if many other files have faults.
 const ISLANDS_LISTED_MIN: usize = 10;
 
-/// The file whose faults are told first: those of other files often follow from them.
+/// File whose faults are listed first, since faults of other files often follow from them.
 const FIRST: &str = "islands.csv";
 
-/// Letters of a field that a message quotes at most.
+/// Characters of a field that a message quotes.
 const QUOTED_MAX: usize = 40;
 
-/// One thing wrong with one file. Sorts by file, islands.csv first, then by line and column.
+/// A fault of one file. Sorts by file (islands.csv first), line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The file relative to the dataset, such as `daily/2026-11-20.csv`.
+    /// Path relative to the dataset, such as `daily/2026-11-20.csv`.
     pub file: String,
-    /// The line that the row starts on; the header is line 1.
+    /// Line on which the row starts; the header is line 1.
     pub line: Option<u64>,
-    /// The number of the field in its row, from 1.
+    /// Number of the field in its row, from 1.
     pub column: Option<usize>,
-    /// What was found and what would be right.
+    /// The expected and the found value.
     pub problem: String,
 }
 
@@ -68,7 +68,7 @@ impl PartialOrd for Fault {
     }
 }
 
-/// `daily/2026-11-20.csv:1042:3: uniquePlayers is "12k"; want …`
+/// `daily/2026-11-20.csv:1042:3: uniquePlayers must be …, got "12k"`
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -82,16 +82,16 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything wrong with a dataset.
+/// Faults of a dataset.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// At most 100 of them, sorted: a few of each file before many of one.
+    /// At most 100 faults, sorted. A few of each file are preferred over many of one.
     pub listed: Vec<Fault>,
-    /// How many there are in all.
+    /// Number of all faults.
     pub total: usize,
 }
 
-/// One fault a line; a closing line counts those not listed.
+/// Writes one fault per line; a last line counts the faults that are not listed.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, fault) in self.listed.iter().enumerate() {
@@ -107,16 +107,16 @@ impl fmt::Display for Faults {
 
 impl Error for Faults {}
 
-/// Why no dataset could be loaded.
+/// Error of reading a dataset.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The files were read and are wrong.
+    /// The files were read and are invalid.
     Faults(Faults),
     /// A file or folder could not be read.
     Io {
-        /// Which one.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -130,49 +130,49 @@ impl fmt::Display for LoadError {
     }
 }
 
-// No `source`: the message already holds its words.
+// `source` is not implemented: the message already contains the text of the inner error.
 impl Error for LoadError {}
 
-/// Collects faults in whatever order they are found, holding on to the first ones of each file only: a
-/// file exported wrongly may have one in each of millions of rows.
+/// Collector of faults in any order. Keeps only the first ones of each file, since a wrong export may
+/// have a fault in each of millions of rows.
 #[derive(Debug, Default)]
 pub(super) struct FaultLog {
     files: BTreeMap<String, FileFaults>,
     total: usize,
 }
 
-/// The faults of one file.
+/// Faults of one file.
 #[derive(Debug, Default)]
 struct FileFaults {
     kept: Vec<Fault>,
-    /// A fault that probably follows from faults of another file, and so is told last of all.
+    /// A fault that is probably caused by faults of another file, and is listed last.
     following: Option<Fault>,
 }
 
 impl FaultLog {
-    /// Notes a fault.
+    /// Records a fault.
     pub(super) fn push(&mut self, fault: Fault) {
         self.total += 1;
         let faults = self.of(&fault.file);
         faults.kept.push(fault);
-        // Cut now and then rather than on each push, so that sorting stays cheap.
+        // Truncated in batches rather than on each push, to keep sorting cheap.
         if faults.kept.len() >= 16 * LISTED_MAX {
             faults.cut();
         }
     }
 
-    /// Notes a fault of a whole file.
+    /// Records a fault of a whole file.
     pub(super) fn push_file(&mut self, file: &str, problem: String) {
         self.push(Fault::of_file(file, problem));
     }
 
-    /// Notes the fault of a whole file that probably follows from faults of another one.
-    pub(super) fn push_following(&mut self, file: &str, problem: String) {
+    /// Records a fault of a whole file that is probably caused by faults of another one.
+    pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
         self.total += 1;
         self.of(file).following = Some(Fault::of_file(file, problem));
     }
 
-    /// Notes all that another log has.
+    /// Moves the faults of another log into this one.
     pub(super) fn absorb(&mut self, other: FaultLog) {
         self.total += other.total;
         for (file, found) in other.files {
@@ -183,12 +183,12 @@ impl FaultLog {
         }
     }
 
-    /// Whether any fault of a file was noted.
+    /// Returns whether a file has a fault.
     pub(super) fn has(&self, file: &str) -> bool {
         self.files.contains_key(file)
     }
 
-    /// All that was noted; `None` if nothing was.
+    /// Returns the faults, or `None` if there are none.
     pub(super) fn finish(self) -> Option<Faults> {
         let total = self.total;
         (total > 0).then(|| Faults {
@@ -204,8 +204,8 @@ impl FaultLog {
         self.files.get_mut(file).expect("inserted if it was absent")
     }
 
-    /// Chooses what is listed: faults of islands.csv, then one of each file in turn as long as there is
-    /// room, then those that follow from others.
+    /// Selects the faults to list: those of islands.csv, then one per file in rounds up to the limit,
+    /// then those caused by others.
     fn listed(self) -> Vec<Fault> {
         let mut following = Vec::new();
         let mut queues = Vec::with_capacity(self.files.len());
@@ -246,12 +246,12 @@ impl FileFaults {
     }
 }
 
-/// The text as a message quotes it: escaped, and cut where it is long.
+/// Returns a text as messages quote it: escaped, and truncated if it is long.
 pub(super) fn quoted(text: &str) -> String {
     quoted_up_to(QUOTED_MAX, text)
 }
 
-/// The same, cut where it has more letters than this.
+/// Same as [`quoted`], truncated after `letters` characters.
 pub(super) fn quoted_up_to(letters: usize, text: &str) -> String {
     match text.char_indices().nth(letters) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_are_absent_are_left_out() {
+    fn absent_parts_of_a_place_are_omitted() {
         let mut fault = Fault {
             file: "a.csv".into(),
             line: Some(7),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_and_control_characters_escaped() {
+    fn long_values_are_truncated_and_control_characters_escaped() {
         assert_eq!(quoted("a\u{7}\"b"), "\"a\\u{7}\\\"b\"");
         assert_eq!(quoted(&"é".repeat(40)), format!("\"{}\"", "é".repeat(40)));
         assert_eq!(quoted(&"é".repeat(41)), format!("\"{}\"…", "é".repeat(40)));
@@ -298,7 +298,7 @@ mod tests {
         log
     }
 
-    /// How many faults of each file are listed, in the order in which the files are.
+    /// Number of listed faults per file, in the order of the files.
     fn shares(log: FaultLog) -> Vec<(String, usize)> {
         let listed = log.finish().unwrap().listed;
         assert!(listed.is_sorted());
@@ -320,13 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_islands_come_first_and_have_room_however_many_files_have_some() {
+    fn faults_of_islands_are_listed_first_however_many_files_have_faults() {
         let files: Vec<String> = (0..1000).map(|day| format!("ccu/{day:04}.csv")).collect();
         let mut faults: Vec<(&str, u64)> = files.iter().map(|file| (&file[..], 2)).collect();
         faults.push(("islands.csv", 50));
         let mut log = log(&faults);
         for file in &files {
-            log.push_following(file, "follows".into());
+            log.push_consequent(file, "follows".into());
         }
         let found = shares(log);
         assert_eq!(found[0], ("islands.csv".to_owned(), 11));
@@ -334,10 +334,10 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_other_faults_is_listed_where_there_is_room() {
+    fn consequent_faults_are_listed_last() {
         let mut log = log(&[("islands.csv", 98)]);
         for day in 0..5 {
-            log.push_following(&format!("ccu/{day}.csv"), "follows".into());
+            log.push_consequent(&format!("ccu/{day}.csv"), "follows".into());
         }
         let faults = log.finish().unwrap();
         assert_eq!((faults.listed.len(), faults.total), (100, 103));

@@ -1,4 +1,4 @@
-//! Where the dataset's files come from: a directory, or the binary itself.
+//! Access to the files of a dataset, in a directory or embedded in the binary.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,26 +7,26 @@ use std::path::PathBuf;
 
 use crate::regular_file;
 
-/// A set of named files, read one at a time.
+/// A set of named files.
 #[derive(Clone, Debug)]
 pub enum Files<'a> {
-    /// Files below this directory.
+    /// Files in a directory.
     Directory(PathBuf),
-    /// Files in memory, such as those compiled in: relative name, such as `daily/2026-11-20.csv`, and content.
+    /// Files in memory: path such as `daily/2026-11-20.csv`, and content.
     Embedded(&'a [(&'a str, &'a [u8])]),
 }
 
-/// What the system says of a file without its content being read. A file that is written to gets
-/// another one, but for writes within the grain of the system's clock.
+/// File metadata that changes whenever the file is written to, except for writes within one tick of the
+/// file system's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// When its content was written, in Unix nanoseconds; whoever writes can set it.
+    /// Modification time (mtime) in Unix nanoseconds. A writer can set it.
     pub modified: i64,
-    /// When anything about it changed, in Unix nanoseconds; nobody can set it.
+    /// Change time (ctime) in Unix nanoseconds. It cannot be set.
     pub changed: i64,
-    /// Which file of its disk it is.
+    /// Inode number.
     pub inode: u64,
 }
 
@@ -53,11 +53,11 @@ impl FileStamp {
     }
 }
 
-/// A file opened: its bytes, not buffered, and its stamp from before any was read.
-pub(super) type Opened<'a> = (Box<dyn Read + 'a>, FileStamp);
+/// An open file: its unbuffered content, and its stamp from before the first read.
+pub(super) type OpenedFile<'a> = (Box<dyn Read + 'a>, FileStamp);
 
 impl<'a> Files<'a> {
-    /// The path to tell a person for the file or folder of that name; the empty name is the root.
+    /// Returns the path of a file or folder for messages; the empty name is the root.
     pub fn path(&self, name: &str) -> PathBuf {
         match self {
             Files::Directory(root) if name.is_empty() => root.clone(),
@@ -66,7 +66,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Fails if there is no such directory at all, which is a slip of the operator's and not an
+    /// Returns an error if the directory does not exist, which is a mistake of the operator and not an
     /// empty dataset.
     pub fn probe(&self) -> io::Result<()> {
         match self {
@@ -75,8 +75,8 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// The names, without their `.csv`, of the CSV files in a folder such as `daily`, sorted.
-    /// Hidden files and files of other kinds are left out; a folder that is absent holds none.
+    /// Returns the names without `.csv` of the CSV files in a folder such as `daily`, sorted. Hidden
+    /// files and other kinds are skipped; a missing folder has no files.
     pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut stems = Vec::new();
         match self {
@@ -86,8 +86,8 @@ impl<'a> Files<'a> {
                     entries => entries?,
                 };
                 for entry in entries {
-                    // A name that is not UTF-8 keeps a replacement character, so it is no day
-                    // and no number, and is told as such instead of being passed over.
+                    // A name that is not UTF-8 contains a replacement character. It is then no valid day
+                    // or number, and is reported instead of skipped.
                     stems.extend(stem(&entry?.file_name().to_string_lossy()));
                 }
             }
@@ -100,8 +100,8 @@ impl<'a> Files<'a> {
         Ok(stems)
     }
 
-    /// Opens a file; `None` if there is no file of that name.
-    pub(super) fn open(&self, name: &str) -> io::Result<Option<Opened<'a>>> {
+    /// Opens a file. Returns `None` if it does not exist.
+    pub(super) fn open(&self, name: &str) -> io::Result<Option<OpenedFile<'a>>> {
         match self {
             Files::Directory(root) => {
                 let Some(file) = regular_file::open(&root.join(name))? else {
@@ -120,7 +120,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// A file's stamp; `None` if there is no file of that name.
+    /// Returns the stamp of a file, or `None` if it does not exist.
     pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match self {
             Files::Directory(root) => {
@@ -135,7 +135,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The name without `.csv`; `None` for a hidden file or one of another kind.
+/// Returns the name without `.csv`, or `None` for a hidden file or another kind.
 fn stem(name: &str) -> Option<String> {
     let stem = name.strip_suffix(".csv")?;
     (!name.starts_with('.')).then(|| stem.to_owned())

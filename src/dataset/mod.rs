@@ -1,34 +1,34 @@
-//! The operator's input: the CSV files of CONTRACT section 3, fully checked.
+//! Dataset: the CSV files of CONTRACT section 3, read and validated.
 //!
-//! In: a directory, or files compiled in. Out: rows whose references all resolve, one file at a time
-//! from any thread, or every fault found, each with file, line and column. The same rows written as
-//! such files again. Knows nothing of what is published from it.
+//! In: a directory or embedded files. Out: rows whose references all resolve, read one file at a time
+//! from any thread; or all faults found, each with file, line and column. Also writes such files
+//! (`csv_writer`) and generates synthetic ones (`synthetic`). Independent of what is published.
 
 mod catalogue;
-mod check;
-mod days;
+mod csv_table;
+mod csv_writer;
+mod dataset_reader;
+mod date_limit;
+mod distributions;
 mod fault;
 mod files;
-mod horizon;
-mod index;
-mod marked;
-mod quotes;
-mod record;
+mod island_resolver;
+mod line_tracking;
+mod quote_tracker;
+mod record_reader;
+mod row_reader;
 mod rows;
-mod shapes;
-mod source;
 mod synthetic;
-mod table;
-mod words;
-mod write;
+mod synthetic_catalogue;
+mod validate;
 
 pub use catalogue::Catalogue;
-pub use check::{Sizes, check};
-pub use days::RowReader;
+pub use csv_writer::{CsvWriter, FileKind, RowWriter};
+pub use dataset_reader::{DatasetReader, DayFiles, FileChecksum, StepFile};
+pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileStamp, Files};
+pub use row_reader::RowReader;
 pub use rows::{CcuRow, DailyRow, Day, Island, LiveStep, Metrics, Profile};
-pub use shapes::Synthetic;
-pub use source::{DayFiles, FileSum, Source, StepFile};
 pub use synthetic::synthesize;
-pub use write::{CsvFile, FileKind, RowFile};
+pub use validate::{DatasetCounts, validate};

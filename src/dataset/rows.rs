@@ -1,4 +1,4 @@
-//! What the files hold once every field has been parsed and every code resolved.
+//! Row types of the dataset, with all fields parsed and all codes resolved.
 
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
@@ -6,39 +6,39 @@ use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 /// A row of islands.csv.
 #[derive(Debug)]
 pub struct Island {
-    /// Its code, unique.
+    /// Unique code.
     pub code: IslandCode,
-    /// Its title as written; the empty string where the field is empty.
+    /// Title as written; may be empty.
     pub title: Box<str>,
-    /// Who made it, if known.
+    /// Creator, if known.
     pub creator: Option<CreatorSlug>,
-    /// What it was made with, if known.
+    /// Tool it was made with, if known.
     pub created_in: Option<CreatedIn>,
-    /// Its genre tags as written, in their order.
+    /// Genre tags as written, in their order.
     pub tags: Vec<Box<str>>,
 }
 
-/// A row of creators.csv; every member but the slug may be null.
+/// A row of creators.csv. All members except the slug are optional.
 #[derive(Debug)]
 pub struct Profile {
-    /// Its slug, unique.
+    /// Unique slug.
     pub slug: CreatorSlug,
-    /// The display name.
+    /// Display name.
     pub name: Option<Box<str>>,
-    /// Accounts that follow it.
+    /// Number of accounts that follow it.
     pub followers: Option<u64>,
-    /// Accounts that it follows.
+    /// Number of accounts it follows.
     pub following: Option<u64>,
-    /// Plays of all its islands, ever.
+    /// Total plays of all its islands.
     pub lifetime_plays: Option<u64>,
 }
 
-/// One held day. Rows are by island ascending, each island at most once in each list.
+/// Rows of one day. Each list is sorted by island and has an island at most once.
 #[derive(Debug, Default)]
 pub struct Day {
     /// daily/DAY.csv.
     pub daily: Vec<DailyRow>,
-    /// ccu/DAY.csv, without the islands that `daily` has a row of.
+    /// ccu/DAY.csv, without the islands that have a row in `daily`.
     pub ccu: Vec<CcuRow>,
 }
 
@@ -56,11 +56,11 @@ pub struct DailyRow {
 pub struct CcuRow {
     /// Position in [`super::Catalogue::islands`].
     pub island: u32,
-    /// Its peak that day.
+    /// Peak concurrent players of the day.
     pub peak_ccu: Option<u64>,
 }
 
-/// The nine metrics of an island's day, nulls packed into the values: a year of the platform is
+/// The nine metrics of an island on a day. Nulls are sentinel values, since a year of the platform has
 /// 22 million of these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metrics {
@@ -69,14 +69,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// All nine null.
+    /// All metrics null.
     pub const NULL: Metrics = Metrics {
         counts: [u64::MAX; 6],
         decimals: [f64::NAN; 3],
     };
 
-    /// From the six counts in the order of [`SortField::ALL`] (each at most 2^53 - 1), then average
-    /// minutes per player and the retention after one and after seven days.
+    /// Creates metrics from the six counts in the order of [`SortField::ALL`] (each at most 2^53 - 1),
+    /// then average minutes per player and the retention after one and after seven days.
     pub fn new(counts: [Option<u64>; 6], decimals: [Option<f64>; 3]) -> Metrics {
         Metrics {
             counts: counts.map(|count| count.unwrap_or(u64::MAX)),
@@ -84,23 +84,23 @@ impl Metrics {
         }
     }
 
-    /// One of the six counts.
+    /// Returns one of the six counts.
     pub fn count(&self, field: SortField) -> Option<u64> {
         let count = self.counts[field as usize];
         (count != u64::MAX).then_some(count)
     }
 
-    /// Minutes played per player.
+    /// Average minutes played per player.
     pub fn average_minutes_per_player(&self) -> Option<f64> {
         self.decimal(0)
     }
 
-    /// The share of players who came back after one day, from 0 to 1.
+    /// Share of players who returned after one day, from 0 to 1.
     pub fn retention_d1(&self) -> Option<f64> {
         self.decimal(1)
     }
 
-    /// The share of players who came back after seven days, from 0 to 1.
+    /// Share of players who returned after seven days, from 0 to 1.
     pub fn retention_d7(&self) -> Option<f64> {
         self.decimal(2)
     }
@@ -114,14 +114,14 @@ impl Metrics {
 /// A file of live/.
 #[derive(Debug)]
 pub struct LiveStep {
-    /// The step's time, a multiple of 600.
+    /// Time of the step, a multiple of 600.
     pub time: UnixSeconds,
     /// Island position and players, nulls left out, by island ascending.
     pub players: Vec<(u32, u64)>,
 }
 
 impl LiveStep {
-    /// All players of the step. A sum of counts may pass 2^64.
+    /// Returns the total players of the step. A sum of counts may exceed 2^64.
     pub fn total(&self) -> u128 {
         let players = self.players.iter().map(|(_, players)| u128::from(*players));
         players.sum()

@@ -1,44 +1,45 @@
-//! A made-up dataset of any size, in the format of CONTRACT section 3, for benchmarks and trials.
+//! Generator of synthetic datasets of any size, in the format of CONTRACT section 3, for benchmarks and
+//! trials.
 //!
-//! In: a [`Synthetic`], six numbers. Out: each file's path and bytes, one file at a time. The same
-//! numbers make the same bytes on every machine: the draws are splitmix64 and no step asks the
-//! platform's libm. The shapes follow figures measured in July 2026 over 30,104 islands.
+//! In: a [`SyntheticSpec`]. Out: path and content of each file, one file at a time. The same parameters
+//! give the same bytes on every machine: the random numbers are splitmix64 and no step uses the
+//! platform's libm. The distributions follow figures measured in July 2026 over 30,104 islands.
 
 use std::io::{self, Write as _};
 
-use super::shapes::{
-    CLASSES, Curve, HOUR_MAX, LAUNCHES_A_DAY, PEAK, RETENTION_D1, RETENTION_D7, Random,
-    STEP_SECONDS, Synthetic, WEEKDAY, at, count, float, hour_factor,
+use super::distributions::{
+    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, PEAK, RETENTION_D1, RETENTION_D7, STEP_SECONDS,
+    SplitMix64, SyntheticSpec, WEEKDAY, at, count, float, hour_factor,
 };
-use super::words;
+use super::synthetic_catalogue;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::model::IslandCode;
 
-/// Takes one file: its path below the dataset's directory, and its bytes.
-type Write<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
+/// Callback for one file: its path relative to the dataset, and its content.
+type WriteFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
-/// Makes the dataset up and hands over its files, one at a time.
+/// Generates a dataset and passes its files to `write`, one at a time.
 pub fn synthesize(
-    spec: &Synthetic,
+    spec: &SyntheticSpec,
     write: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let codes = words::catalogue(spec, write)?;
-    let mut crowd = Crowd::new(spec, codes.len());
+    let codes = synthetic_catalogue::write_catalogue(spec, write)?;
+    let mut states = IslandStates::new(spec, codes.len());
     let mut file = Vec::new();
-    // At least the last day is lived through: the live steps need its peaks.
+    // The last day is always simulated: the live steps are derived from its peaks.
     for before in (0..spec.days.saturating_add(spec.long_run_days).max(1)).rev() {
         let back = i32::try_from(before).map_err(io::Error::other)?;
         let day = UtcDay(spec.last_day.0.saturating_sub(back));
-        crowd.live_through(spec, day, before);
+        states.advance_day(spec, day, before);
         file.clear();
         if before < spec.days {
-            daily_file(spec, day, &codes, &crowd, &mut file)?;
+            daily_file(spec, day, &codes, &states, &mut file)?;
             write(&format!("daily/{day}.csv"), &file)?;
         } else if spec.long_run_days > 0 {
             writeln!(file, "code,peakCCU")?;
             for (code, peak) in codes
                 .iter()
-                .zip(&crowd.peaks)
+                .zip(&states.peaks)
                 .filter(|(_, peak)| **peak > 0)
             {
                 writeln!(file, "{code},{peak}")?;
@@ -46,72 +47,73 @@ pub fn synthesize(
             write(&format!("ccu/{day}.csv"), &file)?;
         }
     }
-    live_files(spec, &codes, &crowd.peaks, write)
+    live_files(spec, &codes, &states.peaks, write)
 }
 
-/// The state that each island carries from day to day.
-struct Crowd {
-    /// Lasting strength, in doublings of rank.
+/// State of the islands from day to day.
+struct IslandStates {
+    /// Permanent popularity, in doublings of rank.
     strength: Vec<f64>,
-    /// A slow wandering around it.
+    /// Slow random walk around it.
     drift: Vec<f64>,
-    /// What is left of a launch or a passing fame.
-    glow: Vec<f64>,
-    /// Days before the last one on which the island opened.
+    /// Remaining boost of a launch or of a temporary trend.
+    boost: Vec<f64>,
+    /// Launch day, in days before the last one.
     opened: Vec<u64>,
-    /// The day's peak; 0 where the island has no row.
+    /// Peak of the day; 0 if the island has no row.
     peaks: Vec<u32>,
 }
 
-impl Crowd {
-    fn new(spec: &Synthetic, islands: usize) -> Crowd {
-        let mut random = Random::new(spec.seed, 10, 0);
-        // Where the days go far back, a third of the islands are older than all of them.
+impl IslandStates {
+    fn new(spec: &SyntheticSpec, islands: usize) -> IslandStates {
+        let mut random = SplitMix64::new(spec.seed, 10, 0);
+        // If the days go far back, a third of the islands are older than all of them.
         let days = spec.days.saturating_add(spec.long_run_days);
-        let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_A_DAY);
-        Crowd {
+        let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_PER_DAY);
+        IslandStates {
             strength: (0..islands).map(|_| random.doublings()).collect(),
             drift: (0..islands).map(|_| random.bell() * 0.3).collect(),
-            glow: vec![0.0; islands],
+            boost: vec![0.0; islands],
             opened: (0..islands).map(|_| count(random.unit() * span)).collect(),
             peaks: vec![0; islands],
         }
     }
 
-    /// One day on: every island gets a score, and the measured peaks go out by its rank. So the
-    /// spread of peaks is right on every day, whatever moves the islands in it.
-    fn live_through(&mut self, spec: &Synthetic, day: UtcDay, before: u32) {
-        let mut random = Random::new(spec.seed, 11, u64::from(day.0.cast_unsigned()));
+    /// Advances by one day. Each island gets a score, and the measured peaks are assigned by its rank,
+    /// so that the distribution of peaks is right on every day.
+    fn advance_day(&mut self, spec: &SyntheticSpec, day: UtcDay, before: u32) {
+        let mut random = SplitMix64::new(spec.seed, 11, u64::from(day.0.cast_unsigned()));
         let mut ranked: Vec<(u64, usize)> = Vec::with_capacity(self.peaks.len());
         for island in 0..self.peaks.len() {
             self.peaks[island] = 0;
-            // The great ones sway little from day to day (measured: 0.4 of 1.1 in the logarithm).
+            // Popular islands vary little from day to day (measured: 0.4 instead of 1.1 in the
+            // logarithm).
             let sway = if self.strength[island] > 7.0 {
                 0.2
             } else {
                 1.0
             };
             self.drift[island] = self.drift[island] * 0.95 + random.bell() * 0.2 * sway;
-            self.glow[island] *= 0.25;
+            self.boost[island] *= 0.25;
             let (noise, chance) = (random.bell() * 0.45 * sway, random.unit());
             if self.opened[island] < u64::from(before) {
                 continue;
             }
             if self.opened[island] == u64::from(before) {
-                self.glow[island] = 4.0 + 4.0 * chance;
+                self.boost[island] = 4.0 + 4.0 * chance;
             } else if chance < 0.03 {
-                self.glow[island] = 2.5 + 130.0 * chance;
+                self.boost[island] = 2.5 + 130.0 * chance;
             }
-            // Fame ends below the top hundredth, which lasting strength alone reaches.
+            // A boost ends below the top 1 %, which only permanent popularity reaches.
             let room = (7.2 - self.strength[island]).max(0.0);
-            if self.glow[island] > room {
-                self.glow[island] = room;
+            if self.boost[island] > room {
+                self.boost[island] = room;
             }
-            let score = self.strength[island] + self.drift[island] + self.glow[island] + noise;
+            let score = self.strength[island] + self.drift[island] + self.boost[island] + noise;
             ranked.push((count((score + 16.0) * 1e9), island));
         }
         ranked.sort_unstable();
-        // Three in ten islands have five players on a day.
+        // Thirty percent of the islands have five players on a day.
         let three_in_ten = (self.peaks.len() * 3).div_ceil(10);
         let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
         let active = wanted.min(ranked.len());
@@ -125,12 +127,12 @@ impl Crowd {
     }
 }
 
-/// `daily/`: the rows of one day.
+/// Writes `daily/` of one day.
 fn daily_file(
-    spec: &Synthetic,
+    spec: &SyntheticSpec,
     day: UtcDay,
     codes: &[IslandCode],
-    crowd: &Crowd,
+    states: &IslandStates,
     file: &mut Vec<u8>,
 ) -> io::Result<()> {
     writeln!(
@@ -138,15 +140,15 @@ fn daily_file(
         "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
          averageMinutesPerPlayer,retentionD1,retentionD7"
     )?;
-    let mut random = Random::new(spec.seed, 12, u64::from(day.0.cast_unsigned()));
+    let mut random = SplitMix64::new(spec.seed, 12, u64::from(day.0.cast_unsigned()));
     for (code, &peak) in codes
         .iter()
-        .zip(&crowd.peaks)
+        .zip(&states.peaks)
         .filter(|(_, peak)| **peak > 0)
     {
-        // An island keeps its own character; the day only sways it, thrown back at both ends.
-        let mut own = Random::new(spec.seed, 13, code.number());
-        let mut ratio = |curve: &Curve, random: &mut Random| {
+        // Each island has its own ratios; the day varies them a little, reflected at both ends.
+        let mut own = SplitMix64::new(spec.seed, 13, code.number());
+        let mut ratio = |curve: &Curve, random: &mut SplitMix64| {
             let swayed = (own.unit() + 0.3 * (random.unit() - 0.5)).abs();
             at(curve, if swayed > 1.0 { 2.0 - swayed } else { swayed })
         };
@@ -185,40 +187,40 @@ fn daily_file(
     Ok(())
 }
 
-/// A number, or nothing for null.
+/// Writes a number, or nothing for null.
 fn optional(file: &mut Vec<u8>, value: Option<u64>) -> io::Result<()> {
     value.map_or(Ok(()), |value| write!(file, "{value}"))
 }
 
-/// `live/` for the six newest steps, and `platform.csv` for a day of them.
+/// Writes `live/` for the six latest steps, and `platform.csv` for a day of steps.
 fn live_files(
-    spec: &Synthetic,
+    spec: &SyntheticSpec,
     codes: &[IslandCode],
     peaks: &[u32],
-    write: Write<'_>,
+    write: WriteFile<'_>,
 ) -> io::Result<()> {
     let newest = (i64::from(spec.last_day.0) + 1) * DAY_SECONDS + DAY_SECONDS / 2;
     let mut file = Vec::new();
     for time in (0..6).rev().map(|back| newest - back * STEP_SECONDS) {
-        let mut random = Random::new(spec.seed, 14, time.unsigned_abs());
+        let mut random = SplitMix64::new(spec.seed, 14, time.unsigned_abs());
         let factor = hour_factor(time) / HOUR_MAX;
         file.clear();
         writeln!(file, "code,players")?;
         for (code, &peak) in codes.iter().zip(peaks).filter(|(_, peak)| **peak > 0) {
             let players = count(f64::from(peak) * factor * (1.0 + 0.1 * random.bell()));
-            // One in thirty is missing at any step, as are those that nobody plays.
+            // One in thirty islands is missing in each step, as are those without players.
             if players > 0 && random.below(30) > 0 {
                 writeln!(file, "{code},{players}")?;
             }
         }
         write(&format!("live/{time}.csv"), &file)?;
     }
-    // The platform holds about forty times what the catalogue's islands do.
+    // The platform has about forty times the players of the catalogue's islands.
     let everyone: f64 = peaks
         .iter()
         .map(|peak| 4.0 * f64::from(*peak) / HOUR_MAX)
         .sum();
-    let mut random = Random::new(spec.seed, 15, 0);
+    let mut random = SplitMix64::new(spec.seed, 15, 0);
     file.clear();
     writeln!(file, "time,players")?;
     for time in (0..144).rev().map(|back| newest - back * STEP_SECONDS) {

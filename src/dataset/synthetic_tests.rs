@@ -1,10 +1,10 @@
-//! Synthetic datasets: the same for the same arguments, and shaped as the real ones.
+//! Synthetic datasets: identical for identical arguments, and with the distributions of real ones.
 
 use super::*;
 use std::collections::BTreeMap;
 
 fn made(islands: u32, creators: u32, days: u32, seed: u64) -> BTreeMap<String, Vec<u8>> {
-    let spec = Synthetic {
+    let spec = SyntheticSpec {
         islands,
         creators,
         days,

@@ -1,31 +1,33 @@
-//! What has to be made anew, and why: the dataset compared with what the publish before was made of.
+//! Comparison of the dataset with the inputs of the previous publish: what must be rendered, and why.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::order::Options;
-use super::sources::{Known, Sources, Unchanged};
-use crate::dataset::{DayFiles, LoadError, Source};
+use super::options::PublishOptions;
+use super::sources::{SourceFile, Sources};
+use crate::dataset::{DatasetReader, DayFiles, LoadError};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
-/// How the dataset differs from the publish before.
+/// Differences between the dataset and the previous publish.
 pub(super) struct Changes {
-    known: Known,
-    /// The files that are the same, by name.
-    unchanged: Vec<Unchanged>,
-    /// The history to be kept; `None` where it is rendered again.
+    /// Inputs of the previous publish; empty if everything is published again.
+    before: Sources,
+    /// Unchanged files by name.
+    pub(super) unchanged: BTreeMap<String, SourceFile>,
+    /// History payload to keep; `None` if it is rendered again.
     pub(super) kept_history: Option<Payload>,
-    /// The dumps that files may be kept of.
+    /// Dumps whose files may be linked instead of written.
     pub(super) kept_dumps: Option<Dumps>,
-    /// Why the history is rendered again, or kept.
+    /// Reason why the history is rendered or kept.
     history_reason: String,
     live_reason: String,
 }
 
-/// Files that differ, first those of one part, then of the other.
+/// Changed files of the history payload and of the live payload, each with its kind of change.
 #[derive(Default)]
-struct Differing {
+struct ChangedFiles {
     history: Vec<String>,
     live: Vec<String>,
 }
@@ -33,9 +35,9 @@ struct Differing {
 impl Changes {
     /// Compares all files.
     pub(super) fn find(
-        source: &Source<'_>,
+        source: &DatasetReader<'_>,
         before: &Manifest,
-        options: &Options<'_>,
+        options: &PublishOptions<'_>,
     ) -> Result<Changes, LoadError> {
         let published = Directory::open(options.directory).ok();
         let sources = published.as_ref().map(Sources::read).unwrap_or_default();
@@ -45,35 +47,35 @@ impl Changes {
                 .as_ref()
                 .is_some_and(|in_it| history.is_sound(in_it))
         };
-        let all = all_anew(&sources, history, is_sound, options);
+        let all = full_publish_reason(&sources, history, is_sound, options);
         let dumps = before.dumps.as_ref();
         let kept_dumps = dumps
             .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
             .cloned();
-        let known = if all.is_some() {
-            Known::default()
+        let sources = if all.is_some() {
+            Sources::default()
         } else {
-            sources.known()
+            sources
         };
-        let (unchanged, differing) = compare(source, &known)?;
+        let (unchanged, differing) = compare(source, &sources)?;
         let (kept_history, history_reason) = match (all, history) {
             (None, Some(history)) if differing.history.is_empty() => {
-                let reason = format!(
-                    "kept as of {}, no file of it has changed",
-                    history.generated_at
-                );
+                let reason = format!("kept from {}, no input changed", history.generated_at);
                 (Some(history.clone()), reason)
             }
-            (None, _) => (None, format!("rendered, {}", listed(&differing.history))),
+            (None, _) => (
+                None,
+                format!("rendered, {}", summarized(&differing.history)),
+            ),
             (Some(reason), _) => (None, format!("rendered, {reason}")),
         };
         let live_reason = if all.is_some() || differing.live.is_empty() {
             "rendered, as always".to_owned()
         } else {
-            format!("rendered, {}", listed(&differing.live))
+            format!("rendered, {}", summarized(&differing.live))
         };
         Ok(Changes {
-            known,
+            before: sources,
             unchanged,
             kept_history,
             kept_dumps,
@@ -82,27 +84,15 @@ impl Changes {
         })
     }
 
-    /// A file that is the same as before.
-    pub(super) fn unchanged(&self, name: &str) -> Option<&Unchanged> {
-        let names = |unchanged: &Unchanged| unchanged.sum.name.as_str().cmp(name);
-        let found = self.unchanged.binary_search_by(names);
-        found.ok().map(|at| &self.unchanged[at])
-    }
-
-    /// All files that are the same as before.
-    pub(super) fn all_unchanged(&self) -> impl Iterator<Item = &Unchanged> {
-        self.unchanged.iter()
-    }
-
-    /// Whether both files of a day are the same, or are missing, as before.
+    /// Returns whether both files of a day are the same, or are missing, as before.
     pub(super) fn is_same_day(&self, files: &DayFiles) -> bool {
-        let was_there = |folder: &str| self.known.has(&format!("{folder}/{}.csv", files.day));
-        files.names().all(|name| self.unchanged(name).is_some())
+        let was_there = |folder: &str| self.before.has(&format!("{folder}/{}.csv", files.day));
+        files.names().all(|name| self.unchanged.contains_key(name))
             && files.daily.is_some() == was_there("daily")
             && files.ccu.is_some() == was_there("ccu")
     }
 
-    /// The one line that says what was rendered and what was kept, and why.
+    /// Returns the summary line: what was rendered and kept, and why.
     pub(super) fn line(&self, kept: usize, all: usize) -> String {
         format!(
             "history: {}; live: {}; dumps: {kept} of {all} tables kept",
@@ -111,12 +101,12 @@ impl Changes {
     }
 }
 
-/// Why nothing of the publish before can be relied on, if so.
-fn all_anew(
+/// Returns the reason why nothing of the previous publish can be kept, if there is one.
+fn full_publish_reason(
     sources: &Sources,
     history: Option<&Payload>,
     is_sound: impl FnOnce(&Payload) -> bool,
-    options: &Options<'_>,
+    options: &PublishOptions<'_>,
 ) -> Option<&'static str> {
     let Some(history) = history else {
         return Some("nothing was published before");
@@ -126,16 +116,23 @@ fn all_anew(
     } else if options.full {
         Some("--full was given")
     } else if sources.history != history.checksum {
-        Some("what it was made of is not known")
+        Some("the inputs of the previous publish are unknown")
     } else if !is_sound(history) {
-        Some("its file is missing or damaged")
+        Some("the published file is missing or damaged")
     } else {
         None
     }
 }
 
-fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differing), LoadError> {
-    let fixed = [Source::ISLANDS, Source::CREATORS, Source::PLATFORM];
+fn compare(
+    source: &DatasetReader<'_>,
+    before: &Sources,
+) -> Result<(BTreeMap<String, SourceFile>, ChangedFiles), LoadError> {
+    let fixed = [
+        DatasetReader::ISLANDS,
+        DatasetReader::CREATORS,
+        DatasetReader::PLATFORM,
+    ];
     let mut names: Vec<&str> = Vec::new();
     for name in fixed {
         if source.stamp(name)?.is_some() {
@@ -145,27 +142,27 @@ fn compare(source: &Source<'_>, known: &Known) -> Result<(Vec<Unchanged>, Differ
     names.extend(source.days().iter().flat_map(DayFiles::names));
     names.extend(source.steps().iter().map(|step| step.name.as_str()));
     names.sort_unstable();
-    let mut unchanged = Vec::with_capacity(names.len());
-    let mut differing = Differing::default();
+    let mut unchanged = BTreeMap::new();
+    let mut differing = ChangedFiles::default();
     for name in &names {
-        match known.unchanged(name, source)? {
-            Some(same) => unchanged.push(same),
-            None if known.has(name) => differing.push(name, "has changed"),
+        match before.unchanged(name, source)? {
+            Some(same) => {
+                unchanged.insert((*name).to_owned(), same);
+            }
+            None if before.has(name) => differing.push(name, "changed"),
             None => differing.push(name, "is new"),
         }
     }
     let is_gone = |name: &&str| names.binary_search(name).is_err();
-    let mut gone: Vec<&str> = known.names().filter(is_gone).collect();
-    gone.sort_unstable();
-    for name in gone {
-        differing.push(name, "is gone");
+    for name in before.names().filter(is_gone) {
+        differing.push(name, "was removed");
     }
     Ok((unchanged, differing))
 }
 
-impl Differing {
+impl ChangedFiles {
     fn push(&mut self, name: &str, how: &str) {
-        let is_live = name == Source::PLATFORM || Path::new(name).starts_with("live");
+        let is_live = name == DatasetReader::PLATFORM || Path::new(name).starts_with("live");
         let part = if is_live {
             &mut self.live
         } else {
@@ -175,8 +172,8 @@ impl Differing {
     }
 }
 
-/// The first of them, and how many there are beside it.
-fn listed(differing: &[String]) -> String {
+/// Returns the first change and the number of the others.
+fn summarized(differing: &[String]) -> String {
     let mut text = differing.first().cloned().unwrap_or_default();
     if differing.len() > 1 {
         let _ = write!(text, " and {} more", differing.len() - 1);

@@ -1,4 +1,4 @@
-//! Every file that a few bytes less or one other bit make of a published one: none passes for sound.
+//! Truncated files and files with one flipped bit: none is accepted.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
-use super::{Options, check_published, publish};
+use super::{PublishOptions, check_published, publish};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Files;
 use crate::regular_file::Directory;
@@ -15,7 +15,8 @@ use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
 
 /// 2026-11-21T12:05:00Z
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
-/// Bodies long enough to be worth compressing and others that are not, groups and none, both indexes.
+/// Dataset with bodies above and below the compression threshold, with and without groups, and both
+/// search indexes.
 const FILES: Files<'_> = Files::Embedded(&[
     (
         "islands.csv",
@@ -55,7 +56,7 @@ impl Published {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-damage-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let options = Options {
+        let options = PublishOptions {
             directory: &directory,
             published: PUBLISHED,
             force: false,
@@ -66,7 +67,7 @@ impl Published {
         Published(directory, published.manifest)
     }
 
-    /// The bytes of the two payload files.
+    /// Contents of the two payload files.
     fn payloads(&self) -> [Vec<u8>; 2] {
         let Published(directory, manifest) = self;
         let payloads = [&manifest.history, &manifest.live];
@@ -88,7 +89,7 @@ fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
     Live::open(Storage::Memory(bytes)).map(drop)
 }
 
-/// What becomes of a file: whether it is taken for sound.
+/// Returns whether a file is accepted.
 #[track_caller]
 fn is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
     let opened = catch_unwind(AssertUnwindSafe(|| open(bytes).is_ok()));

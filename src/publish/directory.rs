@@ -1,21 +1,21 @@
-//! The published directory: what is in it, and the opening of it.
+//! The published directory: its layout, the removal of stale files, and opening.
 //!
 //! ```text
 //! manifest.json                   names the payload files and the dumps; renamed last
 //! history-TIME-CHECKSUM.snap      islands, creators, rankings, new islands
-//! live-TIME-CHECKSUM.snap         players now, and the day's curve
-//! dumps -> dumps-TIME-CHECKSUM/   the dataset as files for everybody
-//! sources.json                    what all this was made from, for the next publish
+//! live-TIME-CHECKSUM.snap         current players and the intraday curve
+//! dumps -> dumps-TIME-CHECKSUM/   the dataset as files for download
+//! sources.json                    the input files, for change detection in the next publish
 //! ```
-//! Everything is written beside, synced and renamed. What the manifest before named stays until the
-//! next publish, for readers between the two.
+//! Every file is written under another name, synced and renamed. The files of the previous manifest
+//! stay until the next publish, for readers that opened it.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::dumps;
+use super::dumps_writer;
 use super::error::{PublishError, at};
 use super::render;
 use super::sources::Sources;
@@ -28,23 +28,27 @@ use crate::snapshot::{
     SnapshotError, Storage, both,
 };
 
-/// Ends the names of payload files.
-pub(super) const PAYLOAD: &str = ".snap";
-/// Begins the names of history payloads.
-pub(super) const HISTORY: &str = "history";
-/// Begins the names of live payloads.
-pub(super) const LIVE: &str = "live";
+/// Suffix of payload file names.
+pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
+/// Prefix of history payload names.
+pub(super) const HISTORY_PREFIX: &str = "history";
+/// Prefix of live payload names.
+pub(super) const LIVE_PREFIX: &str = "live";
 
-/// Removes what was left unfinished, and, if `known` says that the manifests tell all that counts,
-/// payload files and dumps that none of them names. The dumps that the link leads to stay, and so does
-/// whatever has no name that a publish gives.
-pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result<(), PublishError> {
+/// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and dumps
+/// that none of them names are removed too. The target of the dumps link stays, and so does every file
+/// whose name is not one of a publish.
+pub(super) fn remove_stale_files(
+    directory: &Path,
+    keep: &[&Manifest],
+    known: bool,
+) -> Result<(), PublishError> {
     let mut first = Ok(());
-    // A publish that was killed may have left the link to dumps that no manifest names any more.
+    // A killed publish may have left the link to dumps that no manifest names.
     let link = directory.join(DumpIndex::LINK);
     let linked = match fs::read_link(&link) {
         Ok(linked) => linked,
-        // There is none, or what has its name is no link.
+        // There is no file of that name, or it is not a link.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
             PathBuf::new()
         }
@@ -56,18 +60,18 @@ pub(super) fn sweep(directory: &Path, keep: &[&Manifest], known: bool) -> Result
         let is_kept = linked == Path::new(name) || keep.iter().any(|manifest| manifest.names(name));
         if is_unfinished(name) || known && is_published(name) && !is_kept {
             let path = directory.join(name);
-            // One that cannot be removed keeps no other.
+            // An entry that cannot be removed does not keep the others.
             first = first.and(durable::remove(&path).map_err(at(&path)));
         }
     }
     first
 }
 
-/// Whether a publish that is killed may leave something of this name.
+/// Returns whether a killed publish may leave a file of this name.
 fn is_unfinished(name: &str) -> bool {
     let begun = [
-        HISTORY,
-        LIVE,
+        HISTORY_PREFIX,
+        LIVE_PREFIX,
         DumpIndex::LINK,
         Manifest::FILE,
         Sources::FILE,
@@ -76,15 +80,16 @@ fn is_unfinished(name: &str) -> bool {
         .is_some_and(|name| begun.contains(&name))
 }
 
-/// Whether a publish gives such a name: `history-20261121T120500Z-0123abcd.snap`, or that of dumps.
+/// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`, or
+/// that of dumps.
 fn is_published(name: &str) -> bool {
-    let payload = name.strip_suffix(PAYLOAD).and_then(|name| {
-        [HISTORY, LIVE]
+    let payload = name.strip_suffix(PAYLOAD_SUFFIX).and_then(|name| {
+        [HISTORY_PREFIX, LIVE_PREFIX]
             .iter()
             .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('-'))
     });
-    let dumps = name.strip_prefix(dumps::PREFIX);
-    let dumps = dumps.map(|name| name.trim_end_matches(dumps::AGAIN));
+    let dumps = name.strip_prefix(dumps_writer::DUMPS_PREFIX);
+    let dumps = dumps.map(|name| name.trim_end_matches(dumps_writer::REPEAT_SUFFIX));
     payload.or(dumps).is_some_and(|stamp| {
         let bytes = stamp.as_bytes();
         bytes.len() == 25
@@ -98,9 +103,10 @@ fn is_published(name: &str) -> bool {
     })
 }
 
-/// Opens what a directory publishes; a snapshot of nothing where it publishes nothing. A history that
-/// is `held` already is not opened again: with it, its caches outlive the publish of a live payload.
-/// Damaged dumps are the snapshot's to tell: what else is published is served without them.
+/// Opens a published directory; a directory without a manifest gives an empty snapshot. `held` is the
+/// history in use: if the manifest still names it, it is reused with its caches, so that they survive
+/// the publish of a live payload. Damaged dumps are reported by the snapshot, and everything else is
+/// served without them.
 pub fn open_published(
     directory: &Directory,
     memory_bytes: usize,
@@ -130,7 +136,7 @@ pub fn open_published(
         .zip(opened)
         .all(|(payload, opened)| payload.names(opened))
     {
-        let problem = "the payload files are not the ones it names; publish again";
+        let problem = "the payload files differ from the ones in the manifest; publish again";
         let source = io::Error::new(ErrorKind::InvalidData, problem);
         return Err(PublishError::Io {
             path: manifest_path,
@@ -143,7 +149,7 @@ pub fn open_published(
     })
 }
 
-/// Opens a published directory and reads every body and every dump in it.
+/// Opens a published directory and verifies every body and every dump.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let directory = &Directory::open(directory).map_err(at(directory))?;
     let manifest_path = directory.path().join(Manifest::FILE);
@@ -155,7 +161,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
         let path = directory.path().to_owned();
         DumpDirectory::open(directory, named)
             .map_err(|source| PublishError::Snapshot { path, source })?;
-        dumps::verify(directory, named)?;
+        dumps_writer::verify(directory, named)?;
     }
     snapshot.verify_bodies().map_err(|source| {
         let file = manifest
@@ -179,7 +185,7 @@ fn open_payload<T>(
     open(Storage::File(Arc::new(file))).map_err(|source| PublishError::Snapshot { path, source })
 }
 
-/// Puts payloads together with the bodies that speak of both.
+/// Assembles a snapshot from its payloads and renders the bodies that depend on both.
 pub(crate) fn together(
     history: Option<Arc<History>>,
     live: Option<Live>,
@@ -196,7 +202,7 @@ pub(crate) fn together(
     snapshot.with_drawn(pages)
 }
 
-/// The dashboard and the reference, drawn from what the API answers.
+/// Renders the dashboard and the reference from API bodies.
 fn pages(snapshot: &Snapshot, base_url: &str) -> [Packed; 2] {
     let body = |route: Route| {
         let found = snapshot
@@ -219,7 +225,7 @@ fn pages(snapshot: &Snapshot, base_url: &str) -> [Packed; 2] {
     pages.map(|page| Packed::new(page.into_bytes()))
 }
 
-/// What is served before anything is published: every payload is missing.
+/// Returns the snapshot that is served before the first publish: every payload is missing.
 pub fn nothing_published(base_url: &str) -> Snapshot {
     together(None, None, base_url)
 }
@@ -229,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_publish_gives_are_swept() {
+    fn only_names_of_a_publish_are_removed() {
         for ours in [
             "history-20261121T120500Z-0123abcd.snap",
             "live-20261121T120500Z-0123abcd.snap",

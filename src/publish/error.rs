@@ -1,4 +1,4 @@
-//! Why a dataset could not be published, or a published directory not be opened.
+//! Errors of publishing a dataset and of opening a published directory.
 
 use std::fmt;
 use std::io;
@@ -7,36 +7,36 @@ use std::path::{Path, PathBuf};
 use crate::dataset::LoadError;
 use crate::snapshot::SnapshotError;
 
-/// Why a directory could not be published to or opened.
+/// Error of publishing to a directory or of opening it.
 #[derive(Debug)]
 pub enum PublishError {
-    /// The dataset is faulty or cannot be read.
+    /// The dataset is invalid or unreadable.
     Dataset(LoadError),
-    /// The system refused.
+    /// An operation of the file system failed.
     Io {
-        /// What was being read or written.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Its reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A published file is unusable.
+    /// A published file is invalid.
     Snapshot {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: SnapshotError,
     },
-    /// What is published already is newer.
+    /// The published data is newer than this publish.
     Older {
-        /// The timestamp there.
+        /// Timestamp of the published data.
         published: String,
-        /// The timestamp of this publish.
+        /// Timestamp of this publish.
         offered: String,
     },
 }
 
 impl PublishError {
-    /// Whether the publish was refused for what it was given, before anything was put in place.
+    /// Returns whether the publish was rejected because of its input, before anything was changed.
     pub fn is_refusal(&self) -> bool {
         matches!(self, PublishError::Dataset(_) | PublishError::Older { .. })
     }
@@ -50,7 +50,8 @@ impl fmt::Display for PublishError {
             PublishError::Snapshot { path, source } => write!(f, "{}: {source}", path.display()),
             PublishError::Older { published, offered } => write!(
                 f,
-                "what is published is of {published}, newer than {offered}; give a later --generated-at, or --force"
+                "--generated-at must be at least {published}, the time of the published data, got {offered}; \
+                 --force replaces newer data"
             ),
         }
     }
@@ -73,7 +74,7 @@ impl From<LoadError> for PublishError {
     }
 }
 
-/// Names what was being read or written.
+/// Adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> PublishError + '_ {
     move |source| PublishError::Io {
         path: path.to_owned(),

@@ -1,52 +1,55 @@
-//! `publish`: from a dataset to a published directory, making only what has changed.
+//! Entry point of publishing: writes a dataset to a published directory, rendering only the changed
+//! parts.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
-use super::directory::sweep;
-use super::dumps::DumpsWriter;
+use super::directory::remove_stale_files;
+use super::dumps_writer::DumpsWriter;
 use super::error::{PublishError, at};
-use super::order::{Event, Options, Published, Tell};
-use super::sources::Sources;
-use super::work::Work;
+use super::job::PublishJob;
+use super::options::{EventSink, PublishEvent, PublishOptions, Published};
+use super::sources::{SourceFile, Sources};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{FileSum, Files, Source};
+use crate::dataset::{DatasetReader, Files};
 use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest};
 
-/// Publishes a dataset to a directory. Two at once wait for each other.
+/// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each other.
 pub fn publish(
     files: &Files<'_>,
-    options: &Options<'_>,
-    tell: Tell<'_>,
+    options: &PublishOptions<'_>,
+    notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let directory = options.directory;
-    // A dataset that is not there is a slip, and leaves no directory made for nothing.
-    Source::open(files, UnixSeconds::now().day())?;
+    // A missing dataset is a mistake of the operator. It is detected first, so that no directory is
+    // created.
+    DatasetReader::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = directory.join(durable::LOCK_FILE);
-    let _lock = durable::lock_or_notify(directory, || tell(Event::Waiting)).map_err(at(&lock))?;
+    let _lock = durable::lock_or_notify(directory, || notify(PublishEvent::WaitingForLock))
+        .map_err(at(&lock))?;
     let before = before(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
-    // Room first: what a killed publish has left may be most of the disk. Where the manifest is lost,
-    // nothing tells that from what is published.
-    if let Err(error) = sweep(directory, &[&before], before != Manifest::default()) {
-        tell(Event::LeftBehind(&error));
+    // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without a
+    // manifest they cannot be distinguished from published files.
+    if let Err(error) = remove_stale_files(directory, &[&before], before != Manifest::default()) {
+        notify(PublishEvent::CleanupFailed(&error));
     }
     let read_since = UnixSeconds::now();
-    let source = Source::open(files, read_since.day())?;
+    let source = DatasetReader::open(files, read_since.day())?;
     let changes = Changes::find(&source, &before, options)?;
     let dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), options.published)?;
-    let mut work = Work::new(&source, &changes, &dumps, options, tell);
-    let made = work.publish()?;
-    let totals = work.totals;
+    let mut job = PublishJob::new(&source, &changes, &dumps, options, notify);
+    let made = job.run()?;
+    let totals = job.totals;
     let dumps = dumps.finish(directory, options.credit)?;
     let path = directory.join(Sources::FILE);
-    let sums = sums(&source, &changes, &totals);
-    Sources::new(&made.history.checksum, &dumps.directory, sums, read_since)
+    let read = source_files(&source, changes, &totals);
+    Sources::new(&made.history.checksum, &dumps.directory, read_since, read)
         .write(directory)
         .map_err(at(&path))?;
     let manifest = Manifest {
@@ -55,12 +58,12 @@ pub fn publish(
         dumps: Some(dumps),
     };
     commit(directory, &manifest)?;
-    tell(Event::Made(&made.summary));
+    notify(PublishEvent::Finished(&made.summary));
     if let Err(error) = link_dumps(directory, &manifest) {
-        tell(Event::LeftBehind(&error));
+        notify(PublishEvent::CleanupFailed(&error));
     }
-    if let Err(error) = sweep(directory, &[&before, &manifest], true) {
-        tell(Event::LeftBehind(&error));
+    if let Err(error) = remove_stale_files(directory, &[&before, &manifest], true) {
+        notify(PublishEvent::CleanupFailed(&error));
     }
     let days = source.days().len();
     Ok(Published {
@@ -70,8 +73,8 @@ pub fn publish(
     })
 }
 
-/// The manifest that is to be replaced. One that says nothing sensible counts as none: publishing
-/// again is its cure. One that cannot be read now may be newer than what is offered.
+/// Reads the manifest that will be replaced. An invalid one counts as none, since publishing again
+/// repairs it. An unreadable one is an error, since it may be newer than this publish.
 fn before(directory: &Path) -> io::Result<Manifest> {
     match Directory::open(directory).and_then(|opened| Manifest::read(&opened)) {
         Ok(manifest) => Ok(manifest.unwrap_or_default()),
@@ -81,7 +84,7 @@ fn before(directory: &Path) -> io::Result<Manifest> {
     }
 }
 
-fn refuse_older(before: &Manifest, options: &Options<'_>) -> Result<(), PublishError> {
+fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), PublishError> {
     let payloads = [&before.history, &before.live].into_iter().flatten();
     let newest = payloads.map(|payload| &payload.generated_at).max();
     let offered = options.published.to_string();
@@ -94,7 +97,7 @@ fn refuse_older(before: &Manifest, options: &Options<'_>) -> Result<(), PublishE
     }
 }
 
-/// Puts the manifest in place, and with it all that it names.
+/// Writes the manifest, which makes the files it names current.
 fn commit(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(manifest).expect("a manifest is text and numbers");
@@ -102,37 +105,32 @@ fn commit(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     durable::replace(&path, &text).map_err(at(&path))
 }
 
-/// Leads people to the newest dumps: a server goes by the manifest.
+/// Points the dumps link to the latest dumps. It is for other programs; the server uses the manifest.
 fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let link = directory.join(DumpIndex::LINK);
     let dumps = manifest.dumps.as_ref().map_or("", |dumps| &dumps.directory);
     durable::replace_link(&link, dumps).map_err(at(&link))
 }
 
-/// What the next publish has to know of each file: all that were read, and those that are the same.
-fn sums(
-    source: &Source<'_>,
-    changes: &Changes,
+/// Returns the files for `sources.json`: all that were read, and those that are the same as before.
+fn source_files(
+    source: &DatasetReader<'_>,
+    changes: Changes,
     totals: &BTreeMap<String, u128>,
-) -> Vec<(FileSum, Option<u128>)> {
-    let mut sums: BTreeMap<String, FileSum> = changes
-        .all_unchanged()
-        .map(|same| (same.sum.name.clone(), same.sum.clone()))
-        .collect();
-    for read in source.sums() {
-        let compared = sums.get(&read.name).map(|sum| sum.checksum);
-        if compared.is_some_and(|compared| compared != read.checksum) {
-            // Written to meanwhile: something is made of it as it was, and something of it as it is.
-            // To the next publish it is new.
-            sums.remove(&read.name);
+) -> BTreeMap<String, SourceFile> {
+    let mut files = changes.unchanged;
+    for (name, sum) in source.sums() {
+        let compared = files.get(&name).map(|file| file.checksum);
+        if compared.is_some_and(|compared| compared != sum.checksum) {
+            // It was written to between comparing and reading, so some of what is published has its
+            // old content. Left out of the list, it counts as new in the next publish.
+            files.remove(&name);
         } else {
-            sums.insert(read.name.clone(), read);
+            files.insert(name, SourceFile::new(sum, None));
         }
     }
-    let sums = sums.into_values();
-    sums.map(|sum| {
-        let total = totals.get(&sum.name).copied();
-        (sum, total)
-    })
-    .collect()
+    for (name, file) in &mut files {
+        file.players = totals.get(name).copied();
+    }
+    files
 }

@@ -1,14 +1,14 @@
-//! The sample dataset, compiled in: what is served when nothing else is named.
+//! The embedded sample dataset, which is served if no dataset is given.
 
 use std::sync::Arc;
 
 use super::directory::together;
-use super::held::Held;
-use super::live::Now;
-use super::packed::PackedDay;
-use super::{history, live};
+use super::history_input::HistoryInput;
+use super::live_payload::LiveInput;
+use super::packed_day::PackedDay;
+use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Files, LoadError, RowReader, Source};
+use crate::dataset::{DatasetReader, Files, LoadError, RowReader};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-/// Names and contents of the files of `data/sample`.
+/// Paths and contents of the files of `data/sample`.
 pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
     "ccu/2026-10-10.csv"
     "ccu/2026-10-11.csv"
@@ -72,16 +72,15 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
     "platform.csv"
 };
 
-/// The sample's publish timestamp, 2026-11-21T12:05:00Z: five minutes after its newest live step.
+/// Publish timestamp of the sample, 2026-11-21T12:05:00Z: five minutes after its latest live step.
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
-/// Publishes the sample in memory and opens it. It is sound, which a test holds; were it not, the
-/// error says why.
+/// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
 pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, String> {
     let files = Files::Embedded(SAMPLE_FILES);
     let read = || -> Result<_, LoadError> {
-        // A machine whose clock is behind serves the sample all the same.
-        let source = Source::open(&files, PUBLISHED.day())?;
+        // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
+        let source = DatasetReader::open(&files, PUBLISHED.day())?;
         let catalogue = source.catalogue()?;
         let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
@@ -92,18 +91,18 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
         let newest = source.steps().last().map(|step| reader.step(step));
         let points = source.platform()?;
         drop(reader);
-        source.sound()?;
-        let now = Now::new(newest.transpose()?, points, Vec::new());
+        source.finish_checks()?;
+        let now = LiveInput::new(newest.transpose()?, points, Vec::new());
         Ok((catalogue, days, now))
     };
     let (catalogue, days, now) = read().map_err(|error| error.to_string())?;
     let in_memory = |error: std::io::Error| error.to_string();
-    let held = Held::new(&catalogue, days);
+    let input = HistoryInput::new(&catalogue, days);
     let (bytes, _) =
-        history::write(&held, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
+        history_payload::write(&input, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
     let history = History::open(Storage::Memory(bytes.into()), memory_bytes)
         .map_err(|error| error.to_string())?;
-    let written = live::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
+    let written = live_payload::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
     let (bytes, _) = written.map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
     Ok(together(Some(Arc::new(history)), Some(live), base_url))
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiled_in_files_are_those_of_the_directory() {
+    fn the_embedded_files_are_those_of_the_directory() {
         let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample"));
         let mut count = 0;
         for folder in ["", "daily", "ccu", "live"] {

@@ -1,12 +1,11 @@
-//! Pages of published lists against the obvious way to find them: filter all rows, sort them, cut.
-//!
-//! The islands are enough for every way of selection, from rows looked at one by one to sets.
+//! Pages of published lists compared with a naive implementation: filter all rows, sort, cut. There are
+//! enough islands for every strategy of selection, from scanning rows to row sets.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::held::Held;
-use super::history;
-use super::packed::PackedDay;
+use super::history_input::HistoryInput;
+use super::history_payload;
+use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DailyRow, Day, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
@@ -16,18 +15,18 @@ use crate::snapshot::{History, Selection, Storage};
 const ISLANDS: u32 = 5000;
 const CREATORS: u32 = 1500;
 
-/// A number made of another, as if drawn.
+/// Returns a pseudo-random number.
 fn drawn(seed: u32, purpose: u32) -> u32 {
     let mixed = (seed ^ purpose.wrapping_mul(0x9E37_79B9)).wrapping_mul(0x85EB_CA6B);
     (mixed ^ mixed >> 13).wrapping_mul(0xC2B2_AE35) >> 8
 }
 
-/// Is true of one row in `share`, another for each purpose.
+/// Returns true for one row in `share`, different ones for each purpose.
 fn one_in(share: u32, row: u32, purpose: u32) -> bool {
     drawn(row, purpose).is_multiple_of(share)
 }
 
-/// Words, tags and creators by how many rows have them: one in so many.
+/// Words, tags and creators, with the share of rows that have them: one in so many.
 const SHARES: [(&str, u32); 8] = [
     ("most", 1),
     ("half of it", 2),
@@ -60,7 +59,7 @@ fn island(row: u32) -> Island {
     }
 }
 
-/// Islands, and the rows of their one day.
+/// Islands, and the rows of their only day.
 struct World {
     catalogue: Catalogue,
     day: Day,
@@ -85,7 +84,7 @@ fn world() -> World {
     }
 }
 
-/// Most often none, else one of the names or one that there is not.
+/// Draws none, a known name or an unknown name.
 fn filter(u: &mut Unstructured<'_>, names: &[&str]) -> Result<Option<String>> {
     let names = [names, &["nobody's"]].concat();
     Ok(if u.ratio(2, 5)? {
@@ -141,7 +140,7 @@ fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
     })
 }
 
-/// What is asked for, out of rows that match in final order.
+/// Returns the requested page of the matching rows in final order.
 fn cut(rows: &[u32], page: Page) -> Selection {
     let skip = usize::try_from(page.offset).unwrap();
     let on_page = rows.iter().skip(skip).take(page.limit as usize);
@@ -158,7 +157,7 @@ fn naive(world: &World, query: &IslandQuery) -> Selection {
         query
             .tag
             .as_ref()
-            .is_none_or(|tag| island.tags.iter().any(|held| **held == **tag))
+            .is_none_or(|tag| island.tags.iter().any(|input| **input == **tag))
             && query
                 .creator
                 .as_ref()
@@ -182,13 +181,14 @@ fn naive(world: &World, query: &IslandQuery) -> Selection {
 
 fn published(world: &World) -> History {
     let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
-    let held = Held::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
-    let (bytes, _) = history::write(&held, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+    let input = HistoryInput::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
+    let (bytes, _) =
+        history_payload::write(&input, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into()), 0).unwrap()
 }
 
 #[test]
-fn pages_of_islands_are_those_found_the_obvious_way() {
+fn pages_of_islands_match_a_naive_implementation() {
     let world = world();
     let history = published(&world);
     arbtest::arbtest(|u| {
@@ -204,15 +204,15 @@ fn pages_of_islands_are_those_found_the_obvious_way() {
 }
 
 #[test]
-fn pages_of_creators_are_those_found_the_obvious_way() {
+fn pages_of_creators_match_a_naive_implementation() {
     let world = world();
     let history = published(&world);
     let slugs: Vec<String> =
-        super::creators::all(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
+        super::creator_sections::collect(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
             .into_iter()
             .map(|creator| creator.aggregate.slug)
             .collect();
-    // With no metrics, creators are in the order of slugs: compared are names, each found by itself.
+    // Without metrics, creators are in the order of slugs. Names are compared, each found separately.
     let numbers: Vec<(String, u32)> = slugs
         .iter()
         .map(|slug| {

@@ -1,103 +1,98 @@
-//! What a publish was made from: `sources.json` beside the manifest, by which the next one finds what
-//! has changed without reading it all.
+//! Change detection: `sources.json`, the list of the dataset files that a publish was made from.
 //!
-//! A file that the system gives the same stamp is the same file, unless it was written to within the
-//! grain of the system's clock after it had been read: a stamp that was younger than that is not
-//! relied on. Where stamps differ the bytes decide, by length and checksum.
+//! The rule is that of git's index. Size, mtime, ctime and inode identify a file if its ctime was at
+//! least [`RACY_SECONDS`] before the publish that read it; a younger file may have been written to
+//! again within one tick of the file system's clock. Otherwise size and checksum decide.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::UnixSeconds;
-use crate::dataset::{FileStamp, FileSum, LoadError, Source};
+use crate::dataset::{DatasetReader, FileChecksum, FileStamp, LoadError};
 use crate::durable;
 use crate::regular_file::Directory;
 
-/// What must not differ for a part to be kept: other programs may render otherwise, or take other files
-/// for sound.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
-/// A longer file says nothing. One of a hundred thousand sources has some twenty megabytes.
+/// Version of the program and of the format. A list with another one is ignored, since other versions
+/// may render or validate differently.
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+/// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
-/// A file must have been left alone for so long before its stamp says that it is the same, in
-/// nanoseconds: twice the coarsest clock of a file system.
-const SETTLED: i64 = 4_000_000_000;
+/// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
+const RACY_SECONDS: i64 = 4;
 
-/// The sources of what is published.
+/// The dataset files that the published data was made from.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sources {
     program: String,
-    /// Checksum of the history payload that was made of them.
+    /// Checksum of the history payload that was rendered from the files.
     pub(crate) history: String,
-    /// The directory of the dumps that were made of them.
+    /// Name of the dump directory that was written from the files.
     pub(crate) dumps: String,
-    files: Vec<SourceFile>,
+    /// Unix seconds at which the publish began to read.
+    read_since: i64,
+    files: BTreeMap<String, SourceFile>,
 }
 
-/// A file of the dataset, as it was read.
+/// A dataset file as it was read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SourceFile {
-    file: String,
+pub(crate) struct SourceFile {
     bytes: u64,
-    checksum: u32,
     modified: i64,
     changed: i64,
     inode: u64,
-    /// Whether the stamp can be relied on.
-    settled: bool,
-    /// Of a live step, all its players.
-    players: Option<u128>,
-}
-
-/// The sources of a publish before, by name.
-#[derive(Debug, Default)]
-pub(crate) struct Known(HashMap<String, SourceFile>);
-
-/// A file that is the same as in the publish before.
-#[derive(Clone, Debug)]
-pub(crate) struct Unchanged {
-    pub(crate) sum: FileSum,
-    /// Of a live step, all its players.
+    pub(crate) checksum: u32,
+    /// Total players, of a live step.
     pub(crate) players: Option<u128>,
 }
 
+impl SourceFile {
+    pub(crate) fn new(sum: FileChecksum, players: Option<u128>) -> SourceFile {
+        SourceFile {
+            bytes: sum.stamp.bytes,
+            modified: sum.stamp.modified,
+            changed: sum.stamp.changed,
+            inode: sum.stamp.inode,
+            checksum: sum.checksum,
+            players,
+        }
+    }
+
+    fn stamp(&self) -> FileStamp {
+        FileStamp {
+            bytes: self.bytes,
+            modified: self.modified,
+            changed: self.changed,
+            inode: self.inode,
+        }
+    }
+}
+
 impl Sources {
-    /// The name of their file.
+    /// File name in the published directory.
     pub(crate) const FILE: &'static str = "sources.json";
 
     pub(crate) fn new(
         history: &str,
         dumps: &str,
-        sums: Vec<(FileSum, Option<u128>)>,
         read_since: UnixSeconds,
+        files: BTreeMap<String, SourceFile>,
     ) -> Sources {
-        let limit = read_since
-            .0
-            .saturating_mul(1_000_000_000)
-            .saturating_sub(SETTLED);
-        let files = sums.into_iter().map(|(sum, players)| SourceFile {
-            file: sum.name,
-            bytes: sum.stamp.bytes,
-            checksum: sum.checksum,
-            modified: sum.stamp.modified,
-            changed: sum.stamp.changed,
-            inode: sum.stamp.inode,
-            settled: sum.stamp.changed < limit,
-            players,
-        });
         Sources {
             program: PROGRAM.to_owned(),
             history: history.to_owned(),
             dumps: dumps.to_owned(),
-            files: files.collect(),
+            read_since: read_since.0,
+            files,
         }
     }
 
-    /// Reads what a directory has. What cannot be read says nothing: all is made anew.
+    /// Reads the list of a published directory. An unreadable one counts as empty, so that everything
+    /// is published again.
     pub(crate) fn read(directory: &Directory) -> Sources {
         let text = directory.read(Sources::FILE, BYTES_MAX).unwrap_or_default();
         let sources: Sources = serde_json::from_slice(&text).unwrap_or_default();
@@ -108,62 +103,42 @@ impl Sources {
         }
     }
 
-    /// Puts them into a directory.
+    /// Writes the list to a directory, replacing an earlier one.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
         durable::replace(&directory.join(Sources::FILE), &text)
     }
 
-    pub(crate) fn known(self) -> Known {
-        let files = self.files.into_iter();
-        Known(files.map(|known| (known.file.clone(), known)).collect())
-    }
-}
-
-impl Known {
-    /// The names of all files known.
+    /// Iterates over the names of the files, ascending.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.files.keys().map(String::as_str)
     }
 
-    /// Whether there was a file of that name.
+    /// Returns whether the list has a file of that name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.files.contains_key(name)
     }
 
-    /// A file of the dataset, if it is the same as before.
+    /// Returns a file of the dataset if it is the same as in the list.
     pub(crate) fn unchanged(
         &self,
         name: &str,
-        source: &Source<'_>,
-    ) -> Result<Option<Unchanged>, LoadError> {
-        let Some(known) = self.0.get(name) else {
+        dataset: &DatasetReader<'_>,
+    ) -> Result<Option<SourceFile>, LoadError> {
+        let Some(known) = self.files.get(name) else {
             return Ok(None);
         };
-        let Some(stamp) = source
-            .stamp(name)?
-            .filter(|stamp| stamp.bytes == known.bytes)
-        else {
+        let stamp = dataset.stamp(name)?;
+        let Some(stamp) = stamp.filter(|stamp| stamp.bytes == known.bytes) else {
             return Ok(None);
         };
-        let before = FileStamp {
-            bytes: known.bytes,
-            modified: known.modified,
-            changed: known.changed,
-            inode: known.inode,
-        };
-        let sum = if known.settled && stamp == before {
-            Some(FileSum {
-                name: name.to_owned(),
-                stamp,
-                checksum: known.checksum,
-            })
-        } else {
-            let same =
-                |sum: &FileSum| sum.checksum == known.checksum && sum.stamp.bytes == known.bytes;
-            source.sum(name)?.filter(same)
-        };
-        let players = known.players;
-        Ok(sum.map(|sum| Unchanged { sum, players }))
+        let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
+        if stamp == known.stamp() && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
+            return Ok(Some(known.clone()));
+        }
+        let sum = dataset.sum(name)?;
+        let same =
+            sum.filter(|sum| (sum.stamp.bytes, sum.checksum) == (known.bytes, known.checksum));
+        Ok(same.map(|sum| SourceFile::new(sum, known.players)))
     }
 }

@@ -1,40 +1,25 @@
-//! Writing the search index over texts: their suffixes, sorted, and the sets of common needles.
-//!
-//! How the index is read stands in `snapshot/search.rs`.
+//! Writer of the search index over texts: sorted suffixes, and row sets of common needles.
+//! `snapshot/search.rs` reads it.
 
 use std::io::{self, Write};
 
-use super::groups::{row_number, write_texts};
+use super::row_orders::{row_number, write_texts};
 use crate::model::fold;
-use crate::snapshot::{SUFFIX_DEPTH, SUFFIX_STEP, Section, SnapshotWriter, common_key};
+use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 
-/// A needle that begins more suffixes than one to so many texts has its set written.
+/// A row set is written for a needle that begins more suffixes than one per this many texts.
 const COMMON_SHARE: usize = 8;
-/// Suffixes are compared by so many bytes at a time.
+/// Bytes of a suffix that are compared at a time.
 const KEY_BYTES: usize = 8;
 
-/// The sections of a search index.
-pub(crate) struct IndexSections {
-    /// The folded texts one after the other, and where each ends.
-    pub(crate) texts: (Section, Section),
-    /// The row of each suffix, in the order of the suffixes.
-    pub(crate) suffix_rows: Section,
-    /// Where among the texts one in [`SUFFIX_STEP`] of the suffixes begins.
-    pub(crate) samples: Section,
-    /// The keys of common needles, ascending.
-    pub(crate) common: Section,
-    /// For each of them, the rows whose texts hold it, one bit a row in words of 64.
-    pub(crate) common_rows: Section,
-}
-
-/// Writes the search index over texts, which it folds.
+/// Folds the texts and writes the search index over them.
 pub(crate) fn write_index<'a, W: Write>(
     out: &mut SnapshotWriter<W>,
     sections: &IndexSections,
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    write_texts(out, sections.texts, folded.iter())?;
+    write_texts(out, (sections.text, sections.ends), folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
     out.ints(sections.suffix_rows, &rows)?;
@@ -58,10 +43,10 @@ pub(crate) fn write_index<'a, W: Write>(
 /// A suffix of a row's text.
 #[derive(Clone, Copy)]
 struct Suffix {
-    /// Some of its bytes, which ones depends on how far it is sorted.
+    /// Bytes of the suffix at the current sorting depth.
     key: u64,
     row: u32,
-    /// The byte of the text at which it begins.
+    /// Offset in the text.
     at: u32,
 }
 
@@ -70,8 +55,8 @@ impl Suffix {
         &texts[self.row as usize].as_bytes()[self.at as usize..]
     }
 
-    /// Eight bytes from `depth` on, to be compared as one number. No byte of UTF-8 is 255, so each is
-    /// raised by one: a 0 is then what stands after the end.
+    /// Returns eight bytes from `depth` on as one comparable number. Each byte is incremented, which
+    /// cannot overflow since no byte of UTF-8 is 255; 0 then marks the end of the text.
     fn key_at(&self, depth: usize, texts: &[String]) -> u64 {
         let mut key = [0; KEY_BYTES];
         let rest = self.bytes(texts).get(depth..).unwrap_or_default();
@@ -82,7 +67,8 @@ impl Suffix {
     }
 }
 
-/// The suffixes of all texts that begin where a character does, by their first [`SUFFIX_DEPTH`] bytes.
+/// Returns the suffixes of all texts that begin at a character boundary, sorted by their first
+/// [`SUFFIX_DEPTH`] bytes.
 fn sorted_suffixes(texts: &[String]) -> Vec<Suffix> {
     let mut suffixes = Vec::with_capacity(texts.iter().map(String::len).sum());
     for (row, text) in texts.iter().enumerate() {
@@ -97,7 +83,7 @@ fn sorted_suffixes(texts: &[String]) -> Vec<Suffix> {
     suffixes
 }
 
-/// Sorts suffixes that are alike in their first `depth` bytes.
+/// Sorts suffixes with equal first `depth` bytes.
 fn sort(suffixes: &mut [Suffix], depth: usize, texts: &[String]) {
     for suffix in suffixes.iter_mut() {
         suffix.key = suffix.key_at(depth, texts);
@@ -115,12 +101,12 @@ fn sort(suffixes: &mut [Suffix], depth: usize, texts: &[String]) {
     }
 }
 
-/// The needles that begin very many suffixes, each with the words of the set of its rows. Shorter ones
-/// come first, and those of one length in the order of the suffixes: that is by key.
+/// Returns the key and the row set of each common needle, sorted by length, then in suffix order, which
+/// is the order of the keys.
 fn common(texts: &[String], suffixes: &[Suffix]) -> Vec<(u32, Vec<u64>)> {
     let mut found = Vec::new();
     for length in 1..=3 {
-        // None where it would end within a character or past the text.
+        // `None` if it would end within a character or after the text.
         let needle = |suffix: &Suffix| {
             let at = suffix.at as usize;
             texts[suffix.row as usize].get(at..at + length)

@@ -6,14 +6,6 @@ use bytes::Bytes;
 use super::*;
 use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
 
-const SECTIONS: IndexSections = IndexSections {
-    texts: (Section::TitleText, Section::TitleEnds),
-    suffix_rows: Section::TitleSuffixRows,
-    samples: Section::TitleSamples,
-    common: Section::TitleCommon,
-    common_rows: Section::TitleCommonRows,
-};
-
 fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
     TextIndex::open(&file, &TITLES)
@@ -21,12 +13,12 @@ fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::Sna
 
 fn index(texts: &[String]) -> TextIndex {
     let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-    write_index(&mut out, &SECTIONS, texts.iter().map(String::as_str)).unwrap();
+    write_index(&mut out, &TITLES, texts.iter().map(String::as_str)).unwrap();
     opened(out.finish().unwrap().0).unwrap()
 }
 
-/// Pieces that texts and needles are made of: few, so that they meet, with the least and the greatest
-/// bytes of UTF-8, and characters that fold to other lengths or to nothing.
+/// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes of
+/// UTF-8, and characters that fold to other lengths or to nothing.
 const PIECES: [&str; 14] = [
     "a",
     "a",
@@ -49,7 +41,7 @@ fn text(u: &mut Unstructured<'_>, pieces_max: usize) -> Result<String> {
     (0..count).map(|_| Ok(*u.choose(&PIECES)?)).collect()
 }
 
-/// Asserts that every way to look for a needle finds what looking at each text does.
+/// Asserts that every search strategy finds what a scan of the texts finds.
 fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
     let rows = (0..).zip(texts);
     let holding: Vec<u32> = rows
@@ -68,7 +60,7 @@ fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
 }
 
 #[test]
-fn a_search_finds_what_looking_at_each_text_finds() {
+fn a_search_finds_what_a_scan_finds() {
     arbtest::arbtest(|u| {
         let count = u.int_in_range(0..=60)?;
         let texts: Vec<String> = (0..count).map(|_| text(u, 12)).collect::<Result<_>>()?;
@@ -83,7 +75,7 @@ fn a_search_finds_what_looking_at_each_text_finds() {
         assert!(suffixes.iter().map(beginning).is_sorted());
         for _ in 0..10 {
             let mut needle = fold(&text(u, 6)?);
-            // Half of them out of a text, cut anywhere.
+            // Half of them are substrings of a text, cut anywhere.
             if u.arbitrary()? && !texts.is_empty() {
                 let whole = fold(u.choose(&texts)?);
                 let at = u.int_in_range(0..=whole.chars().count())?;
@@ -100,7 +92,7 @@ fn a_search_finds_what_looking_at_each_text_finds() {
 
 #[test]
 fn needles_of_every_length_are_found() {
-    // Each begins at several places of each text, and differs from what stands there late.
+    // Each begins at several places of each text and differs late.
     let texts: Vec<String> = (0..90)
         .map(|row| "ab".repeat(row) + "c" + &"ab".repeat(90 - row))
         .collect();
@@ -115,7 +107,7 @@ fn needles_of_every_length_are_found() {
 
 #[test]
 fn common_needles_are_whole_characters_by_key() {
-    // All have the fire, which is four bytes, and half of them a plain letter behind it.
+    // All have the four bytes of the fire emoji, and half of them a letter after it.
     let texts: Vec<String> = (0..40)
         .map(|row| if row % 2 == 0 { "🔥éa" } else { "🔥é" }.to_owned())
         .collect();
@@ -132,11 +124,11 @@ fn common_needles_are_whole_characters_by_key() {
 fn an_index_that_points_outside_is_refused() {
     let write = |rows: &[u32], samples: &[u32], keys: &[u32], sets: &[u64]| {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(&mut out, SECTIONS.texts, ["ab", "c"].iter()).unwrap();
-        out.ints(SECTIONS.suffix_rows, rows).unwrap();
-        out.ints(SECTIONS.samples, samples).unwrap();
-        out.ints(SECTIONS.common, keys).unwrap();
-        out.longs(SECTIONS.common_rows, sets).unwrap();
+        write_texts(&mut out, (TITLES.text, TITLES.ends), ["ab", "c"].iter()).unwrap();
+        out.ints(TITLES.suffix_rows, rows).unwrap();
+        out.ints(TITLES.samples, samples).unwrap();
+        out.ints(TITLES.common, keys).unwrap();
+        out.longs(TITLES.common_rows, sets).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
@@ -169,11 +161,16 @@ fn an_index_that_points_outside_is_refused() {
     }
     let write = |samples: &[u32]| {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(&mut out, SECTIONS.texts, ["babbbbbbbbbbbbbbbb"].iter()).unwrap();
-        out.ints(SECTIONS.suffix_rows, &[0; 18]).unwrap();
-        out.ints(SECTIONS.samples, samples).unwrap();
-        out.ints(SECTIONS.common, &[]).unwrap();
-        out.longs(SECTIONS.common_rows, &[]).unwrap();
+        write_texts(
+            &mut out,
+            (TITLES.text, TITLES.ends),
+            ["babbbbbbbbbbbbbbbb"].iter(),
+        )
+        .unwrap();
+        out.ints(TITLES.suffix_rows, &[0; 18]).unwrap();
+        out.ints(TITLES.samples, samples).unwrap();
+        out.ints(TITLES.common, &[]).unwrap();
+        out.longs(TITLES.common_rows, &[]).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[1, 0]).is_ok());

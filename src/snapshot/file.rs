@@ -37,7 +37,7 @@ pub(crate) const TRAILER_BYTES: usize = 32;
 #[repr(u32)]
 #[expect(
     missing_docs,
-    reason = "each is described where it is written, in publish::history"
+    reason = "each is described where it is written, in publish::history_payload"
 )]
 pub enum Section {
     Stamp = 1,

@@ -47,13 +47,11 @@ pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
 pub use read::{Drawn, Live, Readiness, Sizes, Snapshot};
 pub use read_context::ReadContext;
+pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
 pub use storage::Storage;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};
 #[cfg(test)] // the index is tested where it is written
-pub(crate) use {
-    file::SnapshotFile,
-    search::{TITLES, TextIndex},
-};
+pub(crate) use {file::SnapshotFile, search::TextIndex};

@@ -106,7 +106,7 @@ fn faults_of_islands_come_first_and_what_follows_from_them_is_one_line_a_file() 
     let said = faults(&mut command(), &dataset);
     let days = said.iter().filter(|line| {
         line.starts_with("ccu/2026-10-")
-            && line.contains("islands.csv lacks: 3, the first on line 2;")
+            && line.contains("rows with other codes: 3, the first on line 2;")
     });
     assert_eq!((said.len(), days.count()), (1 + 3 + 1 + 20, 20), "{said:?}");
 }

@@ -83,7 +83,8 @@ impl Publishers {
             let refused = started.into_iter().filter_map(|(edition, child)| {
                 let output = child.wait_with_output().unwrap();
                 let said = String::from_utf8(output.stderr).unwrap();
-                let is_older = edition.number < newest.number && said.contains("newer than");
+                let is_older = edition.number < newest.number
+                    && said.contains("--generated-at must be at least");
                 match output.status.code() {
                     Some(0) => None,
                     Some(65) if is_older => Some(edition),

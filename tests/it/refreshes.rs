@@ -233,7 +233,7 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     assert_eq!(
         line,
         format!(
-            "history: kept as of {TIME}, no file of it has changed; \
+            "history: kept from {TIME}, no input changed; \
              live: rendered, live/1795263000.csv is new; dumps: 3 of 4 tables kept"
         )
     );

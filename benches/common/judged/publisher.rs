@@ -137,7 +137,7 @@ impl Publisher {
             ));
         }
         let is_whole = said.lines().any(|line| line.starts_with("published "));
-        if !is_whole || said.contains("left behind") {
+        if !is_whole || said.contains("was not removed") {
             self.faults.push(format!("{stamp}: publish says: {said}"));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The JSON of what goes by day or by step: rankings, new islands, day lists, live and intraday.
+//! JSON of the responses per day or step: rankings, new islands, day lists, live and intraday.
 
 use serde::Serialize;
 
@@ -7,11 +7,11 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::Island;
 use crate::model::{CreatedIn, CreatorSlug};
 
-/// Seconds between two steps of the live files.
+/// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
 
-/// An island's place in a ranking.
-pub(crate) struct Place<'a> {
+/// An island in a ranking.
+pub(crate) struct RankingEntry<'a> {
     pub(crate) rank: u32,
     pub(crate) previous_rank: Option<u32>,
     pub(crate) island: &'a Island,
@@ -22,7 +22,7 @@ pub(crate) struct Place<'a> {
 pub(crate) fn ranking<'a>(
     date: &str,
     previous_date: Option<&str>,
-    places: impl Iterator<Item = Place<'a>>,
+    places: impl Iterator<Item = RankingEntry<'a>>,
     published: UnixSeconds,
 ) -> Vec<u8> {
     #[derive(Serialize)]
@@ -87,7 +87,7 @@ pub(crate) fn new_islands<'a>(
     out
 }
 
-/// `/v1/rankings` and `/v1/new`, from the held days, oldest first.
+/// `/v1/rankings` and `/v1/new`, from the days that have a file, oldest first.
 pub(crate) fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
     #[derive(Serialize)]
     struct Days<'a> {

@@ -1,13 +1,13 @@
-//! The JSON of every answer (CONTRACT section 4). The only place that names their members.
+//! JSON of every response (CONTRACT section 4). No other module names the members of responses.
 
 mod days;
-mod dumps;
+mod dump_json;
 mod service;
 
-pub(crate) use days::{Place, days, intraday, live, new_islands, ranking};
-pub(crate) use dumps::JsonFile;
+pub(crate) use days::{RankingEntry, days, intraday, live, new_islands, ranking};
+pub(crate) use dump_json::DumpJsonWriter;
 pub use service::ENDPOINTS;
-pub(crate) use service::{frames, health, index};
+pub(crate) use service::{health, index, page_templates};
 
 use serde::Serialize;
 
@@ -54,12 +54,12 @@ struct SummaryHead<'a> {
     date: Option<&'a str>,
 }
 
-/// Writes a value's JSON.
+/// Serializes a value.
 fn json(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(out, value).expect("plain values serialize, and memory takes them");
 }
 
-/// The members that the nine metrics are, in their order, each with what parts it from the one before.
+/// Names of the nine metrics in their order, each with its separator.
 const COUNT_MEMBERS: [&str; 6] = [
     "\"peakCCU\":",
     ",\"uniquePlayers\":",
@@ -74,8 +74,8 @@ const DECIMAL_MEMBERS: [&str; 3] = [
     ",\"retentionD7\":",
 ];
 
-/// Writes the nine metrics as the last members of an object, and closes it. By hand: they are most of
-/// what is ever rendered.
+/// Writes the nine metrics as the last members of an object, and closes it. Written by hand, since they
+/// are most of the rendered bytes.
 fn metrics(out: &mut Vec<u8>, metrics: &Metrics) {
     for (member, field) in COUNT_MEMBERS.into_iter().zip(SortField::ALL) {
         out.extend_from_slice(member.as_bytes());
@@ -100,7 +100,7 @@ fn count(out: &mut Vec<u8>, count: Option<u64>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Turns the object just written into one that takes more members.
+/// Reopens the object at the end of `out` for more members.
 fn reopen(out: &mut Vec<u8>) {
     out.pop();
     out.push(b',');
@@ -118,7 +118,7 @@ fn close(out: &mut Vec<u8>, published: UnixSeconds) {
     out.push(b'}');
 }
 
-/// An array of items that a closure writes one by one.
+/// Writes an array whose items are written by a closure.
 fn array<T>(
     out: &mut Vec<u8>,
     items: impl Iterator<Item = T>,
@@ -134,15 +134,20 @@ fn array<T>(
     out.push(b']');
 }
 
-/// An island and the days it was seen.
-pub(crate) struct Seen<'a> {
+/// An island with the first and last day it was seen.
+pub(crate) struct SeenIsland<'a> {
     pub(crate) island: &'a Island,
     pub(crate) first: Option<&'a str>,
     pub(crate) last: Option<&'a str>,
 }
 
 /// An island summary with the metrics of `date`.
-pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, metrics: &Metrics) {
+pub(crate) fn summary(
+    out: &mut Vec<u8>,
+    seen: &SeenIsland<'_>,
+    date: Option<&str>,
+    metrics: &Metrics,
+) {
     let island = seen.island;
     let head = SummaryHead {
         code: island.code.to_string(),
@@ -159,8 +164,8 @@ pub(crate) fn summary(out: &mut Vec<u8>, seen: &Seen<'_>, date: Option<&str>, me
     self::metrics(out, metrics);
 }
 
-/// How the summary of every island ends that has no metrics of `date`; most have none.
-pub(crate) fn unplayed_end(date: Option<&str>) -> Vec<u8> {
+/// Returns the common end of the summaries of islands without metrics of `date`. Most islands have none.
+pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Date<'a> {
         date: Option<&'a str>,
@@ -185,7 +190,7 @@ pub(crate) fn island<'a>(
     reopen(out);
     out.extend_from_slice(b"\"series\":");
     array(out, series, |out, (date, metrics)| {
-        // A day's text needs no escaping.
+        // The text of a day needs no escaping.
         out.extend_from_slice(b"{\"date\":\"");
         out.extend_from_slice(date.as_bytes());
         out.extend_from_slice(b"\",");
@@ -215,10 +220,10 @@ pub(crate) fn ccu<'a>(
     close(out, published);
 }
 
-/// The sums over a creator's islands. A sum of counts may pass 2^64, so they are wider.
+/// Totals of a creator's islands. A sum of counts may exceed 2^64, so sums are 128 bits wide.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Aggregate {
+pub(crate) struct CreatorTotals {
     pub(crate) slug: String,
     pub(crate) island_count: u64,
     #[serde(flatten, serialize_with = "sums")]
@@ -233,8 +238,8 @@ fn sums<S: serde::Serializer>(sums: &[Option<u128>; 6], serializer: S) -> Result
     )
 }
 
-/// A creator's row in lists.
-pub(crate) fn creator_row(aggregate: &Aggregate) -> Vec<u8> {
+/// Renders the list row of a creator.
+pub(crate) fn creator_row(aggregate: &CreatorTotals) -> Vec<u8> {
     let mut out = Vec::new();
     json(&mut out, aggregate);
     out

@@ -1,4 +1,4 @@
-//! The JSON that speaks of the service itself: index, health, and the frames of list pages.
+//! JSON about the service: index, health, and the templates of list pages.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{Meta, json};
 use crate::calendar::UnixSeconds;
 use crate::snapshot::{Packed, Readiness, Stamp};
 
-/// What the index lists, in the order of SPEC section 4.
+/// Endpoints in the index, in the order of SPEC section 4.
 pub const ENDPOINTS: [&str; 13] = [
     "GET /v1",
     "GET /v1/health",
@@ -23,9 +23,9 @@ pub const ENDPOINTS: [&str; 13] = [
     "GET /v1/new/{date}",
 ];
 
-/// The text around the rows of list pages, its pieces ended by NUL: islands, then creators. The last
-/// piece is the end that many rows share; creators have none.
-pub(crate) fn frames(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
+/// Text around the rows of list pages, in parts terminated by NUL: islands, then creators. The last part
+/// is the common end of rows, which creators do not have.
+pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
     let pieces = |name: &str| {
         format!(
             "{{\"{name}\":[\0],\"meta\":{{\"generatedAt\":\"{published}\",\"total\":\0,\"hasMore\":\0,\"limit\":\0,\"offset\":\0}}}}"

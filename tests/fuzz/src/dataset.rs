@@ -22,13 +22,13 @@ const BETWEEN_FILES: u8 = 0xFF;
 const FILES_MAX: usize = 12;
 /// What a fault says that is of a whole file, and so has no line.
 const OF_A_FILE: [&str; 7] = [
-    "rows with a code that islands.csv lacks",
+    "codes must be in islands.csv",
     "the day must be no later",
-    "the name is ",
+    "the file name must be",
     "the step must be no later",
-    "there is no such file",
-    "there is no header row",
-    "there are two files of this time",
+    "the file must exist",
+    "the header row must be",
+    "the step must have one file",
 ];
 
 /// One in so many datasets that are accepted is published: to publish takes longer than all the rest.

@@ -9,7 +9,7 @@ mod known;
 
 use std::sync::LazyLock;
 
-use island_metrics::keys::{KeyEntry, KeyAddress, KeyId, KeyPrefix, KeyTable, KeyStatus};
+use island_metrics::keys::{KeyAddress, KeyEntry, KeyId, KeyPrefix, KeyStatus, KeyTable};
 use island_metrics::model::Tier;
 use libfuzzer_sys::fuzz_target;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use island_metrics::keys::{KeyPrefix, KeyRecords, KeyTable, KeyStore};
+use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 
 /// What they begin with.
 pub const PREFIX: &str = "fuzz";

@@ -4,7 +4,8 @@ use std::io;
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, CsvFile, Day, FileKind, Files, LiveStep, LoadError, RowFile, RowReader, Source,
+    Catalogue, CsvWriter, DatasetReader, Day, FileKind, Files, LiveStep, LoadError, RowReader,
+    RowWriter,
 };
 use island_metrics::model::IslandCode;
 
@@ -25,7 +26,7 @@ impl Whole {
             .map(|(name, content)| (&name[..], &content[..]));
         let named: Vec<(&str, &[u8])> = named.collect();
         let files = Files::Embedded(&named);
-        let source = Source::open(&files, UnixSeconds::now().day())?;
+        let source = DatasetReader::open(&files, UnixSeconds::now().day())?;
         let catalogue = source.catalogue()?;
         let platform = source.platform()?;
         let mut reader = RowReader::new(&source, &catalogue);
@@ -40,7 +41,7 @@ impl Whole {
             .collect();
         let steps = steps?;
         drop(reader);
-        source.sound()?;
+        source.finish_checks()?;
         Ok(Whole {
             catalogue,
             days,
@@ -92,10 +93,10 @@ impl Whole {
 fn file(
     name: &str,
     kind: FileKind,
-    rows: impl FnOnce(&mut dyn RowFile) -> io::Result<()>,
+    rows: impl FnOnce(&mut dyn RowWriter) -> io::Result<()>,
 ) -> (String, Vec<u8>) {
     let mut bytes = Vec::new();
-    let written = CsvFile::begin(kind, &mut bytes).and_then(|mut file| {
+    let written = CsvWriter::begin(kind, &mut bytes).and_then(|mut file| {
         rows(&mut file)?;
         file.finish()
     });

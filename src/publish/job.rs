@@ -1,50 +1,52 @@
-//! One publish at work: tables read, dumps kept or written, payloads rendered.
+//! One publish: reads tables, links or writes dumps, renders payloads.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::changes::Changes;
-use super::directory::{HISTORY, LIVE, PAYLOAD};
-use super::dumps::DumpsWriter;
+use super::directory::{HISTORY_PREFIX, LIVE_PREFIX, PAYLOAD_SUFFIX};
+use super::dumps_writer::DumpsWriter;
 use super::error::{PublishError, at};
-use super::held::Held;
-use super::live::Now;
-use super::order::{Event, Options, Tell};
-use super::packed::PackedDay;
-use super::{history, live};
+use super::history_input::HistoryInput;
+use super::live_payload::LiveInput;
+use super::options::{EventSink, PublishEvent, PublishOptions};
+use super::packed_day::PackedDay;
+use super::{history_payload, live_payload};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, Day, DayFiles, FileKind, LiveStep, RowReader, Source, StepFile};
+use crate::dataset::{
+    Catalogue, DatasetReader, Day, DayFiles, FileKind, LiveStep, RowReader, StepFile,
+};
 use crate::durable::{AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
 
-/// Threads that read days and write dumps: more than cores, since half of them wait for the disk.
-const THREADS_A_CORE: usize = 2;
+/// Threads per core that read days and write dumps. More than one, since half of them wait for the disk.
+const THREADS_PER_CORE: usize = 2;
 
-/// A publish at work.
-pub(super) struct Work<'a> {
-    source: &'a Source<'a>,
+/// State of a publish.
+pub(super) struct PublishJob<'a> {
+    source: &'a DatasetReader<'a>,
     changes: &'a Changes,
     dumps: &'a DumpsWriter,
-    options: &'a Options<'a>,
-    tell: Tell<'a>,
-    /// All players of each live step, by the name of its file.
+    options: &'a PublishOptions<'a>,
+    notify: EventSink<'a>,
+    /// Total players of each live step, by file name.
     pub(super) totals: BTreeMap<String, u128>,
 }
 
-/// What a publish has made, ready to be put in place.
-pub(super) struct Made {
+/// Output of a publish, not yet in the manifest.
+pub(super) struct JobOutput {
     pub(super) history: Payload,
     pub(super) live: Payload,
-    /// Islands in the dataset.
+    /// Number of islands in the dataset.
     pub(super) islands: usize,
-    /// What was rendered and what was kept, and why, in one line.
+    /// Summary line: what was rendered and kept, and why.
     pub(super) summary: String,
 }
 
-/// Which tables are the same as before, their dumps kept; `None` for one that the dataset lacks.
-struct Kept {
+/// Tables whose dumps are kept; `None` for a table that the dataset does not have.
+struct KeptTables {
     islands: bool,
     creators: Option<bool>,
     platform: Option<bool>,
@@ -52,7 +54,7 @@ struct Kept {
     steps: Vec<bool>,
 }
 
-impl Kept {
+impl KeptTables {
     fn counts(&self) -> (usize, usize) {
         let single = [Some(self.islands), self.creators, self.platform];
         let all = || single.iter().flatten().chain(&self.days).chain(&self.steps);
@@ -60,52 +62,52 @@ impl Kept {
     }
 }
 
-/// The name of a table without its `.csv`.
+/// Returns the name of a table without `.csv`.
 fn stem(name: &str) -> String {
     name.strip_suffix(".csv").unwrap_or(name).to_owned()
 }
 
-impl<'a> Work<'a> {
+impl<'a> PublishJob<'a> {
     pub(super) fn new(
-        source: &'a Source<'a>,
+        source: &'a DatasetReader<'a>,
         changes: &'a Changes,
         dumps: &'a DumpsWriter,
-        options: &'a Options<'a>,
-        tell: Tell<'a>,
-    ) -> Work<'a> {
-        Work {
+        options: &'a PublishOptions<'a>,
+        notify: EventSink<'a>,
+    ) -> PublishJob<'a> {
+        PublishJob {
             source,
             changes,
             dumps,
             options,
-            tell,
+            notify,
             totals: BTreeMap::new(),
         }
     }
 
-    /// Makes what has changed: the history payload, the live payload, the dumps' files.
-    pub(super) fn publish(&mut self) -> Result<Made, PublishError> {
+    /// Renders the changed payloads and writes the changed dumps.
+    pub(super) fn run(&mut self) -> Result<JobOutput, PublishError> {
         let kept = self.keep()?;
         let kept_history = self.changes.kept_history.clone();
         let catalogue = if kept_history.is_some() && kept.creators != Some(false) {
-            self.source.islands_alone()?
+            self.source.islands_only()?
         } else {
             self.source.catalogue()?
         };
         self.dump_catalogue(&catalogue, &kept)?;
         let days = self.days(&catalogue, &kept)?;
         let now = self.now(&catalogue, &kept)?;
-        self.source.sound()?;
+        self.source.finish_checks()?;
         let history = match kept_history {
             Some(history) => history,
-            None => self.history(&Held::new(&catalogue, days))?,
+            None => self.history(&HistoryInput::new(&catalogue, days))?,
         };
         let published = self.options.published;
-        let live = payload(self.options.directory, LIVE, published, |out| {
-            live::write(&catalogue.islands, &now, published, out)
+        let live = payload(self.options.directory, LIVE_PREFIX, published, |out| {
+            live_payload::write(&catalogue.islands, &now, published, out)
         })?;
         let (count, all) = kept.counts();
-        Ok(Made {
+        Ok(JobOutput {
             history,
             live,
             islands: catalogue.islands.len(),
@@ -113,9 +115,9 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Keeps the dumps of tables that are the same as before.
-    fn keep(&self) -> Result<Kept, PublishError> {
-        let same = |name: &str| self.changes.unchanged(name).is_some();
+    /// Links the dumps of unchanged tables.
+    fn keep(&self) -> Result<KeptTables, PublishError> {
+        let same = |name: &str| self.changes.unchanged.contains_key(name);
         let keep = |name: &str| same(name) && self.dumps.keep(&[stem(name)]);
         let day = |files: &DayFiles| {
             let stems: Vec<String> = files.names().map(stem).collect();
@@ -124,10 +126,10 @@ impl<'a> Work<'a> {
         let optional = |name: &str| -> Result<Option<bool>, PublishError> {
             Ok(self.source.stamp(name)?.map(|_| keep(name)))
         };
-        Ok(Kept {
-            islands: keep(Source::ISLANDS),
-            creators: optional(Source::CREATORS)?,
-            platform: optional(Source::PLATFORM)?,
+        Ok(KeptTables {
+            islands: keep(DatasetReader::ISLANDS),
+            creators: optional(DatasetReader::CREATORS)?,
+            platform: optional(DatasetReader::PLATFORM)?,
             days: self.source.days().iter().map(day).collect(),
             steps: self
                 .source
@@ -138,7 +140,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn dump_catalogue(&self, catalogue: &Catalogue, kept: &Kept) -> Result<(), PublishError> {
+    fn dump_catalogue(&self, catalogue: &Catalogue, kept: &KeptTables) -> Result<(), PublishError> {
         if !kept.islands {
             self.dumps.write("islands", FileKind::Islands, |file| {
                 catalogue
@@ -158,12 +160,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Reads the days that are asked for, and dumps those that are not kept. Without a history to
-    /// render, only what is dumped is read.
+    /// Reads days and writes the dumps that are not kept. If the history payload is kept, only the days
+    /// to dump are read.
     fn days(
         &mut self,
         catalogue: &Catalogue,
-        kept: &Kept,
+        kept: &KeptTables,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
         let (source, dumps) = (self.source, self.dumps);
         let renders = self.changes.kept_history.is_none();
@@ -183,12 +185,12 @@ impl<'a> Work<'a> {
             Ok(PackedDay::new(&day, catalogue.islands.len()))
         };
         in_order(
-            (cores() * THREADS_A_CORE, asked.len()),
+            (cores() * THREADS_PER_CORE, asked.len()),
             || RowReader::new(source, catalogue),
             work,
             |at, day: Result<PackedDay, PublishError>| {
                 packed.push((asked[at].0.day, day?));
-                (self.tell)(Event::Progress {
+                (self.notify)(PublishEvent::Progress {
                     what: "reading days",
                     done: at + 1,
                     all: asked.len(),
@@ -199,14 +201,14 @@ impl<'a> Work<'a> {
         Ok(packed)
     }
 
-    /// Reads the newest live step and those that have changed, all of them where the islands that they
-    /// may name have; dumps what is not kept.
-    fn now(&mut self, catalogue: &Catalogue, kept: &Kept) -> Result<Now, PublishError> {
+    /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
+    /// writes the dumps that are not kept.
+    fn now(&mut self, catalogue: &Catalogue, kept: &KeptTables) -> Result<LiveInput, PublishError> {
         let source = self.source;
         let steps = source.steps();
-        let same_islands = self.changes.unchanged(Source::ISLANDS).is_some();
+        let same_islands = self.changes.unchanged.contains_key(DatasetReader::ISLANDS);
         let known = |at: usize| {
-            let same = self.changes.unchanged(&steps[at].name)?;
+            let same = self.changes.unchanged.get(&steps[at].name)?;
             let may_be_kept = same_islands && kept.steps[at] && at + 1 < steps.len();
             same.players.filter(|_| may_be_kept)
         };
@@ -222,14 +224,14 @@ impl<'a> Work<'a> {
             Ok(step)
         };
         in_order(
-            (cores() * THREADS_A_CORE, asked.len()),
+            (cores() * THREADS_PER_CORE, asked.len()),
             || RowReader::new(source, catalogue),
             work,
             |at, step: Result<LiveStep, PublishError>| {
                 let step = step?;
                 totals[asked[at]] = Some(step.total());
                 newest = (asked[at] + 1 == steps.len()).then_some(step);
-                (self.tell)(Event::Progress {
+                (self.notify)(PublishEvent::Progress {
                     what: "reading live steps",
                     done: at + 1,
                     all: asked.len(),
@@ -251,15 +253,15 @@ impl<'a> Work<'a> {
             })?;
         }
         let sums = totals.iter().map(|(file, total)| (file.time, *total));
-        Ok(Now::new(newest, platform, sums.collect()))
+        Ok(LiveInput::new(newest, platform, sums.collect()))
     }
 
-    fn history(&mut self, held: &Held<'_>) -> Result<Payload, PublishError> {
+    fn history(&mut self, input: &HistoryInput<'_>) -> Result<Payload, PublishError> {
         let (published, directory) = (self.options.published, self.options.directory);
-        let tell = &mut self.tell;
-        payload(directory, HISTORY, published, |out| {
-            history::write(held, published, out, &mut |done, all| {
-                tell(Event::Progress {
+        let notify = &mut self.notify;
+        payload(directory, HISTORY_PREFIX, published, |out| {
+            history_payload::write(input, published, out, &mut |done, all| {
+                notify(PublishEvent::Progress {
                     what: "rendering bodies",
                     done,
                     all,
@@ -304,7 +306,7 @@ fn dump_day(
     Ok(())
 }
 
-/// Writes a payload file beside the others; tells what a manifest says of it.
+/// Writes a payload file. Returns its entry for the manifest.
 fn payload(
     directory: &Path,
     kind: &str,
@@ -315,7 +317,7 @@ fn payload(
     let begun = AtomicFile::create(directory, kind).map_err(at(&unfinished))?;
     let (file, written) = write(begun).map_err(at(&unfinished))?;
     let checksum = format!("{:08x}", written.checksum);
-    let name = format!("{kind}-{}-{checksum}{PAYLOAD}", published.compact());
+    let name = format!("{kind}-{}-{checksum}{PAYLOAD_SUFFIX}", published.compact());
     let path = directory.join(&name);
     file.commit(&path).map_err(at(&path))?;
     Ok(Payload {

@@ -1,75 +1,82 @@
-//! The history payload: bodies of islands, creators, rankings and new days, then the lists' sections.
+//! The history payload: bodies of islands, creators, rankings and new islands, then the sections of the
+//! lists.
 
 use std::io::{self, Write};
 
-use super::creators::{self, Creator};
-use super::groups::{Orders, row_number};
-use super::held::Held;
-use super::islands::Renderer;
-use super::lists;
-use super::packed::RANGE;
+use super::creator_sections::{self, CreatorEntry};
+use super::history_input::HistoryInput;
+use super::list_sections;
+use super::packed_day::RANGE_ISLANDS;
+use super::range_renderer::RangeRenderer;
 use super::render;
+use super::row_orders::{RowOrders, row_number};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::model::SortField;
 use crate::snapshot::{BodyRef, Packed, Packer, Section, SnapshotWriter, Stamp, Written};
 use crate::sync::{cores, in_order};
 
-/// Renders the history of a dataset to `out`. `progress` is told bodies done and bodies in all.
+/// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of all
+/// bodies.
 pub(crate) fn write<W: Write>(
-    held: &Held<'_>,
+    input: &HistoryInput<'_>,
     published: UnixSeconds,
     out: W,
     progress: &mut dyn FnMut(usize, usize),
 ) -> io::Result<(W, Written)> {
-    let latest = held.latest();
-    let mut work = Work {
-        held,
+    let latest = input.latest();
+    let mut writer = HistoryWriter {
+        input,
         published,
-        creators: creators::all(held.catalogue, &latest),
-        orders: Orders::new(&latest),
+        creators: creator_sections::collect(input.catalogue, &latest),
+        orders: RowOrders::new(&latest),
         latest: &latest,
-        rows: Vec::with_capacity(held.catalogue.islands.len()),
-        seen: Vec::with_capacity(held.catalogue.islands.len()),
+        rows: Vec::with_capacity(input.catalogue.islands.len()),
+        seen: Vec::with_capacity(input.catalogue.islands.len()),
         histories: 0,
         out: SnapshotWriter::new(out)?,
         done: 0,
         progress,
     };
-    let bodies = work.write_bodies()?;
-    let mut out = work.out;
-    lists::write_rows(held, &work.rows, &work.orders, &mut out)?;
-    creators::write(&work.creators, &work.orders, work.rows.len(), &mut out)?;
-    lists::write_tags(held.catalogue, &work.orders, &mut out)?;
+    let bodies = writer.write_bodies()?;
+    let mut out = writer.out;
+    list_sections::write_rows(input, &writer.rows, &writer.orders, &mut out)?;
+    creator_sections::write(
+        &writer.creators,
+        &writer.orders,
+        writer.rows.len(),
+        &mut out,
+    )?;
+    list_sections::write_tags(input.catalogue, &writer.orders, &mut out)?;
     for (section, refs) in bodies {
         out.bodies(section, &refs)?;
     }
-    let days = held.days.len() as u64;
-    let islands = held.catalogue.islands.len() as u64;
-    let creators = work.creators.len() as u64;
+    let days = input.days.len() as u64;
+    let islands = input.catalogue.islands.len() as u64;
+    let creators = writer.creators.len() as u64;
     let stamp = Stamp {
         published,
-        counts: [islands, creators, work.histories, days, days],
+        counts: [islands, creators, writer.histories, days, days],
     };
     out.section(Section::Stamp, &stamp.to_bytes())?;
-    let frames = render::frames(published, &render::unplayed_end(held.newest()));
+    let frames = render::page_templates(published, &render::null_metrics_suffix(input.newest()));
     out.section(Section::Frames, &frames)?;
-    let day_words = held.days.iter().flat_map(|day| day.0.to_le_bytes());
+    let day_words = input.days.iter().flat_map(|day| day.0.to_le_bytes());
     out.section(Section::Days, &day_words.collect::<Vec<u8>>())?;
     out.finish()
 }
 
-/// A history being rendered.
-struct Work<'a, W> {
-    held: &'a Held<'a>,
+/// Writer of a history payload.
+struct HistoryWriter<'a, W> {
+    input: &'a HistoryInput<'a>,
     published: UnixSeconds,
-    creators: Vec<Creator<'a>>,
-    orders: Orders,
-    /// Each island's metrics of the newest day.
+    creators: Vec<CreatorEntry<'a>>,
+    orders: RowOrders,
+    /// Metrics of each island on the latest day.
     latest: &'a [Metrics],
-    /// Each island's row in lists, once its range is rendered.
+    /// List row of each island, filled while ranges are rendered.
     rows: Vec<Vec<u8>>,
-    /// Each island's first and last day.
+    /// First and last day of each island.
     seen: Vec<Option<(u32, u32)>>,
     histories: u64,
     out: SnapshotWriter<W>,
@@ -77,13 +84,13 @@ struct Work<'a, W> {
     progress: &'a mut dyn FnMut(usize, usize),
 }
 
-impl<W: Write> Work<'_, W> {
+impl<W: Write> HistoryWriter<'_, W> {
     fn write_bodies(&mut self) -> io::Result<Vec<(Section, Vec<BodyRef>)>> {
         let [islands, ccu] = self.write_islands()?;
         let creators = self.write_creators()?;
         let [rankings, new] = self.write_days()?;
         let mut packer = Packer::new();
-        let days = packer.pack(&render::days(&self.held.day_texts, self.published));
+        let days = packer.pack(&render::days(&self.input.day_texts, self.published));
         let fixed = vec![self.out.body(&days)?, self.out.body(&days)?];
         Ok(vec![
             (Section::IslandBodies, islands),
@@ -96,20 +103,20 @@ impl<W: Write> Work<'_, W> {
     }
 
     fn write_islands(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
-        let (held, latest, published) = (self.held, self.latest, self.published);
-        let ranges = held.catalogue.islands.len().div_ceil(RANGE);
+        let (input, latest, published) = (self.input, self.latest, self.published);
+        let ranges = input.catalogue.islands.len().div_ceil(RANGE_ISLANDS);
         let mut refs = [Vec::new(), Vec::new()];
         in_order(
             (cores(), ranges),
-            || Renderer::new(held, latest, published),
-            Renderer::render,
+            || RangeRenderer::new(input, latest, published),
+            RangeRenderer::render,
             |_, rendered| {
                 for bodies in &rendered.bodies {
                     for (refs, body) in refs.iter_mut().zip(bodies) {
                         refs.push(self.out.body(body)?);
                     }
                 }
-                self.tell(rendered.bodies.len() * 2);
+                self.advance(rendered.bodies.len() * 2);
                 self.rows.extend(rendered.rows);
                 self.seen.extend(rendered.seen);
                 self.histories += rendered.histories;
@@ -133,18 +140,18 @@ impl<W: Write> Work<'_, W> {
     }
 
     fn write_days(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
-        let (held, published) = (self.held, self.published);
-        let rankings = self.write_all(held.days.len(), |packer, day| {
-            packer.pack(&ranking(held, day, published))
+        let (input, published) = (self.input, self.published);
+        let rankings = self.write_all(input.days.len(), |packer, day| {
+            packer.pack(&ranking(input, day, published))
         })?;
-        let mut new = vec![Vec::new(); held.days.len()];
+        let mut new = vec![Vec::new(); input.days.len()];
         for (island, seen) in self.seen.iter().enumerate() {
             if let Some((first, last)) = seen {
                 new[*first as usize].push((row_number(island), *last));
             }
         }
-        let new = self.write_all(held.days.len(), |packer, day| {
-            packer.pack(&new_islands(held, day, &new[day], published))
+        let new = self.write_all(input.days.len(), |packer, day| {
+            packer.pack(&new_islands(input, day, &new[day], published))
         })?;
         Ok([rankings, new])
     }
@@ -157,24 +164,24 @@ impl<W: Write> Work<'_, W> {
         let mut refs = Vec::with_capacity(count);
         in_order((cores(), count), Packer::new, render, |_, packed| {
             refs.push(self.out.body(&packed)?);
-            self.tell(1);
+            self.advance(1);
             Ok::<(), io::Error>(())
         })?;
         Ok(refs)
     }
 
-    fn tell(&mut self, more: usize) {
+    fn advance(&mut self, more: usize) {
         self.done += more;
-        let held = self.held;
+        let input = self.input;
         let creators = self.creators.len();
-        let all = held.catalogue.islands.len() * 2 + creators + held.days.len() * 2;
+        let all = input.catalogue.islands.len() * 2 + creators + input.days.len() * 2;
         (self.progress)(self.done, all);
     }
 }
 
 /// `/v1/creators/{slug}`
 fn creator(
-    creator: &Creator<'_>,
+    creator: &CreatorEntry<'_>,
     rows: &[Vec<u8>],
     latest: &[Metrics],
     published: UnixSeconds,
@@ -188,29 +195,32 @@ fn creator(
 }
 
 /// `/v1/rankings/{date}`
-fn ranking(held: &Held<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
-    let top = held.ranking(day);
-    let places = top.iter().zip(1..).map(|(ranked, rank)| render::Place {
-        rank,
-        previous_rank: ranked.previous_rank,
-        island: &held.catalogue.islands[ranked.island as usize],
-        peak_ccu: ranked.peak,
-    });
-    let texts = &held.day_texts;
+fn ranking(input: &HistoryInput<'_>, day: usize, published: UnixSeconds) -> Vec<u8> {
+    let top = input.ranking(day);
+    let places = top
+        .iter()
+        .zip(1..)
+        .map(|(ranked, rank)| render::RankingEntry {
+            rank,
+            previous_rank: ranked.previous_rank,
+            island: &input.catalogue.islands[ranked.island as usize],
+            peak_ccu: ranked.peak,
+        });
+    let texts = &input.day_texts;
     let previous = day.checked_sub(1).map(|day| texts[day].as_str());
     render::ranking(&texts[day], previous, places, published)
 }
 
-/// `/v1/new/{date}`, of the islands first seen that day, each with the last day that it was.
+/// `/v1/new/{date}`, from the islands first seen on that day, each with the last day it was seen.
 fn new_islands(
-    held: &Held<'_>,
+    input: &HistoryInput<'_>,
     day: usize,
     islands: &[(u32, u32)],
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let date = held.day_texts[day].as_str();
+    let date = input.day_texts[day].as_str();
     let metrics = |island: u32| {
-        let row = held.rows[day].row(island as usize);
+        let row = input.rows[day].row(island as usize);
         row.map_or(Metrics::NULL, |row| row.metrics())
     };
     let mut islands: Vec<(u32, u32, Metrics)> = islands
@@ -219,10 +229,10 @@ fn new_islands(
         .collect();
     islands.sort_by_key(|(_, _, metrics)| std::cmp::Reverse(metrics.count(SortField::PeakCcu)));
     let rows = islands.iter().map(|(island, last, metrics)| {
-        let seen = render::Seen {
-            island: &held.catalogue.islands[*island as usize],
+        let seen = render::SeenIsland {
+            island: &input.catalogue.islands[*island as usize],
             first: Some(date),
-            last: Some(held.day_texts[*last as usize].as_str()),
+            last: Some(input.day_texts[*last as usize].as_str()),
         };
         let mut row = Vec::new();
         render::summary(&mut row, &seen, Some(date), metrics);

@@ -1,36 +1,39 @@
-//! Everything that the history payload is rendered from, and what follows from it for single days.
+//! Input of the history payload, and the rankings derived from it.
 
-use super::packed::PackedDay;
+use super::packed_day::PackedDay;
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Metrics};
 
-/// Places in a ranking.
+/// Number of places in a ranking.
 const RANKING_LENGTH: usize = 10;
 
-/// A dataset as it is held while its history is published.
+/// Dataset in the form that the history payload is rendered from.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HistoryInput<'a> {
     pub(crate) catalogue: &'a Catalogue,
-    /// Held days, ascending, and their text.
+    /// Days that have a file, ascending, and their text.
     pub(crate) days: Vec<UtcDay>,
     pub(crate) day_texts: Vec<String>,
-    /// The rows of each.
+    /// Rows of each day.
     pub(crate) rows: Vec<PackedDay>,
 }
 
-/// A place in a day's ranking.
+/// Place in the ranking of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ranked {
+pub(crate) struct RankedIsland {
     pub(crate) peak: u64,
     pub(crate) island: u32,
-    /// Its place on the held day before, if it has a peak on that.
+    /// Place on the previous day, if it has a peak on that day.
     pub(crate) previous_rank: Option<u32>,
 }
 
-impl<'a> Held<'a> {
-    pub(crate) fn new(catalogue: &'a Catalogue, days: Vec<(UtcDay, PackedDay)>) -> Held<'a> {
+impl<'a> HistoryInput<'a> {
+    pub(crate) fn new(
+        catalogue: &'a Catalogue,
+        days: Vec<(UtcDay, PackedDay)>,
+    ) -> HistoryInput<'a> {
         let (days, rows): (Vec<UtcDay>, Vec<PackedDay>) = days.into_iter().unzip();
-        Held {
+        HistoryInput {
             catalogue,
             day_texts: days.iter().map(ToString::to_string).collect(),
             days,
@@ -38,12 +41,12 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The text of the newest held day.
+    /// Returns the text of the latest day.
     pub(crate) fn newest(&self) -> Option<&str> {
         self.day_texts.last().map(String::as_str)
     }
 
-    /// Each island's metrics of the newest held day; all null where it has no row of it.
+    /// Returns the metrics of each island on the latest day; all null if it has no row.
     pub(crate) fn latest(&self) -> Vec<Metrics> {
         let mut latest = vec![Metrics::NULL; self.catalogue.islands.len()];
         for (island, row) in self
@@ -58,12 +61,12 @@ impl<'a> Held<'a> {
         latest
     }
 
-    /// The first places of a day, highest peak first, ties by code.
-    pub(crate) fn ranking(&self, day: usize) -> Vec<Ranked> {
+    /// Returns the top places of a day, by peak descending, then by code.
+    pub(crate) fn ranking(&self, day: usize) -> Vec<RankedIsland> {
         let mut top: Vec<(u64, u32)> = Vec::with_capacity(RANKING_LENGTH + 1);
         for (peak, island) in self.peaks(day) {
-            // Islands come by code: a tie goes behind those that are there.
-            let at = top.partition_point(|(held, _)| *held >= peak);
+            // Islands are in order of their codes, so a tie goes after the existing ones.
+            let at = top.partition_point(|(other, _)| *other >= peak);
             if at < RANKING_LENGTH {
                 top.insert(at, (peak, island));
                 top.truncate(RANKING_LENGTH);
@@ -73,7 +76,7 @@ impl<'a> Held<'a> {
             .checked_sub(1)
             .map_or(Vec::new(), |day| self.places(day, &top));
         let mut before = before.into_iter();
-        let ranked = top.into_iter().map(|(peak, island)| Ranked {
+        let ranked = top.into_iter().map(|(peak, island)| RankedIsland {
             peak,
             island,
             previous_rank: before.next().flatten(),
@@ -81,7 +84,7 @@ impl<'a> Held<'a> {
         ranked.collect()
     }
 
-    /// The places of some islands in a day's full order.
+    /// Returns the places of some islands in the full order of a day.
     fn places(&self, day: usize, islands: &[(u64, u32)]) -> Vec<Option<u32>> {
         let row = |island: u32| self.rows[day].row(island as usize)?.peak();
         let peaks: Vec<Option<u64>> = islands.iter().map(|(_, island)| row(*island)).collect();
@@ -100,7 +103,7 @@ impl<'a> Held<'a> {
         places
     }
 
-    /// The peaks of a day, by island ascending.
+    /// Iterates over the peaks of a day, by island ascending.
     fn peaks(&self, day: usize) -> impl Iterator<Item = (u64, u32)> + '_ {
         let rows = self.rows[day].rows();
         rows.filter_map(|(island, row)| Some((row.peak()?, island)))

@@ -1,4 +1,4 @@
-//! Rows as the CSV files of CONTRACT section 3: what was read reads back the same.
+//! Writer of the CSV files of CONTRACT section 3. The written rows are read back unchanged.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -6,16 +6,16 @@ use std::io::{self, Write};
 use csv::QuoteStyle;
 
 use super::catalogue::{CREATORS, ISLANDS};
-use super::days::{CCU, DAILY, LIVE, PLATFORM};
+use super::csv_table::Columns;
+use super::row_reader::{CCU, DAILY, LIVE, PLATFORM};
 use super::rows::{Island, Metrics, Profile};
-use super::table::Columns;
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
-/// Bytes gathered before they are written on.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;
 
-/// The kinds of files that a dataset has.
+/// Kinds of dataset files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// islands.csv
@@ -45,8 +45,8 @@ impl FileKind {
     }
 }
 
-/// What rows of one kind are written to.
-pub trait RowFile {
+/// Writer of rows of one kind, implemented for CSV and JSON.
+pub trait RowWriter {
     /// Writes a row of islands.csv.
     fn island(&mut self, island: &Island) -> io::Result<()>;
     /// Writes a row of creators.csv.
@@ -61,14 +61,14 @@ pub trait RowFile {
     fn point(&mut self, time: UnixSeconds, players: u64) -> io::Result<()>;
 }
 
-/// A CSV file being written. It has all columns of its kind, also the optional ones.
+/// A CSV file that is being written. It has all columns of its kind, including the optional ones.
 #[derive(Debug)]
-pub struct CsvFile<W: Write> {
+pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
     field: String,
 }
 
-impl<W: Write> RowFile for CsvFile<W> {
+impl<W: Write> RowWriter for CsvWriter<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
         self.text(island.code.text().as_str())?;
         self.text(&island.title)?;
@@ -92,7 +92,7 @@ impl<W: Write> RowFile for CsvFile<W> {
         for field in SortField::ALL {
             self.count(metrics.count(field))?;
         }
-        // The shortest digits that read back as the same number, and never an exponent.
+        // The shortest digits that parse to the same number, never with an exponent.
         self.show(metrics.average_minutes_per_player())?;
         self.show(metrics.retention_d1())?;
         self.show(metrics.retention_d7())?;
@@ -118,10 +118,10 @@ impl<W: Write> RowFile for CsvFile<W> {
     }
 }
 
-impl<W: Write> CsvFile<W> {
-    /// Begins a file with its header.
-    pub fn begin(kind: FileKind, out: W) -> io::Result<CsvFile<W>> {
-        // Figures and codes have nothing to quote, and need not be looked through for it.
+impl<W: Write> CsvWriter<W> {
+    /// Creates a file and writes its header.
+    pub fn begin(kind: FileKind, out: W) -> io::Result<CsvWriter<W>> {
+        // Numbers and codes never need quotes, so they are not searched for characters to quote.
         let quotes = match kind {
             FileKind::Islands | FileKind::Creators => QuoteStyle::Necessary,
             FileKind::Daily | FileKind::Ccu | FileKind::Live | FileKind::Platform => {
@@ -134,10 +134,10 @@ impl<W: Write> CsvFile<W> {
             .from_writer(out);
         out.write_record(kind.columns().names)?;
         let field = String::new();
-        Ok(CsvFile { out, field })
+        Ok(CsvWriter { out, field })
     }
 
-    /// Ends the file.
+    /// Flushes the file.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }

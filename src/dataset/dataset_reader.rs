@@ -1,41 +1,42 @@
-//! The files of a dataset, listed, and read one at a time from any thread.
+//! Reader of a dataset: lists the files, and reads one at a time from any thread.
 //!
-//! Faults are gathered while files are read; [`Source::sound`] tells them all at the end. What was
-//! read is summed up on the way, so that a later publish knows which files are others.
+//! Faults are collected while files are read; [`DatasetReader::finish_checks`] returns them at the end.
+//! The checksum of each file is computed on the way, for change detection in the next publish.
 
+use std::collections::BTreeMap;
 use std::io;
 
+use super::csv_table::{Columns, CsvTable, WANT_TIME, step_time};
+use super::date_limit::DateLimit;
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileStamp, Files};
-use super::horizon::Horizon;
-use super::table::{Columns, Table, WANT_TIME, step_time};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::sync::{Mutex, lock};
 
-/// A dataset's files by name.
+/// The files of a dataset by name.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct DatasetReader<'a> {
     files: &'a Files<'a>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
     faults: Mutex<FaultLog>,
-    sums: Mutex<Vec<FileSum>>,
+    sums: Mutex<BTreeMap<String, FileChecksum>>,
 }
 
-/// The files of a held day; it has one of them at least.
+/// Files of one day; at least one of them exists.
 #[derive(Clone, Debug)]
 pub struct DayFiles {
-    /// The day that they are named for.
+    /// Day in the file names.
     pub day: UtcDay,
-    /// `daily/DAY.csv`, if it is there.
+    /// `daily/DAY.csv`, if it exists.
     pub daily: Option<String>,
-    /// `ccu/DAY.csv`, if it is there.
+    /// `ccu/DAY.csv`, if it exists.
     pub ccu: Option<String>,
 }
 
 impl DayFiles {
-    /// The names of those that are there.
+    /// Iterates over the names of the existing files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.daily.iter().chain(&self.ccu).map(String::as_str)
     }
@@ -44,35 +45,33 @@ impl DayFiles {
 /// `live/UNIXSECONDS.csv`.
 #[derive(Clone, Debug)]
 pub struct StepFile {
-    /// The step that it is named for.
+    /// Time in the file name.
     pub time: UnixSeconds,
-    /// Its name.
+    /// File name, relative to the dataset.
     pub name: String,
 }
 
-/// What a file was when it was read whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSum {
-    /// Its name, as `daily/2026-11-20.csv`.
-    pub name: String,
-    /// What the system said of it before it was read.
+/// Identity and checksum of a file that was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileChecksum {
+    /// Metadata from before the first byte was read.
     pub stamp: FileStamp,
-    /// The CRC-32 of its bytes.
+    /// CRC-32 of the bytes.
     pub checksum: u32,
 }
 
-impl<'a> Source<'a> {
-    /// Lists the files; reads none of them. A day or step later than the day after `today`, which is the
-    /// present day by the machine's clock, is a fault.
-    pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<Source<'a>, LoadError> {
+impl<'a> DatasetReader<'a> {
+    /// Lists the files without reading them. `today` is the present day by the machine's clock; a day or
+    /// step later than the day after it is a fault.
+    pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
         files.probe().map_err(io_error(files, ""))?;
-        let horizon = Horizon { today };
+        let date_limit = DateLimit { today };
         let mut faults = FaultLog::default();
-        let days = list_days(files, horizon, &mut faults)?;
-        let steps = list_steps(files, horizon, &mut faults)?;
-        Ok(Source {
+        let days = list_days(files, date_limit, &mut faults)?;
+        let steps = list_steps(files, date_limit, &mut faults)?;
+        Ok(DatasetReader {
             files,
-            horizon,
+            date_limit,
             days,
             steps,
             faults: Mutex::new(faults),
@@ -80,23 +79,23 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The held days, ascending.
+    /// Days that have a file, ascending.
     pub fn days(&self) -> &[DayFiles] {
         &self.days
     }
 
-    /// The live steps, ascending.
+    /// Live steps, ascending.
     pub fn steps(&self) -> &[StepFile] {
         &self.steps
     }
 
-    /// What the system says of a file; `None` if there is no file of that name.
+    /// Returns the metadata of a file, or `None` if it does not exist.
     pub fn stamp(&self, name: &str) -> Result<Option<FileStamp>, LoadError> {
         self.files.stamp(name).map_err(io_error(self.files, name))
     }
 
-    /// Sums a file up without looking at what it says; `None` if there is no file of that name.
-    pub fn sum(&self, name: &str) -> Result<Option<FileSum>, LoadError> {
+    /// Computes the checksum of a file without parsing it. Returns `None` if it does not exist.
+    pub fn sum(&self, name: &str) -> Result<Option<FileChecksum>, LoadError> {
         let failed = || io_error(self.files, name);
         let Some((mut content, stamp)) = self.files.open(name).map_err(failed())? else {
             return Ok(None);
@@ -111,22 +110,20 @@ impl<'a> Source<'a> {
                 Err(error) => return Err(failed()(error)),
             }
         }
-        Ok(Some(FileSum {
-            name: name.to_owned(),
+        Ok(Some(FileChecksum {
             stamp,
             checksum: crc.finalize(),
         }))
     }
 
-    /// The sums of all files read so far, by name.
-    pub fn sums(&self) -> Vec<FileSum> {
-        let mut sums = lock(&self.sums).clone();
-        sums.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        sums
+    /// Returns the sums of all files read so far, by name.
+    pub fn sums(&self) -> BTreeMap<String, FileChecksum> {
+        let sums = lock(&self.sums);
+        sums.clone()
     }
 
-    /// Fails with every fault found since the last look, if there is any.
-    pub fn sound(&self) -> Result<(), LoadError> {
+    /// Returns all faults recorded since the previous call as an error.
+    pub fn finish_checks(&self) -> Result<(), LoadError> {
         let mut faults = lock(&self.faults);
         let found = std::mem::take(&mut *faults);
         found
@@ -134,58 +131,58 @@ impl<'a> Source<'a> {
             .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
     }
 
-    /// Gives each row of a file to `row`; false if there is no such file.
-    pub(super) fn each_row(
+    /// Calls `row` for each row of a file. Returns false if the file does not exist.
+    pub(super) fn for_each_row(
         &self,
         name: &str,
         columns: &'static Columns,
-        mut row: impl FnMut(&mut Table<'_>),
+        mut row: impl FnMut(&mut CsvTable<'_>),
     ) -> Result<bool, LoadError> {
         let opened = self.files.open(name).map_err(io_error(self.files, name))?;
         let Some((content, stamp)) = opened else {
             return Ok(false);
         };
         let mut faults = FaultLog::default();
-        if let Some(mut table) = Table::new(self.files, name, content, columns, &mut faults)? {
+        if let Some(mut table) = CsvTable::new(self.files, name, content, columns, &mut faults)? {
             while table.next_row()? {
                 row(&mut table);
             }
-            let sum = FileSum {
-                name: name.to_owned(),
+            let sum = FileChecksum {
                 stamp,
                 checksum: table.checksum(),
             };
-            lock(&self.sums).push(sum);
+            let mut sums = lock(&self.sums);
+            sums.insert(name.to_owned(), sum);
         }
         self.absorb(faults);
         Ok(true)
     }
 
-    /// What to say of a file that was there and no longer is.
+    /// Returns the error of a file that was listed and no longer exists.
     pub(super) fn gone(&self, name: &str) -> LoadError {
         io_error(self.files, name)(io::ErrorKind::NotFound.into())
     }
 
-    /// The limit that days and steps are held to.
-    pub(super) fn horizon(&self) -> Horizon {
-        self.horizon
+    /// Upper limit of days and steps.
+    pub(super) fn date_limit(&self) -> DateLimit {
+        self.date_limit
     }
 
-    /// Notes a fault of a whole file.
+    /// Records a fault of a whole file.
     pub(super) fn fault(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
         faults.push_file(name, problem);
         self.absorb(faults);
     }
 
-    /// Notes a fault of a whole file that probably follows from faults of another file.
-    pub(super) fn fault_that_follows(&self, name: &str, problem: String) {
+    /// Records a fault of a whole file that is probably caused by faults of another file.
+    pub(super) fn fault_consequent(&self, name: &str, problem: String) {
         let mut faults = FaultLog::default();
-        faults.push_following(name, problem);
+        faults.push_consequent(name, problem);
         self.absorb(faults);
     }
 
-    /// Whether any fault of a file has been found.
+    /// Returns whether a file has a fault.
     pub(super) fn is_faulty(&self, name: &str) -> bool {
         let faults = lock(&self.faults);
         faults.has(name)
@@ -199,7 +196,7 @@ impl<'a> Source<'a> {
 
 fn list_days(
     files: &Files<'_>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     faults: &mut FaultLog,
 ) -> Result<Vec<DayFiles>, LoadError> {
     let mut days: Vec<DayFiles> = Vec::new();
@@ -208,13 +205,13 @@ fn list_days(
             let name = format!("{folder}/{stem}.csv");
             let Some(day) = UtcDay::parse(&stem) else {
                 let problem = format!(
-                    "the name is {}; want a calendar day, YYYY-MM-DD, then .csv",
+                    "the file name must be a calendar day, YYYY-MM-DD, and .csv, got {}",
                     quoted(&stem)
                 );
                 faults.push_file(&name, problem);
                 continue;
             };
-            if let Some(problem) = horizon.fault_of_day(day) {
+            if let Some(problem) = date_limit.day_fault(day) {
                 faults.push_file(&name, problem);
                 continue;
             }
@@ -237,26 +234,29 @@ fn list_days(
 
 fn list_steps(
     files: &Files<'_>,
-    horizon: Horizon,
+    date_limit: DateLimit,
     faults: &mut FaultLog,
 ) -> Result<Vec<StepFile>, LoadError> {
     let mut steps = Vec::new();
     for stem in files.stems("live").map_err(io_error(files, "live"))? {
         let name = format!("live/{stem}.csv");
         let Some(time) = step_time(&stem).map(UnixSeconds) else {
-            let problem = format!("the name is {}; want {WANT_TIME}, then .csv", quoted(&stem));
+            let problem = format!(
+                "the file name must be {WANT_TIME}, and .csv, got {}",
+                quoted(&stem)
+            );
             faults.push_file(&name, problem);
             continue;
         };
-        match horizon.fault_of_time("the step", time) {
+        match date_limit.time_fault("the step", time) {
             Some(problem) => faults.push_file(&name, problem),
             None => steps.push(StepFile { time, name }),
         }
     }
     steps.sort_unstable_by_key(|step| step.time);
-    // Leading zeros can spell one time in two names.
+    // With leading zeros, two names can have the same time.
     for pair in steps.windows(2).filter(|pair| pair[0].time == pair[1].time) {
-        let problem = "there are two files of this time; want one".to_owned();
+        let problem = "the step must have one file, got two".to_owned();
         faults.push_file(&format!("live/{}.csv", pair[0].time.0), problem);
     }
     Ok(steps)
@@ -268,5 +268,5 @@ fn io_error(files: &Files<'_>, name: &str) -> impl FnOnce(io::Error) -> LoadErro
 }
 
 #[cfg(test)]
-#[path = "source_tests.rs"]
+#[path = "dataset_reader_tests.rs"]
 mod tests;

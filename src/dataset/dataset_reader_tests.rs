@@ -1,4 +1,4 @@
-//! Datasets with one fault each, and the message that each must give.
+//! Datasets with one fault each, and the message of that fault.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const GOOD: [(&str, &str); 6] = [
     ("platform.csv", "time,players\n1200,9\n600,8\n1800,\n"),
 ];
 
-/// Everything that a dataset holds.
+/// All rows of a dataset.
 #[derive(Debug)]
 struct Whole {
     catalogue: Catalogue,
@@ -35,14 +35,14 @@ struct Whole {
     platform: Option<Vec<(UnixSeconds, u64)>>,
 }
 
-/// The day on which all datasets here are read.
+/// Present day of all tests here.
 const TODAY: UtcDay = UtcDay(20_778);
 
 fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let named = files.iter().map(|(name, content)| (*name, &content[..]));
     let named: Vec<(&str, &[u8])> = named.collect();
     let files = Files::Embedded(&named);
-    let source = Source::open(&files, TODAY)?;
+    let source = DatasetReader::open(&files, TODAY)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
     let mut reader = RowReader::new(&source, &catalogue);
@@ -57,7 +57,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
         .collect();
     let live = live?;
     drop(reader);
-    source.sound()?;
+    source.finish_checks()?;
     Ok(Whole {
         catalogue,
         days,
@@ -66,7 +66,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     })
 }
 
-/// The good dataset with one file in place of, or besides, its own; what is wrong with it.
+/// Returns the faults of the valid dataset with one file replaced or added.
 fn faults_with(name: &str, content: &[u8]) -> String {
     let mut files: Vec<(&str, Vec<u8>)> = GOOD
         .iter()
@@ -78,7 +78,7 @@ fn faults_with(name: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn a_good_dataset_is_read_whole() {
+fn a_valid_dataset_is_read_completely() {
     let dataset = load(&GOOD.map(|(name, text)| (name, text.into()))).unwrap();
     let [plain, full] = &dataset.catalogue.islands[..] else {
         panic!("two islands")
@@ -110,7 +110,7 @@ fn a_good_dataset_is_read_whole() {
         (held.retention_d1(), held.retention_d7()),
         (Some(0.11), None)
     );
-    // The daily row wins, though its peak is null.
+    // The daily row is used even if its peak is null.
     assert_eq!(
         day.ccu
             .iter()
@@ -127,13 +127,13 @@ fn a_good_dataset_is_read_whole() {
 
 #[expect(clippy::too_many_lines, reason = "a table, one fault a row")]
 #[test]
-fn each_fault_is_told_with_its_place() {
-    let code = "is \"1\"; want an island code like 1234-5678-9012";
-    let count = "; want an integer from 0 to 9007199254740991, or nothing";
-    let share = "; want a decimal from 0 to 1, like 0.25, or nothing";
-    let least = "; want a decimal of at least 0, like 12.5, or nothing";
+fn each_fault_is_reported_with_its_place() {
+    let code = "must be an island code like 1234-5678-9012, got \"1\"";
+    let count = "must be an integer from 0 to 9007199254740991 or empty, got";
+    let share = "must be a decimal from 0 to 1, like 0.25, or empty, got";
+    let least = "must be a decimal of at least 0, like 12.5, or empty, got";
     let slug = "a slug of 1 to 64 bytes without / and control characters";
-    let time = "want Unix seconds in digits, a multiple of 600";
+    let time = "must be Unix seconds in digits, a multiple of 600";
     let ccu = |rows: &str| format!("code,peakCCU\n{rows}");
     let daily = |tail: &str| format!("{}1000-0000-0000,1,1,1,1,1,1,{tail}\n", GOOD[2].1);
     let islands = |row: &str| format!("{}{row}\r\n", GOOD[0].1);
@@ -143,7 +143,7 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             String::new(),
-            ": there is no header row; want code,peakCCU".into(),
+            ": the header row must be code,peakCCU, got no row".into(),
         ),
         (
             day,
@@ -153,12 +153,12 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             "code,peakCCU,code\n".into(),
-            ":1:3: there is a second column code; want one".into(),
+            ":1:3: the column code must occur once, got a second one".into(),
         ),
         (
             day,
             ccu("1000-0000-0000\n"),
-            ":2: the number of fields is 1; want 2, as in the header".into(),
+            ":2: the number of fields must be 2, as in the header, got 1".into(),
         ),
         (day, ccu("\n1,2\n"), format!(":3:1: code {code}")),
         (
@@ -170,7 +170,7 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             ccu(",2\n"),
-            ":2:1: code is empty; want an island code like 1234-5678-9012".into(),
+            ":2:1: code must be an island code like 1234-5678-9012, got an empty field".into(),
         ),
         (
             day,
@@ -180,111 +180,111 @@ fn each_fault_is_told_with_its_place() {
         (
             day,
             ccu("1000-0000-0000,1\n\n1000-0000-0000,1\n"),
-            ":4:1: code is \"1000-0000-0000\", as on line 2; want each code once".into(),
+            ":4:1: code must be unique, got \"1000-0000-0000\", which is also on line 2".into(),
         ),
         (
             day,
             ccu("3000-0000-0000,1\n"),
-            ":2:1: code is \"3000-0000-0000\", which islands.csv lacks; want a code that it has"
-                .into(),
+            ":2:1: code must be in islands.csv, got \"3000-0000-0000\"".into(),
         ),
         (
             day,
             ccu("1000-0000-0000,12k\n"),
-            format!(":2:2: peakCCU is \"12k\"{count}"),
+            format!(":2:2: peakCCU {count} \"12k\""),
         ),
         (
             day,
             ccu("1000-0000-0000,+1\n"),
-            format!(":2:2: peakCCU is \"+1\"{count}"),
+            format!(":2:2: peakCCU {count} \"+1\""),
         ),
         (
             day,
             ccu("1000-0000-0000,9007199254740992\n"),
-            format!(":2:2: peakCCU is \"9007199254740992\"{count}"),
+            format!(":2:2: peakCCU {count} \"9007199254740992\""),
         ),
         (
             dailies,
             daily("-1,,"),
-            format!(":3:8: averageMinutesPerPlayer is \"-1\"{least}"),
+            format!(":3:8: averageMinutesPerPlayer {least} \"-1\""),
         ),
         (
             dailies,
             daily("1e3,,"),
-            format!(":3:8: averageMinutesPerPlayer is \"1e3\"{least}"),
+            format!(":3:8: averageMinutesPerPlayer {least} \"1e3\""),
         ),
         (
             dailies,
             daily(&format!("{},,", "9".repeat(400))),
             format!(
-                ":3:8: averageMinutesPerPlayer is \"{}\"…{least}",
+                ":3:8: averageMinutesPerPlayer {least} \"{}\"…",
                 "9".repeat(40)
             ),
         ),
         (
             dailies,
             daily(",1.,"),
-            format!(":3:9: retentionD1 is \"1.\"{share}"),
+            format!(":3:9: retentionD1 {share} \"1.\""),
         ),
         (
             dailies,
             daily(",,1.01"),
-            format!(":3:10: retentionD7 is \"1.01\"{share}"),
+            format!(":3:10: retentionD7 {share} \"1.01\""),
         ),
         (
             "islands.csv",
             islands("3000-0000-0000,,a/b,,,"),
-            format!(":4:3: creator is \"a/b\"; want {slug}, or nothing"),
+            format!(":4:3: creator must be {slug}, or empty, got \"a/b\""),
         ),
         (
             "islands.csv",
             islands("3000-0000-0000,,,UEFN,,"),
-            ":4:4: createdIn is \"UEFN\"; want uefn, creative or nothing".into(),
+            ":4:4: createdIn must be uefn, creative or empty, got \"UEFN\"".into(),
         ),
         (
             "islands.csv",
             islands("3000-0000-0000,,,,a||b,"),
-            ":4:5: tags is \"a||b\"; want tags joined by |, none of them empty".into(),
+            ":4:5: tags must be tags separated by |, none of them empty, got \"a||b\"".into(),
         ),
         (
             "islands.csv",
             islands("2000-0000-0000,,,,,"),
-            ":4:1: code is \"2000-0000-0000\", as on line 2; want each code once".into(),
+            ":4:1: code must be unique, got \"2000-0000-0000\", which is also on line 2".into(),
         ),
         (
             "creators.csv",
             "slug\neve\neve\n".into(),
-            ":3:1: slug is \"eve\", as on line 2; want each slug once".into(),
+            ":3:1: slug must be unique, got \"eve\", which is also on line 2".into(),
         ),
         (
             "creators.csv",
             "slug,name\n,Eve\n".into(),
-            format!(":2:1: slug is empty; want {slug}"),
+            format!(":2:1: slug must be {slug}, got an empty field"),
         ),
         (
             "platform.csv",
             "time,players\n601,1\n".into(),
-            format!(":2:1: time is \"601\"; {time}"),
+            format!(":2:1: time {time}, got \"601\""),
         ),
         (
             "platform.csv",
             "time,players\n600,1\n600,1\n".into(),
-            ":3:1: time is \"600\", as on line 2; want each time once".into(),
+            ":3:1: time must be unique, got \"600\", which is also on line 2".into(),
         ),
         (
             "live/x.csv",
             "code,players\n".into(),
-            format!(": the name is \"x\"; {time}, then .csv"),
+            format!(": the file name {time}, and .csv, got \"x\""),
         ),
         (
             "live/9223372036854776400.csv",
             "code,players\n".into(),
-            format!(": the name is \"9223372036854776400\"; {time}, then .csv"),
+            format!(": the file name {time}, and .csv, got \"9223372036854776400\""),
         ),
         (
             "ccu/2026-02-29.csv",
             ccu(""),
-            ": the name is \"2026-02-29\"; want a calendar day, YYYY-MM-DD, then .csv".into(),
+            ": the file name must be a calendar day, YYYY-MM-DD, and .csv, got \"2026-02-29\""
+                .into(),
         ),
     ];
     for (name, content, want) in cases {
@@ -299,14 +299,11 @@ fn each_fault_is_told_with_its_place() {
         format!("{day}:2:2: peakCCU must be UTF-8, got \"\u{fffd}\"")
     );
     let twice = faults_with("live/001200.csv", b"code,players\n");
-    assert_eq!(
-        twice,
-        "live/1200.csv: there are two files of this time; want one"
-    );
+    assert_eq!(twice, "live/1200.csv: the step must have one file, got two");
 }
 
 #[test]
-fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
+fn an_unclosed_quote_is_reported_where_its_row_starts() {
     let want = "must end with a quote as it begins with one, got none up to the end of the file";
     let file = "ccu/2026-11-19.csv";
     for (content, place) in [
@@ -329,12 +326,12 @@ fn a_quote_that_nothing_closes_is_told_where_its_row_starts() {
 }
 
 #[test]
-fn without_islands_only_that_is_told() {
+fn a_missing_islands_file_is_the_only_fault_reported() {
     let files: Vec<_> = GOOD[1..]
         .iter()
         .map(|(name, text)| (*name, (*text).into()))
         .collect();
-    let want = "islands.csv: there is no such file; want a row for each island";
+    let want = "islands.csv: the file must exist, with one row per island, got no file";
     assert_eq!(load(&files).unwrap_err().to_string(), want);
     let none = "code,title,creator,createdIn,tags\n";
     assert_eq!(
@@ -355,5 +352,5 @@ fn more_than_a_hundred_faults_are_counted() {
     assert!(text.ends_with("\n… and 3900 more"), "{text}");
 }
 
-#[path = "record_tests.rs"]
+#[path = "record_reader_tests.rs"]
 mod records;

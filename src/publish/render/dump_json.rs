@@ -1,4 +1,4 @@
-//! The JSON of the dumps: an array of objects with the columns of the CSV files, one to a line.
+//! JSON of the dumps: an array of objects with the columns of the CSV files, one object per line.
 
 use std::io::{self, Write};
 
@@ -6,30 +6,30 @@ use serde::Serialize;
 
 use super::ProfileMembers;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Island, Metrics, Profile, RowFile};
+use crate::dataset::{Island, Metrics, Profile, RowWriter};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 
-/// Bytes gathered before they are written on.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;
 
-/// A JSON file being written, row by row.
-pub(crate) struct JsonFile<W> {
+/// A JSON file that is written row by row.
+pub(crate) struct DumpJsonWriter<W> {
     out: W,
-    /// Rows that are not written yet.
+    /// Buffered rows.
     rows: Vec<u8>,
     is_empty: bool,
 }
 
-impl<W: Write> JsonFile<W> {
-    pub(crate) fn begin(out: W) -> JsonFile<W> {
-        JsonFile {
+impl<W: Write> DumpJsonWriter<W> {
+    pub(crate) fn begin(out: W) -> DumpJsonWriter<W> {
+        DumpJsonWriter {
             out,
             rows: Vec::with_capacity(BUFFER + BUFFER / 4),
             is_empty: true,
         }
     }
 
-    /// Ends the file.
+    /// Closes the array and flushes the buffer.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let end: &[u8] = if self.is_empty { b"[]\n" } else { b"\n]\n" };
         self.rows.extend_from_slice(end);
@@ -64,7 +64,7 @@ impl<W: Write> JsonFile<W> {
     }
 }
 
-impl<W: Write> RowFile for JsonFile<W> {
+impl<W: Write> RowWriter for DumpJsonWriter<W> {
     fn island(&mut self, island: &Island) -> io::Result<()> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,31 +1,31 @@
-//! The measured shapes that synthetic datasets follow, and the chance that they are drawn with.
+//! Distributions that synthetic datasets follow, and the random numbers they are drawn with.
 
 use crate::calendar::{DAY_SECONDS, UtcDay};
 
-/// How large a dataset to make up, from which seed, and the newest day with daily rows.
+/// Parameters of a synthetic dataset.
 #[derive(Clone, Debug)]
-pub struct Synthetic {
-    /// Islands in the catalogue.
+pub struct SyntheticSpec {
+    /// Number of islands in the catalogue.
     pub islands: u32,
-    /// Creators, some of them without an island.
+    /// Number of creators, some of them without an island.
     pub creators: u32,
-    /// Days with daily rows.
+    /// Number of days with daily rows.
     pub days: u32,
-    /// Days with long-run peaks before those.
+    /// Number of days with long-run peaks before those.
     pub long_run_days: u32,
-    /// Islands that have a row on a day, where so many are open; three in ten if not given.
+    /// Islands with a row per day, if that many exist; 30 % if not given.
     pub rows: Option<u32>,
-    /// What all chance is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// The newest day; the live steps end at 12:00 UTC of the day after.
+    /// Latest day with daily rows; the live steps end at 12:00 UTC on the day after.
     pub last_day: UtcDay,
 }
 
-/// A stepwise linear curve: pairs of position (rising) and value.
+/// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 
-/// Peaks of islands with data, by rank from below; between the measured p99, p99.5, p99.9 and
-/// maximum there are points of our own, since straight lines across those gaps run far too high.
+/// Peaks of islands with data, by rank from the lowest. Measured, except for the points between p99,
+/// p99.5, p99.9 and the maximum: straight lines across those gaps are far too high.
 #[rustfmt::skip] // a table: pairs side by side
 pub(super) const PEAK: [(f64, f64); 18] = [
     (0.0, 1.0), (0.05, 2.0), (0.10, 2.0), (0.25, 3.0), (0.50, 7.0), (0.62, 20.0),
@@ -33,8 +33,8 @@ pub(super) const PEAK: [(f64, f64); 18] = [
     (0.9975, 3_600.0), (0.9990, 9_761.0), (0.9995, 14_000.0), (0.9998, 21_000.0), (0.9999, 26_000.0), (1.0, 32_428.0),
 ];
 
-/// How rows of one class of size behave: the measured p10, p50 and p90 of the ratios per unique
-/// player, each with a bottom and a top of our own.
+/// Parameters of the rows of one size class: the measured p10, p50 and p90 of the ratios per unique
+/// player, with an estimated minimum and maximum.
 pub(super) struct SizeClass {
     pub(super) peak_below: u32,
     pub(super) unique_per_peak: [(f64, f64); 5],
@@ -99,7 +99,7 @@ pub(super) const CLASSES: [SizeClass; 4] = [
     },
 ];
 
-/// Shares of players back after one and seven days, in hundredths, as measured.
+/// Retention after one and seven days, in hundredths, as measured.
 pub(super) const RETENTION_D1: [(f64, f64); 8] = [
     (0.0, 0.0),
     (0.1, 0.0),
@@ -120,26 +120,26 @@ pub(super) const RETENTION_D7: [(f64, f64); 7] = [
     (1.0, 100.0),
 ];
 
-/// Monday to Sunday, as measured over 78 islands with three full weeks.
+/// Weekday factors, Monday to Sunday, as measured over 78 islands with three full weeks.
 pub(super) const WEEKDAY: [f64; 7] = [1.011, 0.858, 1.003, 0.857, 1.202, 1.079, 0.991];
 
-/// Players by hour of the UTC day against the mean; hours 2 and 5 lie between their neighbours.
+/// Players by hour of the UTC day relative to the mean; hours 2 and 5 are interpolated.
 pub(super) const HOUR: [f64; 24] = [
     0.748, 0.735, 0.759, 0.783, 0.736, 0.795, 0.854, 0.798, 0.827, 0.932, 0.895, 1.029, 1.185,
     1.318, 1.425, 1.375, 1.229, 1.171, 1.129, 1.101, 1.058, 0.960, 0.814, 0.769,
 ];
 
-/// The highest of [`HOUR`]: the hour at which a day's peak falls.
+/// Maximum of [`HOUR`]: the hour of the daily peak.
 pub(super) const HOUR_MAX: f64 = 1.425;
 
-/// Islands per creator by rank from below: 58.5 % have one.
+/// Islands per creator by rank from the lowest: 58.5 % have one.
 #[rustfmt::skip] // a table: pairs side by side
 pub(super) const HOLDING: [(f64, f64); 13] = [
     (0.0, 1.0), (0.585, 1.0), (0.586, 2.0), (0.766, 2.0), (0.767, 3.0), (0.844, 3.0),
     (0.884, 4.0), (0.911, 5.0), (0.95, 9.0), (0.99, 22.0), (0.999, 49.0), (0.9998, 90.0), (1.0, 153.0),
 ];
 
-/// Followers by rank: our own guess of a heavy tail, no measurement exists.
+/// Followers by rank: an estimated heavy tail, not measured.
 pub(super) const FOLLOWERS: [(f64, f64); 6] = [
     (0.0, 0.0),
     (0.5, 40.0),
@@ -149,21 +149,21 @@ pub(super) const FOLLOWERS: [(f64, f64); 6] = [
     (1.0, 6_000_000.0),
 ];
 
-/// New islands a day: 1.5 % a week.
-pub(super) const LAUNCHES_A_DAY: f64 = 0.015 / 7.0;
+/// Share of new islands per day: 1.5 % per week.
+pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;
 
-/// Live steps are ten minutes apart.
+/// Seconds between two live steps.
 pub(super) const STEP_SECONDS: i64 = 600;
 
-/// Splitmix64: small, fast, and the same on every machine.
+/// `SplitMix64`: small, fast, and identical on every machine.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Random {
-    /// A stream of its own for each purpose and number, so that one more draw in one place
+impl SplitMix64 {
+    /// Creates the stream of a purpose and number. With separate streams, one more draw in one place
     /// changes nothing elsewhere.
-    pub(super) fn new(seed: u64, purpose: u64, number: u64) -> Random {
-        let mut random = Random(seed ^ purpose.wrapping_mul(0xA076_1D64_78BD_642F));
+    pub(super) fn new(seed: u64, purpose: u64, number: u64) -> SplitMix64 {
+        let mut random = SplitMix64(seed ^ purpose.wrapping_mul(0xA076_1D64_78BD_642F));
         random.0 = random.next() ^ number.wrapping_mul(0xE703_7ED1_A0B4_28DB);
         random.next();
         random
@@ -177,24 +177,24 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly from 0 to below 1.
+    /// Uniform in [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         float(self.next() >> 12) / float(1 << 52)
     }
 
-    /// Evenly from 0 to below `bound`, which is at least 1.
+    /// Uniform in [0, `bound`); `bound` is at least 1.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % (bound as u64)).expect("smaller than a usize")
     }
 
-    /// Near a normal draw of mean 0 and deviation 1: the sum of four even ones.
+    /// Approximately normal with mean 0 and deviation 1: the sum of four uniform draws.
     pub(super) fn bell(&mut self) -> f64 {
         let draw = self.next();
         let sum: u64 = (0..4).map(|part| draw >> (16 * part) & 0xFFFF).sum();
         (float(sum) / 65_536.0 - 2.0) * 1.732
     }
 
-    /// Near an exponential draw in doublings: the tail beyond it halves with each unit.
+    /// Approximately exponential in base 2: the tail halves with each unit.
     pub(super) fn doublings(&mut self) -> f64 {
         let draw = self.next() | 1;
         let mantissa = float((draw << draw.leading_zeros()) >> 12) / float(1 << 52);
@@ -210,7 +210,7 @@ pub(super) const fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// The nearest count; what is negative becomes 0.
+/// Rounds to the nearest count; negative values become 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -220,7 +220,7 @@ pub(super) const fn count(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
-/// The curve's value at a position; beyond its ends, the value there.
+/// Interpolates a curve; positions beyond its ends have the value of the end.
 pub(super) fn at(curve: &Curve, position: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 < position);
     match (
@@ -233,7 +233,7 @@ pub(super) fn at(curve: &Curve, position: f64) -> f64 {
     }
 }
 
-/// The hour's factor at a moment, between the two hours' own.
+/// Returns the hour factor at a time, interpolated between hours.
 pub(super) fn hour_factor(unix_seconds: i64) -> f64 {
     let second = unix_seconds.rem_euclid(DAY_SECONDS).unsigned_abs();
     let hour = usize::try_from(second / 3600).expect("below 24");

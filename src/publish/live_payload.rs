@@ -1,4 +1,4 @@
-//! The live payload: the newest step's snapshot and the intraday curve.
+//! The live payload: the latest step and the intraday curve.
 
 use std::io::{self, Write};
 
@@ -7,36 +7,36 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, LiveStep};
 use crate::snapshot::{BodyRef, Packer, Section, SnapshotWriter, Stamp, Written};
 
-/// What the live payload is rendered from.
+/// Input of the live payload.
 #[derive(Debug, Default)]
-pub(crate) struct Now {
-    /// The newest live step.
+pub(crate) struct LiveInput {
+    /// Latest live step.
     pub(crate) newest: Option<LiveStep>,
-    /// All players at each step, by time ascending: the platform's own totals, or the sums of the live
-    /// files; `None` where there are neither.
+    /// Total players at each step, by time ascending: the platform totals if there are any, otherwise
+    /// the sums of the live files. `None` without either.
     pub(crate) totals: Option<Vec<(UnixSeconds, u128)>>,
 }
 
-impl Now {
-    /// From the newest step, the platform's own totals where there are any, and each step's sum.
+impl LiveInput {
+    /// Creates the input from the latest step, the platform totals and the sum of each step.
     pub(crate) fn new(
         newest: Option<LiveStep>,
         platform: Option<Vec<(UnixSeconds, u64)>>,
         sums: Vec<(UnixSeconds, u128)>,
-    ) -> Now {
+    ) -> LiveInput {
         let wide = |(time, players): (UnixSeconds, u64)| (time, u128::from(players));
         let totals = match platform {
             Some(points) => Some(points.into_iter().map(wide).collect()),
             None => (!sums.is_empty()).then_some(sums),
         };
-        Now { newest, totals }
+        LiveInput { newest, totals }
     }
 }
 
 /// Renders the live payload to `out`.
 pub(crate) fn write<W: Write>(
     islands: &[Island],
-    now: &Now,
+    now: &LiveInput,
     published: UnixSeconds,
     out: W,
 ) -> io::Result<(W, Written)> {
@@ -72,7 +72,7 @@ fn live(islands: &[Island], step: &LiveStep, published: UnixSeconds) -> Vec<u8> 
     render::live(step.time, step.total(), &rows, published)
 }
 
-/// `/v1/live/intraday`: the day that ends with the newest step.
+/// `/v1/live/intraday`: the 24 hours that end with the latest step.
 fn intraday(totals: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
     let newest = totals.last().map_or(0, |(time, _)| time.0);
     let day = totals.partition_point(|(time, _)| time.0 <= newest - DAY_SECONDS);

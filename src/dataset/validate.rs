@@ -1,38 +1,39 @@
-//! Reading a whole dataset for its faults alone.
+//! Validation of a whole dataset without publishing it.
 
-use super::days::RowReader;
+use super::dataset_reader::DatasetReader;
 use super::fault::LoadError;
 use super::files::Files;
-use super::source::Source;
+use super::row_reader::RowReader;
 use crate::calendar::UtcDay;
 use crate::sync::{cores, in_order};
 
-/// How much there is in a sound dataset.
+/// Sizes of a valid dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Islands in islands.csv.
+pub struct DatasetCounts {
+    /// Number of islands in islands.csv.
     pub islands: usize,
-    /// Held days.
+    /// Days that have a file.
     pub days: usize,
-    /// Rows of all days.
+    /// Number of rows of all days.
     pub rows: usize,
-    /// Live steps.
+    /// Number of live steps.
     pub steps: usize,
 }
 
-/// Reads and checks everything on the day `today`; `progress` hears how many files are done and how many there are.
-/// Fails with every fault found, or with the first file that could not be read.
-pub fn check(
+/// Reads and validates all files. `today` is the present day; `progress` receives the number of files
+/// done and the number of all files. Returns all faults, or the error of the first file that could not
+/// be read.
+pub fn validate(
     files: &Files<'_>,
     today: UtcDay,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Sizes, LoadError> {
-    let source = Source::open(files, today)?;
+) -> Result<DatasetCounts, LoadError> {
+    let source = DatasetReader::open(files, today)?;
     let catalogue = source.catalogue()?;
     source.platform()?;
     let (days, steps) = (source.days(), source.steps());
     let pieces = days.len() + steps.len();
-    let mut sizes = Sizes {
+    let mut sizes = DatasetCounts {
         islands: catalogue.islands.len(),
         days: days.len(),
         rows: 0,
@@ -51,6 +52,6 @@ pub fn check(
             Ok(())
         },
     )?;
-    source.sound()?;
+    source.finish_checks()?;
     Ok(sizes)
 }

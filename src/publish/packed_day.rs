@@ -1,67 +1,67 @@
-//! A day's rows, packed: what a year of the platform is held as while it is published.
+//! Compact encoding of the rows of a day, for a publish of a year of days in memory.
 //!
-//! A row of a daily file takes some sixteen bytes in place of eighty, so that all days fit in
-//! a fraction of the memory that their files would. Islands are taken in ranges, and the rows of each
-//! range are found at once: one range after the other is turned from days to islands.
+//! A daily row takes about 16 bytes instead of 80. Islands are divided into ranges, and the rows of each
+//! range are found directly: ranges are converted from rows by day to rows by island one after the
+//! other.
 
 use crate::dataset::{CcuRow, DailyRow, Day, Metrics};
 use crate::model::SortField;
 
-use super::groups::row_number;
+use super::row_orders::row_number;
 
-/// Islands in a range: few enough that the rows of all their days stay near the core.
-pub(crate) const RANGE: usize = 256;
-/// Decimals are mostly hundredths, which pack into a byte or two.
+/// Islands per range: few enough that the rows of all their days fit in the CPU cache.
+pub(crate) const RANGE_ISLANDS: usize = 256;
+/// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
-/// Hundredths beyond are not packed so.
+/// Maximum of hundredths that are packed so.
 const PACKED_MAX: f64 = 4_294_967_295.0;
 
-/// One island's row of a day.
+/// Row of one island on a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Row {
-    /// Of a daily file.
+pub(crate) enum DayRow {
+    /// Row of a daily file.
     Daily(Metrics),
-    /// Of a ccu file, where there is no daily one.
+    /// Row of a ccu file, if there is no daily one.
     Ccu(Option<u64>),
 }
 
-impl Row {
-    /// The nine metrics; of a ccu row, the peak alone.
+impl DayRow {
+    /// Returns the nine metrics; a ccu row only has the peak.
     pub(crate) fn metrics(&self) -> Metrics {
         match self {
-            Row::Daily(metrics) => *metrics,
-            Row::Ccu(peak) => Metrics::new([*peak, None, None, None, None, None], [None; 3]),
+            DayRow::Daily(metrics) => *metrics,
+            DayRow::Ccu(peak) => Metrics::new([*peak, None, None, None, None, None], [None; 3]),
         }
     }
 
     pub(crate) fn peak(&self) -> Option<u64> {
         match self {
-            Row::Daily(metrics) => metrics.count(SortField::PeakCcu),
-            Row::Ccu(peak) => *peak,
+            DayRow::Daily(metrics) => metrics.count(SortField::PeakCcu),
+            DayRow::Ccu(peak) => *peak,
         }
     }
 }
 
-/// All rows of a held day.
+/// Packed rows of a day.
 #[derive(Debug)]
 pub(crate) struct PackedDay {
     bytes: Box<[u8]>,
-    /// Where the rows of each range begin, and where the last ones end.
+    /// Offset of each range's rows, and the end of the last one.
     starts: Box<[u32]>,
 }
 
 impl PackedDay {
-    /// Packs a day of a catalogue of so many islands.
+    /// Packs a day. `islands` is the number of islands in the catalogue.
     pub(crate) fn new(day: &Day, islands: usize) -> PackedDay {
-        let ranges = islands.div_ceil(RANGE);
+        let ranges = islands.div_ceil(RANGE_ISLANDS);
         let mut bytes = Vec::with_capacity(day.daily.len() * 20 + day.ccu.len() * 4);
         let mut starts = Vec::with_capacity(ranges + 1);
         let mut daily = day.daily.iter().peekable();
         let mut ccu = day.ccu.iter().peekable();
         for range in 0..ranges {
             starts.push(row_number(bytes.len()));
-            let mut next = row_number(range * RANGE);
-            let end = row_number((range + 1) * RANGE);
+            let mut next = row_number(range * RANGE_ISLANDS);
+            let end = row_number((range + 1) * RANGE_ISLANDS);
             loop {
                 let daily_row = daily.peek().filter(|row| row.island < end);
                 let ccu_row = ccu.peek().filter(|row| row.island < end);
@@ -85,47 +85,47 @@ impl PackedDay {
         }
     }
 
-    /// The rows of a range of islands, by island ascending.
-    pub(crate) fn range(&self, range: usize) -> Rows<'_> {
+    /// Iterates over the rows of a range, by island ascending.
+    pub(crate) fn range(&self, range: usize) -> DayRows<'_> {
         let (from, to) = (self.starts[range], self.starts[range + 1]);
-        Rows {
+        DayRows {
             bytes: &self.bytes[from as usize..to as usize],
-            next: row_number(range * RANGE),
+            next: row_number(range * RANGE_ISLANDS),
         }
     }
 
-    /// All rows, by island ascending.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, Row)> + '_ {
+    /// Iterates over all rows, by island ascending.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, DayRow)> + '_ {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
 
-    /// An island's row.
-    pub(crate) fn row(&self, island: usize) -> Option<Row> {
-        let mut rows = self.range(island / RANGE);
+    /// Returns the row of an island.
+    pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
+        let mut rows = self.range(island / RANGE_ISLANDS);
         rows.find(|(found, _)| *found as usize == island)
             .map(|(_, row)| row)
     }
 }
 
-/// Rows being unpacked.
-pub(crate) struct Rows<'a> {
+/// Iterator over packed rows.
+pub(crate) struct DayRows<'a> {
     bytes: &'a [u8],
-    /// The least island that the next row can be of.
+    /// Lowest island that the next row can belong to.
     next: u32,
 }
 
-impl Iterator for Rows<'_> {
-    type Item = (u32, Row);
+impl Iterator for DayRows<'_> {
+    type Item = (u32, DayRow);
 
-    fn next(&mut self) -> Option<(u32, Row)> {
+    fn next(&mut self) -> Option<(u32, DayRow)> {
         if self.bytes.is_empty() {
             return None;
         }
         let head = self.number();
-        let island = self.next + row_number_of(head >> 1);
+        let island = self.next + island_number(head >> 1);
         self.next = island + 1;
         let row = if head & 1 == 1 {
-            Row::Ccu(self.number().checked_sub(1))
+            DayRow::Ccu(self.number().checked_sub(1))
         } else {
             self.daily()
         };
@@ -133,8 +133,8 @@ impl Iterator for Rows<'_> {
     }
 }
 
-impl Rows<'_> {
-    fn daily(&mut self) -> Row {
+impl DayRows<'_> {
+    fn daily(&mut self) -> DayRow {
         let flags = self.number();
         let counts = std::array::from_fn(|at| (flags >> at & 1 == 1).then(|| self.number()));
         let decimals = std::array::from_fn(|at| match flags >> (6 + 2 * at) & 3 {
@@ -142,10 +142,10 @@ impl Rows<'_> {
             1 => Some(from_hundredths(self.number())),
             _ => Some(self.float()),
         });
-        Row::Daily(Metrics::new(counts, decimals))
+        DayRow::Daily(Metrics::new(counts, decimals))
     }
 
-    /// A number of seven bits a byte, the lowest first; the highest bit says that more follow.
+    /// Reads a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
     fn number(&mut self) -> u64 {
         let mut number = 0;
         for (at, byte) in self.bytes.iter().enumerate() {
@@ -213,11 +213,11 @@ fn pack(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-fn row_number_of(delta: u64) -> u32 {
+fn island_number(delta: u64) -> u32 {
     u32::try_from(delta).expect("islands are numbered in u32")
 }
 
-/// The hundredths that a decimal is, if it is the very number that they make.
+/// Returns the hundredths of a decimal if they convert back to the same number.
 fn to_hundredths(decimal: f64) -> Option<u64> {
     let hundredths = (decimal * HUNDREDTHS).round();
     if !(0.0..=PACKED_MAX).contains(&hundredths) {
@@ -242,9 +242,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_out_the_same() {
+    fn packed_rows_are_unpacked_unchanged() {
         arbtest::arbtest(|u| {
-            let islands: usize = u.int_in_range(1..=RANGE * 3)?;
+            let islands: usize = u.int_in_range(1..=RANGE_ISLANDS * 3)?;
             let mut day = Day::default();
             let mut want = Vec::new();
             for island in 0..row_number(islands) {
@@ -259,7 +259,7 @@ mod tests {
                 if u.ratio(1, 3)? {
                     let peak_ccu = count(u)?;
                     day.ccu.push(CcuRow { island, peak_ccu });
-                    want.push((island, Row::Ccu(peak_ccu)));
+                    want.push((island, DayRow::Ccu(peak_ccu)));
                 } else {
                     let mut counts = [None; 6];
                     for place in &mut counts {
@@ -276,12 +276,12 @@ mod tests {
                     }
                     let metrics = Metrics::new(counts, decimals);
                     day.daily.push(DailyRow { island, metrics });
-                    want.push((island, Row::Daily(metrics)));
+                    want.push((island, DayRow::Daily(metrics)));
                 }
             }
             let packed = PackedDay::new(&day, islands);
-            let found: Vec<(u32, Row)> = packed.rows().collect();
-            // Also the bits of what would compare as the same.
+            let found: Vec<(u32, DayRow)> = packed.rows().collect();
+            // Compares the bits too, since equal values may have different ones.
             assert_eq!(format!("{found:?}"), format!("{want:?}"));
             for island in 0..islands {
                 let row = want.iter().find(|(held, _)| *held as usize == island);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_row_packs_small() {
+    fn a_typical_row_takes_at_most_16_bytes() {
         let counts = [
             Some(58),
             Some(256),

@@ -6,18 +6,18 @@ use crate::dataset::Metrics;
 use crate::model::{SortField, SortOrder};
 use crate::snapshot::{Section, SnapshotWriter};
 
-/// The island rows' places in every ordering.
-pub(crate) struct Orders {
-    /// For each sort field, each row's value as a dense rank from 1; 0 where it is null.
+/// Island rows in every ordering.
+pub(crate) struct RowOrders {
+    /// For each sort field, the dense rank of each row's value, from 1; 0 if it is null.
     levels: Vec<u32>,
     /// For each sort field and direction, all rows in final order.
     sorted: Vec<Vec<u32>>,
-    /// For each ordering, each row's place in it.
+    /// For each ordering, the position of each row.
     places: Vec<Vec<u32>>,
 }
 
-impl Orders {
-    pub(crate) fn new(latest: &[Metrics]) -> Orders {
+impl RowOrders {
+    pub(crate) fn new(latest: &[Metrics]) -> RowOrders {
         let rows = row_number(latest.len());
         let mut levels = Vec::with_capacity(latest.len() * SortField::ALL.len());
         let mut orders = Vec::new();
@@ -43,7 +43,7 @@ impl Orders {
             }
         }
         let places = orders.iter().map(|order| inverse(order)).collect();
-        Orders {
+        RowOrders {
             levels,
             sorted: orders,
             places,
@@ -55,7 +55,7 @@ impl Orders {
         out.ints(Section::Orders, &self.sorted.concat())
     }
 
-    /// Writes the vectors of groups, each given as its member rows.
+    /// Writes the order vectors of groups, given as their member rows.
     pub(crate) fn write_groups<W: Write>(
         &self,
         out: &mut SnapshotWriter<W>,
@@ -79,7 +79,7 @@ impl Orders {
     }
 }
 
-/// A row, creator, tag or day as the file numbers it.
+/// Converts an index of a row, creator, tag or day to its number in the file.
 pub(crate) fn row_number(at: usize) -> u32 {
     u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
 }
@@ -92,7 +92,7 @@ fn inverse(order: &[u32]) -> Vec<u32> {
     places
 }
 
-/// Writes texts one after the other, and where each ends.
+/// Writes concatenated texts and the end of each.
 pub(crate) fn write_texts<W: Write>(
     out: &mut SnapshotWriter<W>,
     (text_section, ends_section): (Section, Section),

@@ -1,7 +1,6 @@
-//! The dumps being written: a directory of files that becomes the newest one by a rename.
+//! Writer of the dumps: a directory of files that is renamed into place when it is complete.
 //!
-//! A file whose rows are those of the publish before is not written again: it is the same file under
-//! another name, by a hard link.
+//! A file whose rows did not change since the previous publish is hard-linked instead of written again.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,31 +11,31 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::error::{PublishError, at};
-use super::render::JsonFile;
+use super::render::DumpJsonWriter;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{CsvFile, FileKind, RowFile};
+use crate::dataset::{CsvWriter, FileKind, RowWriter};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps, SnapshotError};
 use crate::sync::{Mutex, cores, in_order, lock};
 
-/// Begins the names of directories of dumps.
-pub(super) const PREFIX: &str = "dumps-";
-/// Ends the name of dumps that say the same as others which are there.
-pub(super) const AGAIN: &str = "-again";
-/// How hard CSV is compressed: more takes twice the time for a twentieth of the bytes.
+/// Prefix of dump directory names.
+pub(super) const DUMPS_PREFIX: &str = "dumps-";
+/// Suffix of a dump directory name that already exists.
+pub(super) const REPEAT_SUFFIX: &str = "-again";
+/// gzip level of CSV. A higher one takes twice the time for 5 % fewer bytes.
 const CSV_LEVEL: u32 = 2;
-/// How hard JSON is, whose names of members take no effort to be found again.
+/// gzip level of JSON, whose repeated member names compress well at any level.
 const JSON_LEVEL: u32 = 1;
-/// Bytes read at once.
+/// Size of the read buffer in bytes.
 const PIECE_BYTES: usize = 1 << 17;
-/// Each dump comes in four files.
-const ENDS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
-/// What the data is, and whose it is not (SPEC section 1).
+/// Extensions of the four files of a dump.
+const EXTENSIONS: [&str; 4] = [".csv", ".csv.gz", ".json", ".json.gz"];
+/// Notice about the origin of the data (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
 
-/// A directory of dumps under way.
+/// A dump directory that is being written.
 pub(crate) struct DumpsWriter {
     directory: PathBuf,
     published: UnixSeconds,
@@ -46,7 +45,7 @@ pub(crate) struct DumpsWriter {
 }
 
 impl DumpsWriter {
-    /// Begins the dumps in a published directory that has those of `before`.
+    /// Creates the unfinished directory below `root`; `before` are the dumps of the previous publish.
     pub(crate) fn begin(
         root: &Path,
         before: Option<&Dumps>,
@@ -58,7 +57,7 @@ impl DumpsWriter {
             let folder = directory.join(folder);
             fs::create_dir(&folder).map_err(at(&folder))?;
         }
-        // Dumps that are gone or damaged are all written again.
+        // Missing or damaged dumps are all written again.
         let before = before.and_then(|named| {
             let published = Directory::open(root).ok()?;
             let directory = published.subdirectory(&named.directory).ok()?;
@@ -79,19 +78,19 @@ impl DumpsWriter {
         })
     }
 
-    /// Keeps the files of some dumps as they were before: of all of them, or, where that cannot be,
-    /// of none.
+    /// Links the files of some dumps from the previous publish. Returns false, and links none, if one of
+    /// them is unusable.
     pub(crate) fn keep(&self, stems: &[String]) -> bool {
         let names = stems
             .iter()
-            .flat_map(|stem| ENDS.map(|end| format!("{stem}{end}")));
+            .flat_map(|stem| EXTENSIONS.map(|end| format!("{stem}{end}")));
         let kept: Option<Vec<DumpFile>> = names.map(|name| self.link(&name)).collect();
         let Some(kept) = kept else { return false };
-        self.note(kept);
+        self.record(kept);
         true
     }
 
-    /// Gives a file of before, if it is whole, its place in these dumps too.
+    /// Links a file of the previous publish if it has its recorded length.
     fn link(&self, name: &str) -> Option<DumpFile> {
         let file = self.before.get(name)?;
         let from = self.before_directory.as_ref()?;
@@ -102,25 +101,25 @@ impl DumpsWriter {
         Some(file.clone())
     }
 
-    /// Writes the four files of a dump; `rows` is called for the CSV file and for the JSON one.
+    /// Writes the four files of a dump. `rows` is called twice: for the CSV file and for the JSON file.
     pub(crate) fn write(
         &self,
         stem: &str,
         kind: FileKind,
-        rows: impl Fn(&mut dyn RowFile) -> io::Result<()>,
+        rows: impl Fn(&mut dyn RowWriter) -> io::Result<()>,
     ) -> Result<(), PublishError> {
         let path = |end: &str| self.directory.join(format!("{stem}{end}"));
-        let csv_files = Pair::write(&path(ENDS[0]), CSV_LEVEL, |pair| {
-            let mut file = CsvFile::begin(kind, pair)?;
+        let csv_files = GzipTee::write(&path(EXTENSIONS[0]), CSV_LEVEL, |pair| {
+            let mut file = CsvWriter::begin(kind, pair)?;
             rows(&mut file)?;
             file.finish()
         })?;
-        let json_files = Pair::write(&path(ENDS[2]), JSON_LEVEL, |pair| {
-            let mut file = JsonFile::begin(pair);
+        let json_files = GzipTee::write(&path(EXTENSIONS[2]), JSON_LEVEL, |pair| {
+            let mut file = DumpJsonWriter::begin(pair);
             rows(&mut file)?;
             file.finish()
         })?;
-        let files = csv_files.into_iter().chain(json_files).zip(ENDS);
+        let files = csv_files.into_iter().chain(json_files).zip(EXTENSIONS);
         let files = files.map(|((bytes, sha256), end)| {
             let file = format!("{stem}{end}");
             let modified = self.modified(&file, &sha256);
@@ -131,12 +130,13 @@ impl DumpsWriter {
                 modified,
             }
         });
-        self.note(files.collect());
+        self.record(files.collect());
         Ok(())
     }
 
-    /// When the bytes of a file were last other ones. The same rows, though their source was touched, are
-    /// as old as they were; other ones are always younger, whatever time a publish is given.
+    /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even if
+    /// their source was rewritten. Changed bytes always get a later time, whatever the publish timestamp
+    /// is.
     fn modified(&self, file: &str, sha256: &str) -> String {
         let Some(before) = self.before.get(file) else {
             return self.published.to_string();
@@ -152,15 +152,14 @@ impl DumpsWriter {
             .to_string()
     }
 
-    fn note(&self, files: Vec<DumpFile>) {
-        let mut noted = lock(&self.files);
-        noted.extend(files);
+    fn record(&self, files: Vec<DumpFile>) {
+        let mut recorded = lock(&self.files);
+        recorded.extend(files);
     }
 
-    /// Writes the index, makes all durable, and gives the directory its name.
+    /// Writes the index, syncs everything and renames the directory into place.
     pub(crate) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
-        let noted = std::mem::take(&mut *lock(&self.files));
-        let mut files = noted;
+        let mut files = std::mem::take(&mut *lock(&self.files));
         files.sort_unstable_by(|one, other| one.file.cmp(&other.file));
         let index = DumpIndex {
             generated_at: self.published.to_string(),
@@ -178,10 +177,11 @@ impl DumpsWriter {
             durable::sync_directory(&folder).map_err(at(&folder))?;
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
-        let mut name = format!("{PREFIX}{}-{checksum}", self.published.compact());
-        // Dumps of this name say the same, but may have lost a file since, and are read just now.
+        let mut name = format!("{DUMPS_PREFIX}{}-{checksum}", self.published.compact());
+        // Dumps of this name have the same content, but may have lost a file since, and may be open in
+        // readers.
         while root.join(&name).symlink_metadata().is_ok() {
-            name.push_str(AGAIN);
+            name.push_str(REPEAT_SUFFIX);
         }
         let place = root.join(&name);
         fs::rename(&self.directory, &place).map_err(at(&place))?;
@@ -194,7 +194,7 @@ impl DumpsWriter {
     }
 }
 
-/// Reads every file of a directory of dumps and compares it with the index.
+/// Verifies the SHA-256 of every file of a dump directory against its index.
 pub(crate) fn verify(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
     let path = published.path().join(&named.directory);
     let directory = published.subdirectory(&named.directory);
@@ -223,7 +223,10 @@ pub(crate) fn verify(published: &Directory, named: &Dumps) -> Result<(), Publish
             if found == file.sha256 {
                 return Ok(());
             }
-            let problem = format!("its SHA-256 is {found}, and {} in the index", file.sha256);
+            let problem = format!(
+                "its SHA-256 must be {}, as in the index, got {found}",
+                file.sha256
+            );
             let source = SnapshotError::malformed("the file", problem);
             Err(PublishError::Snapshot { path, source })
         },
@@ -240,33 +243,33 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// Dumps that are given up leave nothing behind.
+/// Removes the unfinished directory if the publish fails.
 impl Drop for DumpsWriter {
     fn drop(&mut self) {
-        // Best effort: what stays is swept by the next run.
+        // Best effort: the next publish removes leftovers.
         let _ = durable::remove(&self.directory);
     }
 }
 
-/// A file and its gzip form, written at once.
-struct Pair {
-    plain: Sealed,
-    gzip: GzEncoder<Sealed>,
+/// Writer of a file and its gzip form in one pass.
+struct GzipTee {
+    plain: HashingFile,
+    gzip: GzEncoder<HashingFile>,
 }
 
-impl Pair {
-    /// Writes both; tells the length and the SHA-256 of each.
+impl GzipTee {
+    /// Writes both files. Returns the length and the SHA-256 of each.
     fn write(
         path: &Path,
         level: u32,
-        fill: impl FnOnce(&mut Pair) -> io::Result<()>,
+        fill: impl FnOnce(&mut GzipTee) -> io::Result<()>,
     ) -> Result<[(u64, String); 2], PublishError> {
         let written = || -> io::Result<[(u64, String); 2]> {
             let mut gzip_path = path.as_os_str().to_owned();
             gzip_path.push(".gz");
-            let gzip = Sealed::create(Path::new(&gzip_path))?;
-            let mut pair = Pair {
-                plain: Sealed::create(path)?,
+            let gzip = HashingFile::create(Path::new(&gzip_path))?;
+            let mut pair = GzipTee {
+                plain: HashingFile::create(path)?,
                 gzip: GzEncoder::new(gzip, Compression::new(level)),
             };
             fill(&mut pair)?;
@@ -276,7 +279,7 @@ impl Pair {
     }
 }
 
-impl Write for Pair {
+impl Write for GzipTee {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.plain.write_all(bytes)?;
         self.gzip.write_all(bytes)?;
@@ -288,32 +291,32 @@ impl Write for Pair {
     }
 }
 
-/// A file that is summed up while it is written, in the pieces that it gets: those are large.
-struct Sealed {
+/// File that computes the SHA-256 of its content. It is unbuffered, since writes are large.
+struct HashingFile {
     out: File,
     sha256: hmac_sha256::Hash,
     bytes: u64,
 }
 
-impl Sealed {
-    fn create(path: &Path) -> io::Result<Sealed> {
-        // It may be there as a link to the file of before, which must stay as it is.
+impl HashingFile {
+    fn create(path: &Path) -> io::Result<HashingFile> {
+        // The name may be a hard link to a file of the previous dumps, which must not change.
         durable::remove(path)?;
-        Ok(Sealed {
+        Ok(HashingFile {
             out: File::create_new(path)?,
             sha256: hmac_sha256::Hash::new(),
             bytes: 0,
         })
     }
 
-    /// Makes the file durable; tells its length and its SHA-256.
+    /// Syncs the file. Returns its length and its SHA-256.
     fn finish(self) -> io::Result<(u64, String)> {
         self.out.sync_all()?;
         Ok((self.bytes, hexadecimal(&self.sha256.finalize())))
     }
 }
 
-impl Write for Sealed {
+impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write_all(bytes)?;
         self.sha256.update(bytes);

@@ -1,29 +1,28 @@
-//! The newest day that a dataset may hold: tomorrow, by the clock of the machine that reads it.
+//! Latest valid day of a dataset: tomorrow, by the clock of the machine that reads it.
 //!
-//! A single file of a day far ahead would be the latest day, on which no island has metrics. A day of
-//! tolerance lets machines whose clocks differ exchange data about midnight.
+//! A single file of a day far in the future would become the latest day, on which no island has metrics.
+//! One day of tolerance lets machines with different clocks exchange data around midnight.
 
 use crate::calendar::{UnixSeconds, UtcDay};
 
-/// The limit that days and steps are held to.
+/// Upper limit of days and steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Horizon {
-    /// The present day by the machine's clock.
+pub(super) struct DateLimit {
+    /// Present day by the machine's clock.
     pub(super) today: UtcDay,
 }
 
-impl Horizon {
-    /// The fault of a day; `None` if it is not later than tomorrow.
-    pub(super) fn fault_of_day(self, day: UtcDay) -> Option<String> {
+impl DateLimit {
+    /// Returns the fault of a day later than tomorrow.
+    pub(super) fn day_fault(self, day: UtcDay) -> Option<String> {
         let is_later = day.0 > self.today.0.saturating_add(1);
         is_later.then(|| self.fault("the day", &day.to_string()))
     }
 
-    /// The fault of a moment, under the name that the file gives it; `None` if it is not later than
-    /// the end of tomorrow.
-    pub(super) fn fault_of_time(self, name: &str, time: UnixSeconds) -> Option<String> {
+    /// Returns the fault of a time later than tomorrow. `name` is its name in the message.
+    pub(super) fn time_fault(self, name: &str, time: UnixSeconds) -> Option<String> {
         let tomorrow = UtcDay(self.today.0.saturating_add(1));
-        // Moments are compared, since the day of one in the far future does not fit in its type.
+        // Times are compared, not days, since the day of a time in the far future overflows its type.
         if time < tomorrow.end() {
             return None;
         }
@@ -48,10 +47,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tomorrow_is_the_newest_day() {
+    fn tomorrow_is_the_latest_valid_day() {
         let today = UtcDay::parse("2026-12-31").unwrap();
-        let horizon = Horizon { today };
-        let day = |text| horizon.fault_of_day(UtcDay::parse(text).unwrap());
+        let date_limit = DateLimit { today };
+        let day = |text| date_limit.day_fault(UtcDay::parse(text).unwrap());
         assert_eq!(day("2027-01-01"), None);
         assert_eq!(day("1969-07-20"), None);
         let want = "the day must be no later than tomorrow, got 2027-01-02; \
@@ -60,16 +59,16 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_tomorrow_is_the_newest_moment_however_far_ahead_another_is() {
-        let horizon = Horizon { today: UtcDay(0) };
-        let fault = |time| horizon.fault_of_time("time", UnixSeconds(time));
+    fn the_end_of_tomorrow_is_the_time_limit_even_for_times_that_overflow_a_day() {
+        let date_limit = DateLimit { today: UtcDay(0) };
+        let fault = |time| date_limit.time_fault("time", UnixSeconds(time));
         assert_eq!(fault(2 * 86_400 - 600), None);
         let text = fault(2 * 86_400).unwrap();
         assert!(
             text.contains("got 172800 (1970-01-03T00:00:00Z); by"),
             "{text}"
         );
-        // Its day, in 32 bits, would be the day 0.
+        // Its day, truncated to 32 bits, would be day 0.
         let text = fault(86_400 << 32).unwrap();
         assert!(text.contains("got 371085174374400; by"), "{text}");
         assert!(fault(i64::MAX).is_some());

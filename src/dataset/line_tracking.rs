@@ -1,42 +1,42 @@
-//! A file's bytes on their way to the CSV reader: summed up, their lines counted, and cut off behind a
-//! record that has no end.
+//! Reader between a file and the CSV parser: computes the checksum, counts lines, and stops after a
+//! record that is too long.
 
 use std::io::{self, Read};
 
-use super::quotes::Quotes;
+use super::quote_tracker::QuoteTracker;
 
-/// What is added at the end of a file.
+/// Bytes added at the end of a file.
 const ADDED: &[u8] = b"\n\n";
 
-/// The longest record, with the blank lines before it: 500 columns whose fields are as long as they may
-/// be and consist of quotes alone.
+/// Maximum length of a record, with the blank lines before it: 500 columns with fields of the maximum
+/// length that consist of quotes only.
 pub(super) const RECORD_BYTES_MAX: u64 = 1 << 20;
 
-/// A file, with two newlines added at its end. The first makes every row a terminated one, so that its
-/// line can be counted back from its terminator. The second is a blank line then, and so is the first
-/// where the file ends with one already; a row that takes in both has a quote that nothing closes.
-pub(super) struct Marked<'a> {
+/// Reader of a file with two newlines added at its end. The first terminates the last row, so that the
+/// line of a row can be counted back from its terminator. The second is then a blank line, and so is the
+/// first if the file ends with a newline. A row that contains both has an unclosed quote.
+pub(super) struct LineTrackingReader<'a> {
     content: io::Chain<Box<dyn Read + 'a>, &'static [u8]>,
     crc: crc32fast::Hasher,
     read_bytes: u64,
-    /// Those of the bytes read last, and of a record that began before them.
+    /// Offsets of the newlines in the bytes read last, and in a record that began before them.
     newlines: Vec<u64>,
-    /// How many of them come before the byte asked for last.
+    /// Number of them before the offset of the last query.
     passed: usize,
-    /// How many came before the first of them.
+    /// Number of newlines before the first one stored.
     forgotten: u64,
-    /// The byte asked for last: the end of the record before the present one.
+    /// Offset of the last query: the end of the previous record.
     record_end: u64,
-    quotes: Quotes,
-    /// Where text follows a closing quote, from the present record on.
+    quotes: QuoteTracker,
+    /// Offsets of text after a closing quote, from the current record on.
     strays: Vec<u64>,
     ended: bool,
     is_cut: bool,
 }
 
-impl<'a> Marked<'a> {
-    pub(super) fn new(content: Box<dyn Read + 'a>) -> Marked<'a> {
-        Marked {
+impl<'a> LineTrackingReader<'a> {
+    pub(super) fn new(content: Box<dyn Read + 'a>) -> LineTrackingReader<'a> {
+        LineTrackingReader {
             content: content.chain(ADDED),
             crc: crc32fast::Hasher::new(),
             read_bytes: 0,
@@ -44,14 +44,15 @@ impl<'a> Marked<'a> {
             passed: 0,
             forgotten: 0,
             record_end: 0,
-            quotes: Quotes::new(),
+            quotes: QuoteTracker::new(),
             strays: Vec::new(),
             ended: false,
             is_cut: false,
         }
     }
 
-    /// How many newlines come before the end of a record, which is never before the one asked for last.
+    /// Returns the number of newlines before the end of a record. Offsets of successive calls must not
+    /// decrease.
     pub(super) fn newlines_before(&mut self, byte: u64) -> u64 {
         let later = &self.newlines[self.passed..];
         self.passed += later.iter().take_while(|newline| **newline < byte).count();
@@ -59,32 +60,32 @@ impl<'a> Marked<'a> {
         self.forgotten + self.passed as u64
     }
 
-    /// Whether text follows a closing quote before the end of a record, and not before the end of the one
-    /// asked for last.
-    pub(super) fn has_stray_before(&mut self, byte: u64) -> bool {
+    /// Returns whether text follows a closing quote between the end of the previous query and this
+    /// offset.
+    pub(super) fn has_stray_quote_before(&mut self, byte: u64) -> bool {
         let before = self.strays.partition_point(|stray| *stray < byte);
         self.strays.drain(..before).next().is_some()
     }
 
-    /// Whether the file was cut off within a record longer than [`RECORD_BYTES_MAX`].
+    /// Returns whether reading stopped within a record longer than [`RECORD_BYTES_MAX`].
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Whether a row that ends at this byte has taken in all there is, to the last newline added.
+    /// Returns whether a row that ends at this offset contains everything up to the last added newline.
     pub(super) fn is_past_all(&self, byte: u64) -> bool {
         self.ended && byte == self.read_bytes
     }
 
-    /// The CRC-32 of the file, once all of it has been read.
+    /// Returns the CRC-32 of the file, once it has been read to its end.
     pub(super) fn checksum(&self) -> u32 {
         self.crc.clone().finalize()
     }
 }
 
-impl Read for Marked<'_> {
+impl Read for LineTrackingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // The CSV reader asks for more once it has used up all that it was given.
+        // The CSV parser reads more once it has used all the bytes it got.
         if self.is_cut || self.read_bytes - self.record_end > RECORD_BYTES_MAX {
             self.ended = true;
             self.is_cut = true;
@@ -120,33 +121,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newline_added_is_no_part_of_the_sum() {
+    fn the_added_newlines_are_not_part_of_the_checksum() {
         for content in [&b""[..], b"a\nb", b"a\n"] {
-            let mut marked = Marked::new(Box::new(content));
+            let mut tracked = LineTrackingReader::new(Box::new(content));
             let mut all = Vec::new();
-            marked.read_to_end(&mut all).unwrap();
+            tracked.read_to_end(&mut all).unwrap();
             assert_eq!(all, [content, ADDED].concat());
-            assert_eq!(marked.checksum(), crc32fast::hash(content));
+            assert_eq!(tracked.checksum(), crc32fast::hash(content));
             let newlines = memchr::memchr_iter(b'\n', &all).count();
-            assert_eq!(marked.newlines_before(u64::MAX), newlines as u64);
+            assert_eq!(tracked.newlines_before(u64::MAX), newlines as u64);
         }
     }
 
     #[test]
-    fn a_record_without_end_is_cut_off_and_others_are_not() {
-        let mut marked = Marked::new(Box::new(io::repeat(b'\n')));
+    fn only_a_record_over_the_limit_is_cut() {
+        let mut tracked = LineTrackingReader::new(Box::new(io::repeat(b'\n')));
         let mut buffer = [0; 4096];
         for _ in 0..3 * RECORD_BYTES_MAX / 4096 {
-            assert_eq!(marked.read(&mut buffer).unwrap(), 4096);
-            let read = marked.read_bytes;
-            assert_eq!(marked.newlines_before(read), read);
-            assert!(marked.newlines.len() <= 4096);
+            assert_eq!(tracked.read(&mut buffer).unwrap(), 4096);
+            let read = tracked.read_bytes;
+            assert_eq!(tracked.newlines_before(read), read);
+            assert!(tracked.newlines.len() <= 4096);
         }
         let mut rest = 0;
-        while marked.read(&mut buffer).unwrap() > 0 {
+        while tracked.read(&mut buffer).unwrap() > 0 {
             rest += 4096;
         }
         assert_eq!(rest, RECORD_BYTES_MAX + 4096);
-        assert!(marked.is_cut());
+        assert!(tracked.is_cut());
     }
 }

@@ -1,4 +1,4 @@
-//! One CSV file read row by row: columns found by name, fields parsed, faults noted with their place.
+//! CSV file read row by row: columns found by name, fields parsed, faults recorded with their place.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,51 +9,52 @@ use csv::StringRecord;
 
 use super::fault::{Fault, FaultLog, LoadError, quoted, quoted_up_to};
 use super::files::Files;
-use super::record::{Malformed, RecordReader};
+use super::record_reader::{MalformedRecord, RecordReader};
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 
-/// Letters of a header that a message quotes at most.
+/// Characters of a header that a message quotes.
 const HEADER_QUOTED_MAX: usize = 120;
 
-/// What would be right where a code stands.
+/// Expected form of an island code.
 const WANT_CODE: &str = "an island code like 1234-5678-9012";
 
-/// What would be right where a creator slug must stand.
+/// Expected form of a creator slug.
 pub(super) const WANT_SLUG: &str = "a slug of 1 to 64 bytes without / and control characters";
 
-/// What would be right where a step's time stands.
+/// Expected form of a step's time.
 pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
 
-/// The columns that a file is read by. A column is named elsewhere by its position in `names`.
+/// Columns of a kind of file. Code refers to a column by its position in `names`.
 pub(super) struct Columns {
-    /// Their names, those that must be there first.
+    /// Column names, the required ones first.
     pub(super) names: &'static [&'static str],
-    /// How many must be there.
+    /// Number of required columns.
     pub(super) required: usize,
 }
 
-/// An open file, standing on one row.
-pub(super) struct Table<'a> {
+/// An open file, positioned on a row.
+pub(super) struct CsvTable<'a> {
     file: &'a str,
     path: PathBuf,
     records: RecordReader<'a>,
     columns: &'static Columns,
-    /// Where each column stands in a row; `None` for an optional one that is absent.
+    /// Position of each column in a row; `None` for an optional column that is absent.
     places: Vec<Option<usize>>,
     width: usize,
     faults: &'a mut FaultLog,
 }
 
-impl<'a> Table<'a> {
-    /// Reads the header; `None` if it has faults that leave the rows without meaning.
+impl<'a> CsvTable<'a> {
+    /// Opens a file and reads its header. Returns `None` if faults of the header make the rows
+    /// meaningless.
     pub(super) fn new(
         files: &Files<'_>,
         file: &'a str,
         content: Box<dyn Read + 'a>,
         columns: &'static Columns,
         faults: &'a mut FaultLog,
-    ) -> Result<Option<Table<'a>>, LoadError> {
-        let mut table = Table {
+    ) -> Result<Option<CsvTable<'a>>, LoadError> {
+        let mut table = CsvTable {
             file,
             path: files.path(file),
             records: RecordReader::new(content),
@@ -65,7 +66,7 @@ impl<'a> Table<'a> {
         Ok(table.read_header()?.then_some(table))
     }
 
-    /// The CRC-32 of the whole file, once its last row has been read.
+    /// Returns the CRC-32 of the whole file, once the last row has been read.
     pub(super) fn checksum(&self) -> u32 {
         self.records.checksum()
     }
@@ -74,8 +75,10 @@ impl<'a> Table<'a> {
         let required = &self.columns.names[..self.columns.required];
         let Some(sound) = self.read_record()? else {
             let want = required.join(",");
-            self.faults
-                .push_file(self.file, format!("there is no header row; want {want}"));
+            self.faults.push_file(
+                self.file,
+                format!("the header row must be {want}, got no row"),
+            );
             return Ok(false);
         };
         if !sound {
@@ -92,7 +95,7 @@ impl<'a> Table<'a> {
                 usable = false;
                 self.fault_at(
                     Some(again),
-                    format!("there is a second column {name}; want one"),
+                    format!("the column {name} must occur once, got a second one"),
                 );
             }
         }
@@ -102,10 +105,10 @@ impl<'a> Table<'a> {
             .map(|(name, _)| *name)
             .collect();
         if !absent.is_empty() {
-            self.fault_at(None, not_found(&absent, &header));
+            self.fault_at(None, missing_columns_fault(&absent, &header));
             return Ok(false);
         }
-        // A stray quote in the header makes a name of the lines that follow.
+        // With a stray quote in the header, a column name contains the lines that follow.
         for (place, name) in header.iter().enumerate() {
             if let Some(problem) = control_character(name) {
                 usable = false;
@@ -115,7 +118,7 @@ impl<'a> Table<'a> {
         Ok(usable)
     }
 
-    /// Moves to the next row that is whole; false at the end of the file.
+    /// Moves to the next row with the right number of fields. Returns false at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<bool, LoadError> {
         while let Some(sound) = self.read_record()? {
             let found = self.records.row().len();
@@ -126,29 +129,29 @@ impl<'a> Table<'a> {
                 let want = self.width;
                 self.fault_at(
                     None,
-                    format!("the number of fields is {found}; want {want}, as in the header"),
+                    format!("the number of fields must be {want}, as in the header, got {found}"),
                 );
             }
         }
         Ok(false)
     }
 
-    /// Reads one record; false if it is malformed, which is noted as a fault. `None` at the end of the
-    /// file.
+    /// Reads one record. Returns false if it is malformed, which is recorded as a fault, and `None` at
+    /// the end of the file.
     fn read_record(&mut self) -> Result<Option<bool>, LoadError> {
         let read = self.records.read().map_err(|source| LoadError::Io {
             path: self.path.clone(),
             source,
         })?;
-        let Some(Err(Malformed { place, problem })) = read else {
-            if self.records.has_stray() && read.is_some() {
+        let Some(Err(MalformedRecord { place, problem })) = read else {
+            if self.records.has_stray_quote() && read.is_some() {
                 let problem = "a quoted field must end behind its closing quote, got text there; \
                                a stray quote makes one field of all up to the next quote";
                 self.fault_at(None, problem.to_owned());
             }
             return Ok(read.map(|_| true));
         };
-        let column = self.places.iter().position(|held| *held == place);
+        let column = self.places.iter().position(|other| *other == place);
         let subject = match (place, column) {
             (None, _) => "the row",
             (Some(_), None) => "the field",
@@ -158,26 +161,26 @@ impl<'a> Table<'a> {
         Ok(Some(false))
     }
 
-    /// The field of the present row; empty where the column is absent.
+    /// Returns a field of the current row, empty if the column is absent.
     pub(super) fn field(&self, column: usize) -> &str {
         self.places[column]
             .and_then(|place| self.records.row().get(place))
             .unwrap_or_default()
     }
 
-    /// The field, or `None` where it is empty.
+    /// Returns a field, or `None` if it is empty.
     pub(super) fn text(&self, column: usize) -> Option<Box<str>> {
         Some(self.field(column))
             .filter(|text| !text.is_empty())
             .map(Into::into)
     }
 
-    /// The line that the present row starts on.
+    /// Returns the line on which the current row starts.
     pub(super) fn line(&self) -> u64 {
         self.records.line()
     }
 
-    /// Notes a fault of a field of the present row.
+    /// Records a fault of a field of the current row.
     pub(super) fn fault(&mut self, column: usize, problem: String) {
         self.fault_at(self.places[column], problem);
     }
@@ -196,7 +199,7 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// The field through `parse`; if that refuses it, a fault that says what is wanted.
+    /// Parses a field. If `parse` returns `None`, records a fault that names the expected form `want`.
     pub(super) fn required<T>(
         &mut self,
         column: usize,
@@ -207,19 +210,19 @@ impl<'a> Table<'a> {
         let value = parse(text);
         if value.is_none() {
             let found = if text.is_empty() {
-                "empty".to_owned()
+                "an empty field".to_owned()
             } else {
                 quoted(text)
             };
             self.fault(
                 column,
-                format!("{} is {found}; want {want}", self.columns.names[column]),
+                format!("{} must be {want}, got {found}", self.columns.names[column]),
             );
         }
         value
     }
 
-    /// As [`Table::required`], but an empty field is `None` and no fault.
+    /// Same as [`CsvTable::required`], except that an empty field is valid and `None`.
     pub(super) fn optional<T>(
         &mut self,
         column: usize,
@@ -233,7 +236,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Notes a fault if the field has a control character; says whether it has none.
+    /// Returns whether a field has no control character; records a fault if it has one.
     pub(super) fn is_plain(&mut self, column: usize) -> bool {
         let Some(problem) = control_character(self.field(column)) else {
             return true;
@@ -242,66 +245,62 @@ impl<'a> Table<'a> {
         false
     }
 
-    /// An island code.
+    /// Parses an island code.
     pub(super) fn code(&mut self, column: usize) -> Option<IslandCode> {
         self.required(column, WANT_CODE, |text| text.parse().ok())
     }
 
-    /// A creator slug, or nothing.
+    /// Parses a creator slug, or an empty field.
     pub(super) fn slug(&mut self, column: usize) -> Option<CreatorSlug> {
-        self.optional(column, &format!("{WANT_SLUG}, or nothing"), |text| {
+        self.optional(column, &format!("{WANT_SLUG}, or empty"), |text| {
             text.parse().ok()
         })
     }
 
-    /// A count, or nothing.
+    /// Parses a count, or an empty field.
     pub(super) fn count(&mut self, column: usize) -> Option<u64> {
         let parse = |text: &str| digits(text).filter(|count| *count <= COUNT_MAX);
         self.optional(
             column,
-            "an integer from 0 to 9007199254740991, or nothing",
+            "an integer from 0 to 9007199254740991 or empty",
             parse,
         )
     }
 
-    /// A decimal of at least 0, or nothing.
+    /// Parses a decimal of at least 0, or an empty field.
     pub(super) fn decimal(&mut self, column: usize) -> Option<f64> {
         self.optional(
             column,
-            "a decimal of at least 0, like 12.5, or nothing",
+            "a decimal of at least 0, like 12.5, or empty",
             decimal,
         )
     }
 
-    /// A decimal from 0 to 1, or nothing.
+    /// Parses a decimal from 0 to 1, or an empty field.
     pub(super) fn share(&mut self, column: usize) -> Option<f64> {
         let parse = |text: &str| decimal(text).filter(|share| *share <= 1.0);
-        self.optional(
-            column,
-            "a decimal from 0 to 1, like 0.25, or nothing",
-            parse,
-        )
+        self.optional(column, "a decimal from 0 to 1, like 0.25, or empty", parse)
     }
 
-    /// Notes a fault unless the key of the present row is new to the file.
+    /// Records a fault if an earlier row of the file had the same key.
     pub(super) fn once<K: Eq + Hash>(&mut self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
         if let Some(first) = seen.insert(key, self.line()) {
-            self.fault_repeated(column, first);
+            self.duplicate_fault(column, first);
         }
     }
 
-    /// Notes that the key of the present row was on another line already.
-    pub(super) fn fault_repeated(&mut self, column: usize, first: u64) {
+    /// Records that the key of the current row was also on line `first`.
+    pub(super) fn duplicate_fault(&mut self, column: usize, first: u64) {
         let (name, found) = (self.columns.names[column], quoted(self.field(column)));
         self.fault(
             column,
-            format!("{name} is {found}, as on line {first}; want each {name} once"),
+            format!("{name} must be unique, got {found}, which is also on line {first}"),
         );
     }
 }
 
-/// The fault of a header that lacks columns.
-fn not_found(absent: &[&str], header: &StringRecord) -> String {
+/// Returns the fault of a header that lacks columns.
+fn missing_columns_fault(absent: &[&str], header: &StringRecord) -> String {
     let found: Vec<&str> = header.iter().collect();
     let found = found.join(",");
     let hint = [(';', "semicolons"), ('\t', "tabs")]
@@ -318,7 +317,7 @@ fn not_found(absent: &[&str], header: &StringRecord) -> String {
     )
 }
 
-/// The fault of a text with a control character, without its subject.
+/// Returns the fault of a text with a control character, without its subject.
 fn control_character(text: &str) -> Option<String> {
     let (at, found) = text.char_indices().find(|(_, c)| c.is_control())?;
     let hint = if matches!(found, '\n' | '\r') {
@@ -332,9 +331,9 @@ fn control_character(text: &str) -> Option<String> {
     ))
 }
 
-/// The number that ASCII digits spell, leading zeros allowed.
+/// Parses ASCII digits, with leading zeros allowed.
 pub(super) fn digits(text: &str) -> Option<u64> {
-    // The standard parser alone would take a sign.
+    // `u64::from_str` alone would accept a sign.
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         text.parse().ok()
     } else {
@@ -342,7 +341,7 @@ pub(super) fn digits(text: &str) -> Option<u64> {
     }
 }
 
-/// The number that `digits` or `digits.digits` spells, if a float can hold it.
+/// Parses `digits` or `digits.digits` if the value fits a float.
 fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let sound = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -353,7 +352,7 @@ fn decimal(text: &str) -> Option<f64> {
     }
 }
 
-/// The time of a 10-minute step.
+/// Parses the time of a 10-minute step.
 pub(super) fn step_time(text: &str) -> Option<i64> {
     digits(text)
         .and_then(|time| i64::try_from(time).ok())

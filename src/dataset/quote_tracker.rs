@@ -1,46 +1,47 @@
-//! Quotes of a CSV file that RFC 4180 does not allow: text behind the quote that closes a field.
+//! Detection of quotes that RFC 4180 does not allow: text after the closing quote of a field.
 //!
-//! The CSV reader takes such text as a part of the field. It is the trace of a stray quote before it,
-//! which made one field of everything up to the next quote, whole rows among it.
+//! The CSV parser takes such text as part of the field. It is the sign of a stray quote earlier in the
+//! file, which made one field of everything up to the next quote, possibly with whole rows.
 
-/// Follows the quotes of a file from one piece of it to the next.
+/// State of the quotes of a file, kept from one chunk to the next.
 #[derive(Debug)]
-pub(super) struct Quotes {
-    /// Whether the bytes that come next are in a quoted field.
+pub(super) struct QuoteTracker {
+    /// Whether the next bytes are in a quoted field.
     is_inside: bool,
-    /// Whether the last byte was a quote within a quoted field, so that the next one tells what it was.
+    /// Whether the last byte was a quote in a quoted field: the next byte decides whether it closed the
+    /// field.
     is_undecided: bool,
     last: u8,
 }
 
-impl Quotes {
-    pub(super) fn new() -> Quotes {
-        Quotes {
+impl QuoteTracker {
+    pub(super) fn new() -> QuoteTracker {
+        QuoteTracker {
             is_inside: false,
             is_undecided: false,
             last: b'\n',
         }
     }
 
-    /// Goes on to a piece of the file. To be called before [`Quotes::meet`] for its quotes. Says whether
-    /// its first byte is text behind a closing quote.
+    /// Begins a chunk of the file, before [`QuoteTracker::meet`] is called for its quotes. Returns
+    /// whether its first byte is text after a closing quote.
     pub(super) fn begin(&mut self, piece: &[u8]) -> bool {
         let first = piece.first().filter(|_| self.is_undecided);
         first.is_some_and(|first| *first != b'"' && self.close(*first))
     }
 
-    /// Goes on to the quote at a place of the piece, each in its turn. Says whether the byte behind it is
-    /// text behind a closing quote.
+    /// Processes the quote at a position of the chunk; quotes must be passed in order. Returns whether
+    /// the next byte is text after a closing quote.
     pub(super) fn meet(&mut self, piece: &[u8], place: usize) -> bool {
         if self.is_undecided {
-            // The second of a pair, which stands for one quote in the field.
+            // The second of a pair, which encodes one quote.
             self.is_undecided = false;
             return false;
         }
         if !self.is_inside {
             let before = match place {
                 0 => self.last,
-                // A byte order mark is no part of the first field.
+                // A byte order mark is not part of the first field.
                 3 if self.last == b'\n' && piece.starts_with(b"\xEF\xBB\xBF") => b'\n',
                 _ => piece[place - 1],
             };
@@ -52,7 +53,7 @@ impl Quotes {
         next.is_some_and(|next| *next != b'"' && self.close(*next))
     }
 
-    /// Ends a piece of the file.
+    /// Ends a chunk of the file.
     pub(super) fn end(&mut self, piece: &[u8]) {
         self.last = *piece.last().unwrap_or(&self.last);
     }
@@ -68,9 +69,9 @@ impl Quotes {
 mod tests {
     use super::*;
 
-    /// Where text follows a closing quote, read in pieces of this length.
+    /// Offsets of text after a closing quote, when read in chunks of this length.
     fn strays(text: &str, length: usize) -> Vec<usize> {
-        let mut quotes = Quotes::new();
+        let mut quotes = QuoteTracker::new();
         let mut found = Vec::new();
         for (at, piece) in text.as_bytes().chunks(length).enumerate() {
             let base = at * length;
@@ -88,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn text_behind_a_closing_quote_is_found_however_the_file_is_cut() {
+    fn text_after_a_closing_quote_is_found_at_every_chunk_size() {
         for (text, want) in [
             ("a,b\n1,2\n", &[][..]),
             ("\"a\",\"b\"\r\n\"\",\"\"\"\"\n", &[]),
             ("\"a,\nb\"\"\",c", &[]),
-            // A quote within an unquoted field is a letter.
+            // A quote within an unquoted field is an ordinary character.
             ("a\"b\"c,d\"\n5\" x,\n", &[]),
             ("\"a\"b,c\n", &[3]),
             ("1,\"stray,x\n2,\"Run, hide\",y\n", &[14]),

@@ -1,36 +1,36 @@
-//! The sections of the island list: rows, orders, filters and the search over titles.
+//! Sections of the island list: rows, orders, filters and the search index over titles.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::groups::{Orders, row_number, write_texts};
-use super::held::Held;
+use super::history_input::HistoryInput;
 use super::render;
-use super::text_index::{IndexSections, write_index};
+use super::row_orders::{RowOrders, row_number, write_texts};
+use super::text_index::write_index;
 use crate::dataset::Catalogue;
 use crate::model::CreatedIn;
-use crate::snapshot::{Section, SnapshotWriter};
+use crate::snapshot::{Section, SnapshotWriter, TITLES};
 
-/// `RowTools` holds this where an island has none.
+/// Value of `RowTools` for an island without a tool.
 const NO_TOOL: u8 = u8::MAX;
 
-/// Writes the rows of the island list, their orders, the filter by tool, and the search.
+/// Writes the rows of the island list, their orders, the filter by tool, and the search index.
 pub(crate) fn write_rows<W: Write>(
-    held: &Held<'_>,
+    input: &HistoryInput<'_>,
     rows: &[Vec<u8>],
-    orders: &Orders,
+    orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
-    // What the rows of islands without metrics of the newest day have in common is stored once, and
-    // stands as a NUL at the end of each.
-    let end = render::unplayed_end(held.newest());
+    // The common end of all rows without metrics on the latest day is stored once. A NUL at the end of a
+    // row stands for it.
+    let end = render::null_metrics_suffix(input.newest());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
         None => Cow::Borrowed(&row[..]),
     });
     write_texts(out, (Section::RowText, Section::RowEnds), texts)?;
-    let islands = &held.catalogue.islands;
+    let islands = &input.catalogue.islands;
     let codes: Vec<u64> = islands.iter().map(|island| island.code.number()).collect();
     out.longs(Section::Codes, &codes)?;
     orders.write(out)?;
@@ -44,27 +44,20 @@ pub(crate) fn write_rows<W: Write>(
     }
     out.section(Section::RowTools, &row_tools)?;
     orders.write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
-    let sections = IndexSections {
-        texts: (Section::TitleText, Section::TitleEnds),
-        suffix_rows: Section::TitleSuffixRows,
-        samples: Section::TitleSamples,
-        common: Section::TitleCommon,
-        common_rows: Section::TitleCommonRows,
-    };
-    write_index(out, &sections, islands.iter().map(|island| &*island.title))
+    write_index(out, &TITLES, islands.iter().map(|island| &*island.title))
 }
 
 /// Writes the names of all tags, the filter by tag, and each row's tags.
 pub(crate) fn write_tags<W: Write>(
     catalogue: &Catalogue,
-    orders: &Orders,
+    orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (row, island) in catalogue.islands.iter().enumerate() {
         for tag in &island.tags {
             let rows = members.entry(tag).or_default();
-            // A tag named twice by one island is still one filter match.
+            // A tag that occurs twice on one island is one match.
             if rows.last() != Some(&row_number(row)) {
                 rows.push(row_number(row));
             }

@@ -1,32 +1,32 @@
-//! The creators of a catalogue: their sums, their order, and the sections of their list.
+//! Creators: their totals, their order, and the sections of the creator list.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::groups::{Orders, row_number, write_texts};
 use super::render;
-use super::text_index::{IndexSections, write_index};
+use super::row_orders::{RowOrders, row_number, write_texts};
+use super::text_index::write_index;
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
-use crate::snapshot::{Section, SnapshotWriter};
+use crate::snapshot::{SLUGS, Section, SnapshotWriter};
 
-/// `RowCreators` holds this where an island has none.
+/// Value of `RowCreators` for an island without a creator.
 const NO_CREATOR: u32 = u32::MAX;
 
-/// A creator with everything its row says. Creators are numbered in list order.
-pub(crate) struct Creator<'a> {
+/// A creator with the data of its row. Creators are numbered in list order.
+pub(crate) struct CreatorEntry<'a> {
     pub(crate) profile: Option<&'a Profile>,
-    pub(crate) aggregate: render::Aggregate,
-    /// Its islands' rows.
+    pub(crate) aggregate: render::CreatorTotals,
+    /// Rows of its islands.
     pub(crate) islands: Vec<u32>,
 }
 
-/// Everyone named in islands.csv or creators.csv, by peak descending, nulls last, then slug.
-pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creator<'a>> {
-    let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
-    let new = |slug: &str| Creator {
+/// Returns all creators in islands.csv or creators.csv, by peak descending, nulls last, then by slug.
+pub(crate) fn collect<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<CreatorEntry<'a>> {
+    let mut by_slug: BTreeMap<&str, CreatorEntry<'a>> = BTreeMap::new();
+    let new = |slug: &str| CreatorEntry {
         profile: None,
-        aggregate: render::Aggregate {
+        aggregate: render::CreatorTotals {
             slug: slug.to_owned(),
             island_count: 0,
             sums: [None; 6],
@@ -50,17 +50,17 @@ pub(crate) fn all<'a>(catalogue: &'a Catalogue, latest: &[Metrics]) -> Vec<Creat
             }
         }
     }
-    let mut creators: Vec<Creator<'a>> = by_slug.into_values().collect();
+    let mut creators: Vec<CreatorEntry<'a>> = by_slug.into_values().collect();
     creators.sort_by_key(|creator| {
         std::cmp::Reverse(creator.aggregate.sums[SortField::PeakCcu as usize])
     });
     creators
 }
 
-/// Writes the sections of the creator list, of its search, and of the creator filter.
+/// Writes the sections of the creator list, of its search index and of the creator filter.
 pub(crate) fn write<W: Write>(
-    creators: &[Creator<'_>],
-    orders: &Orders,
+    creators: &[CreatorEntry<'_>],
+    orders: &RowOrders,
     islands: usize,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
@@ -101,12 +101,5 @@ pub(crate) fn write<W: Write>(
     let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| &creators[*creator as usize].aggregate.slug);
     out.ints(Section::CreatorsBySlug, &by_slug)?;
-    let sections = IndexSections {
-        texts: (Section::SlugText, Section::SlugEnds),
-        suffix_rows: Section::SlugSuffixRows,
-        samples: Section::SlugSamples,
-        common: Section::SlugCommon,
-        common_rows: Section::SlugCommonRows,
-    };
-    write_index(out, &sections, slugs())
+    write_index(out, &SLUGS, slugs())
 }

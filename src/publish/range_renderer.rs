@@ -1,64 +1,64 @@
-//! A range of islands turned from days to islands: their rows in lists, their bodies, and when they
-//! were seen.
+//! Renderer of a range of islands: converts rows by day to rows by island, and renders list rows and
+//! bodies.
 
-use super::held::Held;
-use super::packed::{RANGE, Row};
+use super::history_input::HistoryInput;
+use super::packed_day::{DayRow, RANGE_ISLANDS};
 use super::render;
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::snapshot::{Packed, Packer};
 
-/// What one thread renders ranges with.
-pub(crate) struct Renderer<'a> {
-    held: &'a Held<'a>,
+/// Renderer of one thread.
+pub(crate) struct RangeRenderer<'a> {
+    input: &'a HistoryInput<'a>,
     latest: &'a [Metrics],
     published: UnixSeconds,
     packer: Packer,
-    /// The body being rendered. Kept for its room.
+    /// Buffer of the body in progress, reused.
     body: Vec<u8>,
-    /// For each island of a range its days, oldest first. Kept from range to range for its room.
-    timelines: Vec<Vec<(u32, Row)>>,
+    /// Rows by day of each island of the range, oldest first; reused.
+    timelines: Vec<Vec<(u32, DayRow)>>,
 }
 
-/// A range of islands, rendered.
-pub(crate) struct Rendered {
-    /// For each island its row in lists.
+/// Output of a range.
+pub(crate) struct RenderedRange {
+    /// List row of each island.
     pub(crate) rows: Vec<Vec<u8>>,
-    /// For each island its detail and its ccu history.
+    /// Detail body and ccu body of each island.
     pub(crate) bodies: Vec<[Packed; 2]>,
-    /// For each island the first and the last day that it was seen.
+    /// First and last day on which each island was seen.
     pub(crate) seen: Vec<Option<(u32, u32)>>,
-    /// How many islands have a peak on any day.
+    /// Number of islands with a peak on any day.
     pub(crate) histories: u64,
 }
 
-impl<'a> Renderer<'a> {
+impl<'a> RangeRenderer<'a> {
     pub(crate) fn new(
-        held: &'a Held<'a>,
+        input: &'a HistoryInput<'a>,
         latest: &'a [Metrics],
         published: UnixSeconds,
-    ) -> Renderer<'a> {
-        Renderer {
-            held,
+    ) -> RangeRenderer<'a> {
+        RangeRenderer {
+            input,
             latest,
             published,
             packer: Packer::new(),
             body: Vec::new(),
-            timelines: vec![Vec::new(); RANGE],
+            timelines: vec![Vec::new(); RANGE_ISLANDS],
         }
     }
 
     /// Renders one range of islands.
-    pub(crate) fn render(&mut self, range: usize) -> Rendered {
-        let first = range * RANGE;
-        let count = (self.held.catalogue.islands.len() - first).min(RANGE);
+    pub(crate) fn render(&mut self, range: usize) -> RenderedRange {
+        let first = range * RANGE_ISLANDS;
+        let count = (self.input.catalogue.islands.len() - first).min(RANGE_ISLANDS);
         self.timelines.iter_mut().for_each(Vec::clear);
-        for (day, rows) in (0..).zip(&self.held.rows) {
+        for (day, rows) in (0..).zip(&self.input.rows) {
             for (island, row) in rows.range(range) {
                 self.timelines[island as usize - first].push((day, row));
             }
         }
-        let mut rendered = Rendered {
+        let mut rendered = RenderedRange {
             rows: Vec::with_capacity(count),
             bodies: Vec::with_capacity(count),
             seen: Vec::with_capacity(count),
@@ -70,21 +70,21 @@ impl<'a> Renderer<'a> {
         rendered
     }
 
-    fn island(&mut self, island: usize, at: usize, rendered: &mut Rendered) {
-        let (held, timeline) = (self.held, &self.timelines[at]);
-        let text = |day: u32| held.day_texts[day as usize].as_str();
+    fn island(&mut self, island: usize, at: usize, rendered: &mut RenderedRange) {
+        let (input, timeline) = (self.input, &self.timelines[at]);
+        let text = |day: u32| input.day_texts[day as usize].as_str();
         let ends = timeline.first().zip(timeline.last());
         let seen = ends.map(|((first, _), (last, _))| (*first, *last));
-        let shown = render::Seen {
-            island: &held.catalogue.islands[island],
+        let shown = render::SeenIsland {
+            island: &input.catalogue.islands[island],
             first: seen.map(|(first, _)| text(first)),
             last: seen.map(|(_, last)| text(last)),
         };
         let mut summary = Vec::new();
-        render::summary(&mut summary, &shown, held.newest(), &self.latest[island]);
+        render::summary(&mut summary, &shown, input.newest(), &self.latest[island]);
         let series = timeline.iter().filter_map(|(day, row)| match row {
-            Row::Daily(metrics) => Some((text(*day), metrics)),
-            Row::Ccu(_) => None,
+            DayRow::Daily(metrics) => Some((text(*day), metrics)),
+            DayRow::Ccu(_) => None,
         });
         self.body.clear();
         render::island(&mut self.body, &summary, series, self.published);

@@ -1,5 +1,5 @@
-//! Fields and headers that a reader would take for sound ones: swallowed lines, endless fields, other
-//! delimiters.
+//! Malformed fields and headers that a lenient reader would accept: swallowed lines, endless fields,
+//! other delimiters.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,17 @@ use super::*;
 
 const ISLANDS: &str = "islands.csv";
 const CCU: &str = "ccu/2026-11-19.csv";
-/// The rows that all other files of the good dataset name.
+/// Rows of the islands that the other files of the valid dataset refer to.
 const ROWS: &str = "1000-0000-0000,,,,,\n2000-0000-0000,,,,,\n";
 
-/// What is wrong with a dataset whose islands are these, and two more.
+/// Returns the faults of a dataset with these islands and two more.
 fn with_islands(rows: &str) -> String {
     let header = "code,title,creator,createdIn,tags,more";
     faults_with(ISLANDS, format!("{header}\n{ROWS}{rows}").as_bytes())
 }
 
 #[test]
-fn a_control_character_in_a_text_is_told_where_its_row_starts() {
+fn a_control_character_in_a_text_is_reported_where_its_row_starts() {
     let hint = ", a line break; a stray quote makes one field of the lines that follow";
     let must = "must not contain control characters, got";
     for (row, want) in [
@@ -46,7 +46,7 @@ fn a_control_character_in_a_text_is_told_where_its_row_starts() {
     }
     let slug = with_islands("3000-0000-0000,,\"e\nve\",,,");
     assert!(
-        slug.starts_with("islands.csv:4:3: creator is \"e\\nve\"; want"),
+        slug.starts_with("islands.csv:4:3: creator must be a slug"),
         "{slug}"
     );
     let name = faults_with("creators.csv", b"slug,name\neve,\"E\nadam,A\"\n");
@@ -54,12 +54,12 @@ fn a_control_character_in_a_text_is_told_where_its_row_starts() {
         name,
         format!("creators.csv:2:2: name {must} \"E\" and U+000A{hint}")
     );
-    // A zero-width joiner is none, and a column that is not read may have some.
+    // A zero-width joiner is no control character, and an unread column may have some.
     assert_eq!(with_islands("3000-0000-0000,👩\u{200d}🚀,,,,\"a\nb\""), "");
 }
 
 #[test]
-fn a_stray_quote_is_told_in_a_column_that_is_not_read_too() {
+fn a_stray_quote_is_reported_in_unread_columns_too() {
     let want = ": a quoted field must end behind its closing quote, got text there; \
                 a stray quote makes one field of all up to the next quote";
     let swallowed = "3000-0000-0000,,,,,\"stray\n4000-0000-0000,,,,,\n5000-0000-0000,,,,,";
@@ -110,7 +110,7 @@ fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
 }
 
 #[test]
-fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
+fn a_record_without_end_is_reported_and_nothing_after_it_is_read() {
     let rest = "; the rest of the file was not read";
     let swallowed = format!(
         "3000-0000-0000,\"stray,,,,\n{}",
@@ -135,7 +135,7 @@ fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
         let line = told.split(':').nth(1).unwrap();
         assert_eq!(told, format!("{CCU}:{line}{want}{rest}"));
     }
-    // A large file of short rows is none of that.
+    // A large file of short rows is valid.
     let mut file = "time,players\n".to_owned();
     for number in 0..200_000 {
         writeln!(file, "{},1", 600 * number).unwrap();
@@ -144,7 +144,7 @@ fn a_record_without_end_is_told_and_nothing_behind_it_is_read() {
 }
 
 #[test]
-fn a_header_without_the_columns_is_shown_with_what_it_lacks() {
+fn a_header_is_reported_with_its_missing_columns() {
     let commas = "; fields must be separated by commas, not";
     for (header, want) in [
         (
@@ -177,7 +177,7 @@ fn a_header_without_the_columns_is_shown_with_what_it_lacks() {
 }
 
 #[test]
-fn a_day_or_step_later_than_tomorrow_is_told_with_todays_date() {
+fn a_day_or_step_later_than_tomorrow_is_reported_with_todays_date() {
     let must = "must be no later than tomorrow, got";
     let clock = "by this machine's clock today is 2026-11-21 (UTC)";
     let daily = GOOD[2].1.lines().next().unwrap();
@@ -211,7 +211,7 @@ fn a_day_or_step_later_than_tomorrow_is_told_with_todays_date() {
 }
 
 #[test]
-fn codes_that_islands_lacks_are_summed_up_while_it_has_faults() {
+fn unknown_codes_are_one_fault_per_file_while_islands_has_faults() {
     let rows = "3000-0000-0000,1\n4000-0000-0000,1\n5000-0000-0000,x\n";
     let islands = format!(
         "code,title,creator,createdIn,tags\n{}3000-0000-00,,,,\n",
@@ -223,15 +223,18 @@ fn codes_that_islands_lacks_are_summed_up_while_it_has_faults() {
     let told = load(&files).unwrap_err().to_string();
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 3, "{told}");
-    assert!(lines[0].starts_with("islands.csv:4:1: code is"), "{told}");
+    assert!(
+        lines[0].starts_with("islands.csv:4:1: code must be"),
+        "{told}"
+    );
     assert_eq!(
         lines[1],
         format!(
-            "{CCU}: rows with a code that islands.csv lacks: 3, the first on line 2; fix the faults of islands.csv first"
+            "{CCU}: codes must be in islands.csv, got rows with other codes: 3, the first on line 2; correct islands.csv first"
         )
     );
     assert!(
-        lines[2].starts_with(&format!("{CCU}:4:2: peakCCU is")),
+        lines[2].starts_with(&format!("{CCU}:4:2: peakCCU must be")),
         "{told}"
     );
 }
