@@ -11,7 +11,8 @@ pub(super) struct QuoteTracker {
     /// Whether the last byte was a quote in a quoted field: the next byte decides whether it closed the
     /// field.
     is_undecided: bool,
-    last: u8,
+    /// The last byte of the chunk before; `None` at the beginning of the file.
+    last: Option<u8>,
 }
 
 impl QuoteTracker {
@@ -19,7 +20,7 @@ impl QuoteTracker {
         QuoteTracker {
             is_inside: false,
             is_undecided: false,
-            last: b'\n',
+            last: None,
         }
     }
 
@@ -40,9 +41,9 @@ impl QuoteTracker {
         }
         if !self.is_inside {
             let before = match place {
-                0 => self.last,
-                // A byte order mark is not part of the first field.
-                3 if self.last == b'\n' && piece.starts_with(b"\xEF\xBB\xBF") => b'\n',
+                0 => self.last.unwrap_or(b'\n'),
+                // A byte order mark at the beginning of the file is not part of the first field.
+                3 if self.last.is_none() && piece.starts_with(b"\xEF\xBB\xBF") => b'\n',
                 _ => piece[place - 1],
             };
             self.is_inside = matches!(before, b',' | b'\n' | b'\r');
@@ -55,7 +56,7 @@ impl QuoteTracker {
 
     /// Ends a chunk of the file.
     pub(super) fn end(&mut self, piece: &[u8]) {
-        self.last = *piece.last().unwrap_or(&self.last);
+        self.last = piece.last().copied().or(self.last);
     }
 
     fn close(&mut self, next: u8) -> bool {

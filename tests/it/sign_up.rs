@@ -445,16 +445,16 @@ fn a_mailer_that_fails_is_told_to_the_operator_alone() {
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
     for (args, told) in [
-        (&["--signup", "ip"][..], "want --state DIR"),
+        (&["--signup", "ip"][..], "requires --state DIR"),
         (
             &["--signup", "email", "--state", "/tmp/x"],
-            "want --mailer COMMAND",
+            "requires --mailer COMMAND",
         ),
         (
             &["--signup", "email", "--mailer", "m", "--state", "/tmp/x"],
-            "want --base-url URL",
+            "requires --base-url URL",
         ),
-        (&["--mailer", "m"], "want --signup email"),
+        (&["--mailer", "m"], "requires --signup email"),
         (&["--signup", "mail"], "email"),
     ] {
         let output = command().arg("serve").args(args).output().unwrap();
