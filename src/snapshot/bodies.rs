@@ -1,7 +1,6 @@
 //! The bodies of the history payload: found by family and number, read and checked when they are
 //! requested.
 
-use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -161,8 +160,8 @@ impl Bodies {
 pub(crate) fn read_stored(storage: &Storage, body: BodyRef) -> Result<Bytes, SnapshotError> {
     let (length, written) = body.stored();
     let stored = storage.read(body.offset, length as usize);
-    let stored = stored.map_err(|error| error.of(place(body)))?;
-    expect_checksum(place(body), written, crc32fast::hash(&stored))?;
+    let stored = stored.map_err(|error| error.of(body.place()))?;
+    expect_checksum(body.place(), written, crc32fast::hash(&stored))?;
     Ok(stored)
 }
 
@@ -173,15 +172,10 @@ pub(crate) fn plain(body: BodyRef, stored: Bytes) -> Result<Bytes, SnapshotError
     }
     let Some(plain) = inflate(&stored, body.plain_bytes as usize) else {
         return Err(SnapshotError::malformed(
-            place(body),
+            body.place(),
             "its gzip form holds no body of the length written",
         ));
     };
-    expect_checksum(place(body), body.plain_crc, crc32fast::hash(&plain))?;
+    expect_checksum(body.place(), body.plain_crc, crc32fast::hash(&plain))?;
     Ok(plain.into())
-}
-
-/// How a body is named to a person.
-pub(crate) fn place(body: BodyRef) -> impl Display {
-    fmt::from_fn(move |f| write!(f, "a body at byte {}", body.offset))
 }

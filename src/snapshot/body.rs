@@ -116,6 +116,15 @@ pub struct Encoded {
     pub gzip: bool,
 }
 
+/// The response to a route: its body, and its links.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The body.
+    pub body: Encoded,
+    /// The value of the `Link` header, which list pages have.
+    pub links: Option<Bytes>,
+}
+
 /// The content of a response body.
 #[derive(Clone, Debug)]
 pub enum Content {

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use crc32fast::Hasher;
 
-use super::bodies::place;
 use super::damage::Damage;
 use super::error::SnapshotError;
 use super::file::expect_checksum;
@@ -108,7 +107,7 @@ impl LongBody {
         let bytes = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
         let part = &mut buffer[..bytes];
         let read = self.storage.read_into(self.body.offset + at, part);
-        read.map_err(|error| error.of(place(self.body)))?;
+        read.map_err(|error| error.of(self.body.place()))?;
         Ok(part)
     }
 }
@@ -134,7 +133,7 @@ impl LongBodyVerifier {
             return Ok(false);
         }
         let found = self.checksum.clone().finalize();
-        expect_checksum(place(self.body.body), written, found).map(|()| true)
+        expect_checksum(self.body.body.place(), written, found).map(|()| true)
     }
 
     /// The reader of a body that is verified.
@@ -171,7 +170,7 @@ impl LongBodyReader {
         }
         let (body, gzip) = (self.body.body, self.body.gzip);
         let written = if gzip { body.gzip_crc } else { body.plain_crc };
-        expect_checksum(place(body), written, self.checksum.clone().finalize())
+        expect_checksum(body.place(), written, self.checksum.clone().finalize())
     }
 
     fn inflate(&mut self, piece: &mut [u8]) -> Result<(), SnapshotError> {
@@ -191,7 +190,7 @@ impl LongBodyReader {
             filled += written;
             if (used, written) == (0, 0) {
                 return Err(SnapshotError::malformed(
-                    place(self.body.body),
+                    self.body.body.place(),
                     "its gzip form holds no body of the length written",
                 ));
             }

@@ -1,24 +1,13 @@
 //! The one lookup of the snapshot: from a route to its response.
 
-use bytes::Bytes;
-
 use super::bodies::{Bodies, Family};
-use super::body::Encoded;
+use super::body::{Encoded, Found};
 use super::error::SnapshotError;
 use super::history::FixedHistory;
 use super::read::{FixedLive, Snapshot};
 use super::read_context::ReadContext;
 use super::response_cache::Keep;
 use crate::request::{DayRef, Route};
-
-/// A body found by its route.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The body.
-    pub body: Encoded,
-    /// The value of the `Link` header, which list pages have.
-    pub links: Option<Bytes>,
-}
 
 /// The reason why a route has no body.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ mod verify;
 mod views;
 mod write;
 
-pub use body::{Body, Content, Encoded, EntityTag, Packed, Packer};
+pub use body::{Body, Content, Encoded, EntityTag, Found, Packed, Packer};
 pub use damage::Damage;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
@@ -42,7 +42,7 @@ pub use file::Section;
 pub use history::{History, Stamp};
 pub use identity::Identity;
 pub use long_body::{LongBody, LongBodyReader, LongBodyVerifier};
-pub use lookup::{Found, Missing};
+pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
 pub use read::{Drawn, Live, Readiness, Sizes, Snapshot};

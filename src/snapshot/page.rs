@@ -2,11 +2,10 @@
 //!
 //! Which rows those are, is found in `select`.
 
-use super::body::{Content, Encoded, gzip};
+use super::body::{Content, Encoded, Found, gzip};
 use super::history::History;
 use super::links::links;
 use super::list_page::Frame;
-use super::lookup::Found;
 use super::read_context::ReadContext;
 use super::response_cache::Keep;
 use super::select::Selection;

@@ -14,8 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use ahash::RandomState;
 use bytes::Bytes;
 
-use super::body::Content;
-use super::lookup::Found;
+use super::body::{Content, Found};
 use super::read_context::ReadContext;
 use crate::request::Route;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};

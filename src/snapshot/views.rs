@@ -1,5 +1,7 @@
 //! Integers and records of a payload file, read in place.
 
+use std::fmt::{self, Display};
+
 use bytes::Bytes;
 
 use super::inflate::GROWTH_MAX;
@@ -37,6 +39,11 @@ impl BodyRef {
             record[8 + 4 * at..12 + 4 * at].copy_from_slice(&word.to_le_bytes());
         }
         record
+    }
+
+    /// The name of the body in messages.
+    pub(crate) fn place(self) -> impl Display {
+        fmt::from_fn(move |f| write!(f, "a body at byte {}", self.offset))
     }
 
     pub(crate) fn has_gzip(self) -> bool {
