@@ -18,7 +18,7 @@ use super::worker_cache::EmptySlot;
 use crate::calendar::RequestTime;
 use crate::quota::Decision;
 use crate::request::{self, DayRef, Route, RouteError, Template};
-use crate::snapshot::{EntityTag, Found, Missing, ReadContext, Snapshot};
+use crate::snapshot::{Content, EntityTag, Found, Missing, ReadContext, Snapshot};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -139,10 +139,16 @@ impl ApiRequest<'_> {
             }
             Err(error) => Err(error.clone().into()),
         };
-        let answer = found.map(|Found { body, links }| Answer::Found {
-            known: is_known(head.headers, body.etag.as_bytes()),
-            body,
-            links,
+        let answer = found.map(|Found { mut body, links }| {
+            if head.method == Method::HEAD && body.gzip && links.is_some() {
+                // The length of a compressed page is known only if a cache has the page: HEAD never sends it.
+                body.content = Content::Omitted(None);
+            }
+            Answer::Found {
+                known: is_known(head.headers, body.etag.as_bytes()),
+                body,
+                links,
+            }
         });
         let answer = answer.unwrap_or_else(Answer::Failed);
         Outcome {

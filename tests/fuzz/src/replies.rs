@@ -319,7 +319,12 @@ fn read_one<'a>(received: &'a [u8], asked: &Asked<'_>) -> Result<(Reply<'a>, &'a
             Some(_) => Err("a length where no body may be".into()),
         };
     }
-    let length = length.ok_or("a length is missing")?;
+    // A page is not compressed for HEAD, so its length is not known.
+    let may_be_unknown = asked.is_head() && reply.header("content-encoding") == Some("gzip");
+    let length = match length {
+        None if may_be_unknown => return Ok((reply, rest)),
+        length => length.ok_or("a length is missing")?,
+    };
     // Whether a head that cannot be read asks for no body, nobody can tell.
     let is_left_out = asked.is_head() && !(reply.is_refusal() && rest.len() == length);
     if is_left_out {
