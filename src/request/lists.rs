@@ -90,7 +90,7 @@ impl IslandQuery {
         query
     }
 
-    /// What its texts take in memory.
+    /// Returns the length of its texts in bytes.
     pub fn text_bytes(&self) -> usize {
         let texts = [&self.tag, &self.creator, &self.q, &self.folded];
         texts.into_iter().flatten().map(String::len).sum()
@@ -137,7 +137,7 @@ impl CreatorQuery {
         })
     }
 
-    /// What its texts take in memory.
+    /// Returns the length of its texts in bytes.
     pub fn text_bytes(&self) -> usize {
         [&self.q, &self.folded]
             .into_iter()

@@ -53,7 +53,7 @@ pub enum Route {
 }
 
 impl Route {
-    /// What the texts of the route take in memory.
+    /// Returns the length of the texts of the route in bytes.
     pub fn text_bytes(&self) -> usize {
         match self {
             Route::Islands(query) => query.text_bytes(),
