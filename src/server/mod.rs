@@ -4,29 +4,15 @@
 //! function of request head, connection, time and state. The only room that names hyper and tokio; it
 //! never names a member of an answer's body but `error`.
 
-mod caller;
-mod capacity;
-mod connection;
-mod faces;
+mod conn;
 mod http;
-mod judged;
-mod listener;
-mod operator;
-mod outside;
-mod pipeline;
-mod response;
-mod room;
-mod run;
+mod ops;
 mod settings;
-mod socket;
-mod unbound;
-mod upkeep;
-mod worker;
-mod worker_cache;
+mod web;
 
-pub use caller::{Caller, Gate, KeyFault, Visit};
-pub use run::run;
+pub use http::identity::{Caller, Gate, KeyFault, Visit};
+pub use ops::in_memory::Unbound;
+pub use ops::run::run;
 pub use settings::{
     Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError,
 };
-pub use unbound::Unbound;

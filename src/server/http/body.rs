@@ -16,10 +16,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::api_error::ApiError;
-use super::conditions::Part;
-use crate::server::room::Place;
-use crate::server::upkeep::seldom::Seldom;
+use crate::server::conn::limiter::Place;
+use crate::server::http::api_error::ApiError;
+use crate::server::http::conditional::Part;
+use crate::server::ops::rate_limited_log::Seldom;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};
 
 /// Bytes that are read and sent at once. Waking a reading thread and being woken by it costs

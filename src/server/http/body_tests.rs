@@ -3,12 +3,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::*;
 use crate::regular_file::Directory;
-use crate::server::upkeep::log::Log;
+use crate::server::ops::log::Log;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
 /// A place among the files that may be open.
 fn place() -> Place {
-    Arc::new(crate::server::room::Room::new(1, 1))
+    Arc::new(crate::server::conn::limiter::Room::new(1, 1))
         .take()
         .unwrap()
 }

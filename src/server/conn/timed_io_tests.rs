@@ -1,0 +1,227 @@
+//! Real hyper over a guard, over a socket that gives and takes bytes in pieces.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::task::Waker;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+
+use self::answers::{answer, body, refusal};
+use self::scene::{Ask, PLAIN, Plan, play, scene, shared, take_all};
+use self::socket::{Socket, Wire};
+use super::*;
+use crate::server::conn::registry::Roster;
+use crate::server::http::connection::converse;
+
+#[path = "timed_io_answer_tests.rs"]
+mod answers;
+#[path = "timed_io_scene_tests.rs"]
+mod scene;
+#[path = "timed_io_socket_tests.rs"]
+mod socket;
+
+#[test]
+fn every_answer_arrives_whole_with_its_own_lines_in_order() {
+    arbtest::arbtest(|u| {
+        let (wire, plan) = scene(u)?;
+        let stop_at = if u.ratio(1, 5)? {
+            Some(u.int_in_range(0..=20)?)
+        } else {
+            None
+        };
+        play(wire, &plan, stop_at);
+        Ok(())
+    })
+    .size_min(256)
+    .budget_ms(1_500);
+}
+
+#[test]
+fn a_connection_that_hyper_ends_at_once_is_answered_first() {
+    let ask = PLAIN;
+    let upgrade = Ask {
+        more: "upgrade: h2c\r\n",
+        ..ask
+    };
+    let last = Ask {
+        more: "upgrade: h2c\r\nconnection: close\r\n",
+        ..ask
+    };
+    // Its body never comes, and the answer is longer than a socket takes.
+    let body = Ask {
+        more: "upgrade: h2c\r\ncontent-length: 5\r\n",
+        size: 100_000,
+        ..ask
+    };
+    let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let in_pieces = Ask {
+        piece: 30_000,
+        ..body
+    };
+    for (ask, behind, refusal) in [
+        (in_pieces, "", None),
+        (ask, preface, Some(400)),
+        (upgrade, preface, Some(400)),
+        (upgrade, "\0", Some(400)),
+        (last, "", None),
+        (body, "", None),
+    ] {
+        let wire = Wire {
+            sent: (ask.head() + behind).into_bytes(),
+            // To the end it takes a little now and then.
+            writes: [5_000, 0].repeat(60),
+            writes_left: usize::MAX,
+            ..Wire::default()
+        };
+        let plan = Plan {
+            asks: vec![ask],
+            refusal,
+            closes: true,
+        };
+        play(wire, &plan, None);
+    }
+}
+
+type Guarded = (
+    Rc<RefCell<Wire>>,
+    Guard<Socket, fn(u16) -> Vec<u8>>,
+    Arc<Shared>,
+);
+
+/// A guard over a socket, with what it shares.
+fn guarded(roster: &Arc<Roster>, wire: Wire) -> Guarded {
+    let wire = Rc::new(RefCell::new(wire));
+    let shared = shared(roster, &Arc::default());
+    let refusal: fn(u16) -> Vec<u8> = refusal;
+    let socket = Socket(Rc::clone(&wire));
+    let guard = Guard::new(socket, refusal, |_| 0, Arc::clone(&shared));
+    (wire, guard, shared)
+}
+
+#[test]
+fn a_body_that_fails_ends_the_connection_behind_what_came_of_it() {
+    for (piece, sound) in [
+        (20_000, 40_000),
+        (20_000, 10),
+        (0, 0),
+        (700, 699),
+        (8_192, 99_999),
+    ] {
+        let ask = Ask {
+            number: 1,
+            size: 100_000,
+            piece,
+            ..PLAIN
+        };
+        let wire = Wire {
+            sent: ask.head().repeat(3).into_bytes(),
+            writes: vec![3_000, 0, 9_000, 0, 100],
+            writes_left: usize::MAX,
+            ..Wire::default()
+        };
+        let (wire, guard, shared) = guarded(&Arc::default(), wire);
+        let service = service_fn(|request: Request<Incoming>| {
+            let mut response = answer(&request, &shared);
+            response.body_mut().sound = sound;
+            std::future::ready(Ok::<_, Infallible>(response))
+        });
+        let mut conversation = Box::pin(converse(guard, service, &shared));
+        let mut cx = Context::from_waker(Waker::noop());
+        let ended = (0..100).any(|_| conversation.as_mut().poll(&mut cx).is_ready());
+        assert!(ended, "{ask:?}");
+        let received = &wire.borrow().received;
+        // Of the head and the body no more than there was, and nothing behind it.
+        if let Some(end) = memmem::find(received, b"\r\n\r\n") {
+            let came = &received[end + 4..];
+            assert!(body(1, 100_000)[..sound].starts_with(came), "{ask:?}");
+        } else {
+            assert_eq!(received.len(), 0, "{ask:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
+    let whole = PLAIN;
+    let late = Ask {
+        number: 1,
+        piece: 500,
+        ..whole
+    };
+    let wire = Wire {
+        sent: (whole.head() + &late.head()).into_bytes(),
+        writes_left: usize::MAX,
+        ..Wire::default()
+    };
+    let roster = Arc::new(Roster::default());
+    let (wire, guard, shared) = guarded(&roster, wire);
+    let (is_open, read) = (&Cell::new(false), &Rc::new(Cell::new(0)));
+    let shared = &shared;
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        if request.uri().path().starts_with("/1") {
+            let opened = std::future::poll_fn(|_| {
+                if is_open.get() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            });
+            shared.pending.waiting(opened).await;
+        }
+        let mut response = answer(&request, shared);
+        if response.body().piece > 0 {
+            response.body_mut().read = Some(Rc::clone(read));
+        }
+        Ok::<_, Infallible>(response)
+    });
+    let mut conversation = Box::pin(converse(guard, service, shared));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut minutes = 0;
+    // Longer than a client may be silent, which does not count while it is the disk.
+    let mut wait = || {
+        assert!(conversation.as_mut().poll(&mut cx).is_pending());
+        minutes += 1;
+        roster.tick(minutes * 600);
+        assert!(conversation.as_mut().poll(&mut cx).is_pending());
+    };
+    wait();
+    assert!(take_all(&mut &wire.borrow().received[..], &[whole]));
+    is_open.set(true);
+    wait();
+    // Nor does its head wait for the first piece, nor a piece for the next.
+    assert!(wire.borrow().received.ends_with(b"GMT\r\n\r\n"));
+    read.set(1);
+    wait();
+    assert!(wire.borrow().received.ends_with(&body(1, 500)));
+    read.set(1);
+    assert!(conversation.as_mut().poll(&mut cx).is_pending());
+    assert!(take_all(&mut &wire.borrow().received[..], &[whole, late]));
+    // And then it is the client again.
+    let ended = [10, 10, 11].into_iter().any(|minutes| {
+        roster.tick(minutes * 600);
+        conversation.as_mut().poll(&mut cx).is_ready()
+    });
+    assert!(ended);
+}
+
+#[test]
+fn a_request_whose_answering_panics_is_lost_alone_and_counted() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let roster = Arc::new(Roster::default());
+    let tally = runtime.block_on(async {
+        let shared = shared(&roster, &Arc::default());
+        let tally = Arc::clone(&shared.tally);
+        let ended = tokio::spawn(async move {
+            let _shared = shared;
+            std::panic::resume_unwind(Box::new("a fault"));
+        });
+        assert!(ended.await.is_err_and(|error| error.is_panic()));
+        tally
+    });
+    assert_eq!((tally.panics.get(), roster.size()), (1, 0));
+}

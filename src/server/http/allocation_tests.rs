@@ -1,0 +1,179 @@
+//! Answering allocates nothing beyond what hyper allocates by itself.
+//!
+//! The real connection and a bare hyper that sends an empty answer are asked the same, each over a
+//! socket, and the allocations of this thread, which does all of it, are compared.
+
+use http_body_util::Full;
+use memchr::memmem;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use super::*;
+use crate::calendar::Clock;
+use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
+use crate::model::Tier;
+use crate::observe::Tally;
+use crate::publish::open_sample;
+use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
+use crate::server::conn::limiter::Room;
+use crate::server::http::identity::Gate;
+use crate::server::http::request_id::RequestIds;
+use crate::server::http::worker_cache::WorkerCache;
+use crate::server::ops::log::Log;
+use crate::server::ops::metrics::SHAPE;
+use crate::server::ops::rate_limited_log::Seldom;
+use crate::server::settings::ConnectionLimits;
+use crate::server::web::pages::Pages;
+use crate::server::web::rate_limiter::Visits;
+use crate::sync::{ArcSwap, ArcSwapCache};
+
+const REQUESTS: usize = 200;
+
+fn worker(records: &KeyRecords) -> Arc<Worker> {
+    let snapshot = open_sample(1 << 24, "http://api.test").unwrap();
+    let clock = Arc::new(Clock::system(None));
+    let keyed = KeyedQuota::new(None);
+    keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
+    let ring = KeyTable::new(KeyPrefix::default(), records);
+    Arc::new(Worker {
+        snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
+        cache: WorkerCache::new(1 << 20),
+        gate: Gate {
+            keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
+            anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
+            keyed: Arc::new(keyed),
+            limits: TierLimits {
+                anonymous: u16::MAX,
+                pro: u32::MAX,
+                ..TierLimits::default()
+            },
+            proxies: Arc::new(Vec::new().into()),
+        },
+        pages: Pages::new("http://x.test", Arc::new(Visits::new())),
+        window: None,
+        clock,
+        roster: Arc::default(),
+        buffers: Arc::default(),
+        complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
+        limits: ConnectionLimits::default(),
+        tally: Arc::new(Tally::new(SHAPE)),
+        ids: RequestIds::new(),
+        downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
+        access: None,
+    })
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_io().build().unwrap()
+}
+
+/// Answers with nothing, and gives the request's map back to hyper as the real server does.
+async fn serve_bare(stream: TcpStream) {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let mut headers = std::mem::take(request.headers_mut());
+        headers.clear();
+        let mut response = Response::new(Full::new(Bytes::new()));
+        *response.headers_mut() = headers;
+        std::future::ready(Ok::<_, Infallible>(response))
+    });
+    let connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), service);
+    connection.await.unwrap();
+}
+
+/// Sends requests one after the other and reads their answers, into memory that is there already.
+async fn ask(stream: &TcpStream, request: &[u8], want: u16, buffer: &mut [u8]) {
+    for _ in 0..REQUESTS {
+        stream.writable().await.unwrap();
+        assert_eq!(stream.try_write(request).unwrap(), request.len());
+        let (mut held, mut whole) = (0, usize::MAX);
+        while held < whole {
+            stream.readable().await.unwrap();
+            match stream.try_read(&mut buffer[held..]) {
+                Ok(0) => panic!("the connection was closed"),
+                Ok(count) => held += count,
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+            }
+            whole = whole_length(&buffer[..held]).unwrap_or(usize::MAX);
+        }
+        assert_eq!(held, whole);
+        assert!(buffer[9..].starts_with(want.to_string().as_bytes()));
+    }
+}
+
+/// The length of the answer that begins here, once its head is there.
+fn whole_length(bytes: &[u8]) -> Option<usize> {
+    let head = memmem::find(bytes, b"\r\n\r\n")? + 4;
+    let name = b"\r\ncontent-length: ";
+    let Some(at) = memmem::find(&bytes[..head], name) else {
+        return Some(head);
+    };
+    let digits = bytes[at + name.len()..]
+        .iter()
+        .take_while(|byte| **byte != b'\r');
+    Some(head + digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0')))
+}
+
+/// Allocations of answering [`REQUESTS`] requests on a connection that has answered as many.
+fn allocations<F>(serve: impl FnOnce(TcpStream) -> F, request: &str, want: u16) -> u64
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runtime = runtime();
+    let stream = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
+        tokio::spawn(serve(listener.accept().await.unwrap().0));
+        stream.unwrap()
+    });
+    let mut buffer = vec![0; 1 << 20];
+    let mut ask = || runtime.block_on(ask(&stream, request.as_bytes(), want, &mut buffer));
+    ask();
+    allocation_counter::measure(ask).count_total
+}
+
+#[test]
+fn a_fixed_body_is_answered_without_an_allocation_of_ours() {
+    let directory = std::env::temp_dir().join(format!("im-allocations-{}", std::process::id()));
+    let store = KeyStore::new(&directory);
+    let address = "a@x.test".parse().unwrap();
+    let now = crate::calendar::UnixSeconds(0);
+    let key = store.issue(&KeyPrefix::default(), &address, Tier::Pro, now);
+    let key = key.unwrap().reveal().to_owned();
+    let worker = worker(&store.read().unwrap());
+    std::fs::remove_dir_all(&directory).unwrap();
+    let get = |target: &str, lines: &str| {
+        format!("GET {target} HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\n{lines}\r\n")
+    };
+    let known = "if-none-match: *\r\n";
+    let authorization = format!("authorization: Bearer {key}\r\n");
+    for (target, lines, want) in [
+        ("/v1", "", 200),
+        ("/v1", "accept-encoding: gzip\r\n", 200),
+        ("/v1", known, 304),
+        ("/v1", &authorization, 200),
+        (&format!("/v1?key={key}"), "", 200),
+        ("/v1/health", "", 200),
+        ("/v1/live", "", 200),
+        ("/v1/live/intraday", "", 200),
+        ("/v1/islands/2708-3623-7025", "", 200),
+        ("/v1/islands/2708-3623-7025/ccu", "", 200),
+        ("/v1/rankings/latest", "", 200),
+        ("/v1/new", "", 200),
+        ("/openapi.json", "", 200),
+    ] {
+        let request = get(target, lines);
+        let by_hyper = allocations(serve_bare, &request, 200);
+        let peer = SocketAddr::from(([198, 51, 100, 1], 1));
+        let in_all = allocations(
+            |stream| serve(Arc::clone(&worker), stream, peer, worker.roster.join(None)),
+            &request,
+            want,
+        );
+        assert!(
+            in_all <= by_hyper,
+            "{target} {lines}: {in_all}, {by_hyper} of them by hyper"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! `Pages`: everything outside the API that people look at, found or drawn.
+//!
+//! Nothing here spends quota. Fixed texts, the dashboard and the reference are ready; what has to be drawn
+//! for a request, a search or an island, is drawn for each address at a pace at which people look at
+//! pages. Whoever wants all of it has the dumps.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode};
+
+use crate::calendar::UnixSeconds;
+use crate::model::IslandCode;
+use crate::quota::AnonymousClient;
+use crate::request::{IslandQuery, Parameter, Route, SiteFile};
+use crate::server::http::api_error::ApiError;
+use crate::server::http::negotiate::{accepts_gzip, is_known};
+use crate::server::http::response::Answer;
+use crate::server::web::page::{Kind, Notice, Page};
+use crate::server::web::rate_limiter::Visits;
+use crate::site::{self, Sought};
+use crate::snapshot::{
+    Body, Content, Drawn, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
+};
+
+/// The longest page of a search. Who wants more at once wants the API.
+const ROWS_MAX: u32 = 50;
+
+/// Of an address that is told in a page that nothing is there: the way back is that much longer.
+const SEGMENTS_MAX: usize = 8;
+
+/// One worker's pages.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    openapi: Body,
+    files: [Body; SiteFile::ALL.len()],
+    visits: Arc<Visits>,
+}
+
+/// Who asks for a page, with what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visitor<'a> {
+    pub(crate) client: AnonymousClient,
+    pub(crate) address: IpAddr,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) is_head: bool,
+    pub(crate) moment: UnixSeconds,
+}
+
+impl Visitor<'_> {
+    /// The context in which the bodies are read that a page is drawn from.
+    fn context(&self) -> ReadContext<'static> {
+        ReadContext::with_content(self.client.number(), false)
+    }
+
+    /// A page, compressed only if it is sent.
+    fn page(&self, html: String, published: UnixSeconds, kind: Kind) -> Answer {
+        let gzip = accepts_gzip(self.headers);
+        let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
+        let content = if self.is_head || is_known(self.headers, etag.as_bytes()) {
+            Content::Omitted((!gzip).then_some(html.len() as u64))
+        } else if gzip {
+            // Compressed while others wait: fast rather than small.
+            Content::Whole(Packer::new().gzip(html.as_bytes()).into())
+        } else {
+            Content::Whole(html.into())
+        };
+        let body = Encoded {
+            content,
+            etag,
+            gzip,
+        };
+        Answer::Page(Page::new(self.headers, body, kind))
+    }
+}
+
+impl Pages {
+    /// All fixed texts, for a service of that address.
+    pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
+        let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+        let file = |file| match file {
+            SiteFile::Objects => site::objects(base_url),
+            SiteFile::Recipes => site::recipes(base_url),
+            SiteFile::Gotchas => site::gotchas(),
+            SiteFile::Llms => site::llms(base_url),
+            SiteFile::Style => site::style(),
+            SiteFile::DocsScript => site::docs_script(),
+            SiteFile::ChartsStyle => site::charts_style(),
+            SiteFile::ChartsScript => site::charts_script(),
+            SiteFile::Icon => site::ICON.to_owned(),
+        };
+        Pages {
+            openapi: body(site::openapi(base_url)),
+            files: SiteFile::ALL.map(|name| body(file(name))),
+            visits,
+        }
+    }
+
+    /// The same for another worker.
+    pub(crate) fn with_own_refcount(&self) -> Pages {
+        Pages {
+            openapi: self.openapi.with_own_refcount(),
+            files: self.files.each_ref().map(Body::with_own_refcount),
+            visits: Arc::clone(&self.visits),
+        }
+    }
+
+    /// `/openapi.json`
+    pub(crate) fn openapi(&self, headers: &HeaderMap) -> Encoded {
+        self.openapi.choose(accepts_gzip(headers))
+    }
+
+    /// A fixed text.
+    pub(crate) fn file(&self, file: SiteFile, headers: &HeaderMap) -> Answer {
+        let kind = match file {
+            SiteFile::Objects | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
+            SiteFile::Llms => Kind::Markdown,
+            SiteFile::Style | SiteFile::ChartsStyle => Kind::Style,
+            SiteFile::DocsScript | SiteFile::ChartsScript => Kind::Script,
+            SiteFile::Icon => Kind::Svg,
+        };
+        let body = self.files[file as usize].choose(accepts_gzip(headers));
+        Answer::Page(Page::new(headers, body, kind))
+    }
+
+    /// `/`
+    pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
+        drawn(snapshot, Drawn::Home, headers, Kind::HtmlOfRoot)
+    }
+
+    /// `/docs`
+    pub(crate) fn docs(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
+        drawn(snapshot, Drawn::Docs, headers, Kind::Html)
+    }
+
+    /// `/` with a question.
+    pub(crate) fn search(
+        &self,
+        query: &IslandQuery,
+        snapshot: &Snapshot,
+        visitor: Visitor<'_>,
+    ) -> Answer {
+        if let Some(hurried) = self.hurried(visitor, "") {
+            return hurried;
+        }
+        let mut query = query.clone();
+        query.page.limit = query.page.limit.min(ROWS_MAX);
+        let route = Route::Islands(query.clone());
+        let found = match snapshot.get(&route, visitor.context()) {
+            Ok(found) => found.body.content.into_bytes(),
+            Err(_) => return not_ready(),
+        };
+        let Ok(body) = found else {
+            return Answer::Failed(ApiError::Damaged);
+        };
+        let given = query.given().filter(|(name, _)| *name != Parameter::Q);
+        let others: Vec<_> = given.map(|(name, value)| (name.as_str(), value)).collect();
+        let q = query.q.as_deref().unwrap_or_default();
+        let sought_code = q.trim().parse().ok();
+        let html = site::search(
+            &body,
+            Sought {
+                q,
+                others: &others,
+                island: sought_code.filter(|code| snapshot.tracks(*code)),
+                page_at: &|offset| format!("{}{offset}", query.to_query()),
+            },
+        );
+        visitor.page(html, published(snapshot), Kind::HtmlOfRoot)
+    }
+
+    /// `/islands/{code}`
+    pub(crate) fn island(
+        &self,
+        code: IslandCode,
+        snapshot: &Snapshot,
+        visitor: Visitor<'_>,
+    ) -> Answer {
+        if let Some(hurried) = self.hurried(visitor, "../") {
+            return hurried;
+        }
+        if !snapshot.readiness().islands {
+            return not_ready();
+        }
+        let body = |route| -> Result<Bytes, Missing> {
+            let found = snapshot.get(&route, visitor.context())?;
+            found.body.content.into_bytes().map_err(Missing::Damaged)
+        };
+        let drawn = body(Route::Island(code)).and_then(|detail| {
+            let history = match body(Route::IslandCcu(code)) {
+                Ok(history) => Some(history),
+                Err(error @ Missing::Damaged(_)) => return Err(error),
+                Err(_) => None,
+            };
+            Ok(site::island(&detail, history.as_deref()))
+        });
+        match drawn {
+            Ok(html) => visitor.page(html, published(snapshot), Kind::Html),
+            Err(Missing::Damaged(_)) => Answer::Failed(ApiError::Damaged),
+            Err(_) => {
+                let message = format!("The island {code} is not tracked.");
+                let html = site::plain("No such island", &message, "../");
+                notice(StatusCode::NOT_FOUND, html, None)
+            }
+        }
+    }
+
+    /// The dumps, from their index, which stands at that path too.
+    pub(crate) fn dumps(&self, index: &[u8], path: &str, visitor: Visitor<'_>) -> Answer {
+        let (root, folder) = if path.ends_with('/') {
+            ("../", "")
+        } else {
+            ("", "dumps/")
+        };
+        if let Some(hurried) = self.hurried(visitor, root) {
+            return hurried;
+        }
+        let html = site::dumps(index, root, folder);
+        notice(StatusCode::OK, html, None)
+    }
+
+    /// What an address is answered that has pages drawn faster than anybody looks at them.
+    fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<Answer> {
+        let wait = self.visits.count(visitor.address, visitor.moment).err()?;
+        let message = "You are opening pages faster than they are drawn for one address. Programs should \
+            use the API; for everything at once there are the dumps.";
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let html = site::plain("A moment, please", message, root);
+        Some(notice(status, html, Some(wait)))
+    }
+}
+
+/// A failure in a page of its own, where it is one that a visitor of pages may meet.
+pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
+    let title = match &error {
+        ApiError::NotFound(_) => "Not found",
+        ApiError::BadRequest(_) => "This cannot be answered",
+        ApiError::NotReady | ApiError::NoDumps => "Not there yet",
+        ApiError::Damaged => "Something is damaged",
+        _ => return Answer::Failed(error),
+    };
+    let depth = path.bytes().filter(|byte| *byte == b'/').count();
+    if depth > SEGMENTS_MAX {
+        return Answer::Failed(error);
+    }
+    // Those of questions begin with the name of a parameter.
+    let message = match &error {
+        ApiError::BadRequest(message) => message.clone(),
+        _ => sentence(&error.message()),
+    };
+    let root = "../".repeat(depth.saturating_sub(1));
+    let html = site::plain(title, &message, &root);
+    notice(error.status(), html, error.retry_after_seconds())
+}
+
+/// A message of the API as a sentence.
+fn sentence(message: &str) -> String {
+    let mut text = message.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text + "."
+}
+
+/// A page that was drawn when the snapshot was opened.
+fn drawn(snapshot: &Snapshot, page: Drawn, headers: &HeaderMap, kind: Kind) -> Answer {
+    match snapshot.drawn(page, accepts_gzip(headers)) {
+        Some(body) => Answer::Page(Page::new(headers, body, kind)),
+        None => not_ready(),
+    }
+}
+
+fn notice(status: StatusCode, html: String, retry_after: Option<u32>) -> Answer {
+    Answer::Notice(Notice {
+        status,
+        html: html.into(),
+        retry_after,
+        is_apart: false,
+    })
+}
+
+fn not_ready() -> Answer {
+    Answer::Failed(ApiError::NotReady)
+}
+
+fn published(snapshot: &Snapshot) -> UnixSeconds {
+    snapshot.published().unwrap_or(UnixSeconds(0))
+}
