@@ -21,9 +21,9 @@
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
 //! | [`server`] | sockets and the pipeline; alone names hyper and tokio | the members of answers |
-//! | [`publish`] | dataset to payload files and dumps; `render` alone names the members of answers | requests, clients |
+//! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | [`signup`] | keys that people issue to themselves: passes, links by mail, how much of it there is | HTTP, HTML, limits of requests |
-//! | [`snapshot`] | the published form: lookup, row orders, search, pages, the swap, dumps by name | members, sockets, clients |
+//! | [`snapshot`] | the published form: opening, lookup, row orders, search, pages, dumps by name | sockets, clients |
 //! | [`request`] | what was asked, as typed values | data, sockets |
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
 //! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |

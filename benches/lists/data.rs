@@ -10,7 +10,7 @@ use island_metrics::dataset::{Catalogue, DatasetReader, Files, SyntheticSpec, sy
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
 use island_metrics::publish::{PublishOptions, publish};
-use island_metrics::snapshot::{History, Packed, Snapshot, Storage};
+use island_metrics::snapshot::{History, Snapshot, Storage};
 
 /// 2026-11-20, and noon of the day after.
 const LAST_DAY: UtcDay = UtcDay(20_777);
@@ -75,10 +75,9 @@ impl World {
         let begun = Instant::now();
         let history = Arc::new(open());
         let opened = begun.elapsed();
-        let empty = || Packed::new(Vec::new());
         let base_url = "https://api.example";
         let held = Some(Arc::clone(&history));
-        let snapshot = Snapshot::new(held, None, base_url, |_| empty(), |_, _| empty());
+        let snapshot = Snapshot::new(held, None, base_url);
         let (mut text, mut ends) = (String::new(), vec![0]);
         for island in &catalogue.islands {
             text.push_str(&fold(&island.title));

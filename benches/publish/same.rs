@@ -5,10 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use island_metrics::model::IslandCode;
-use island_metrics::publish::open_published;
 use island_metrics::regular_file::Directory;
 use island_metrics::request::Route;
-use island_metrics::snapshot::ReadContext;
+use island_metrics::snapshot::{ReadContext, Snapshot};
 use serde_json::Value;
 
 use crate::common::Outcome;
@@ -18,7 +17,7 @@ const SHARE: usize = 97;
 
 /// Compares islands' details and histories; tells how many islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
-    let snapshot = open_published(&Directory::open(published)?, 1 << 20, "", None)?;
+    let snapshot = Snapshot::open(&Directory::open(published)?, 1 << 20, "", None)?;
     let mut compared = 0;
     for (file, is_detail) in [("islands.json", true), ("ccu.json", false)] {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();

@@ -7,6 +7,7 @@ use super::error::CliError;
 use super::{print, print_config, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::Supervisor;
+use crate::publish::open_sample;
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
@@ -35,7 +36,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
         }
         lines
     };
-    Ok(server::run(&settings, &started, report)?)
+    Ok(server::run(&settings, open_sample, &started, report)?)
 }
 
 /// The settings of a server, each valid by itself.

@@ -1,4 +1,4 @@
-//! The published directory: its layout, the removal of stale files, and opening.
+//! The published directory: its layout, the removal of stale files, and verification.
 //!
 //! ```text
 //! manifest.json                   names the payload files and the dumps; renamed last
@@ -13,20 +13,13 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::dumps_writer;
 use super::error::{PublishError, at};
-use super::render;
 use super::sources::Sources;
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::request::{DayRef, Route};
-use crate::site::{self, HomeBodies};
-use crate::snapshot::{
-    DumpDirectory, DumpIndex, History, Live, Manifest, Packed, Payload, ReadContext, Snapshot,
-    SnapshotError, Storage, both,
-};
+use crate::snapshot::{DumpDirectory, DumpIndex, Manifest, Snapshot};
 
 /// Suffix of payload file names.
 pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
@@ -103,52 +96,6 @@ fn is_published(name: &str) -> bool {
     })
 }
 
-/// Opens a published directory; a directory without a manifest gives an empty snapshot. `held` is the
-/// history in use: if the manifest still names it, it is reused with its caches, so that they survive
-/// the publish of a live payload. Damaged dumps are reported by the snapshot, and everything else is
-/// served without them.
-pub fn open_published(
-    directory: &Directory,
-    memory_bytes: usize,
-    base_url: &str,
-    held: Option<&Arc<History>>,
-) -> Result<Snapshot, PublishError> {
-    let manifest_path = directory.path().join(Manifest::FILE);
-    let manifest = Manifest::read(directory)
-        .map_err(at(&manifest_path))?
-        .unwrap_or_default();
-    let history = |payload: &Payload| match held.filter(|held| payload.names(held.identity())) {
-        Some(held) => Ok(Arc::clone(held)),
-        None => open_payload(directory, payload, |storage| {
-            History::open(storage, memory_bytes)
-        })
-        .map(Arc::new),
-    };
-    let live = |payload: &Payload| open_payload(directory, payload, Live::open);
-    let (live, history) = both(
-        || manifest.live.as_ref().map(live).transpose(),
-        || manifest.history.as_ref().map(history).transpose(),
-    );
-    let snapshot = together(history?, live?, base_url);
-    let named = [&manifest.history, &manifest.live].into_iter().flatten();
-    let opened = snapshot.identities().into_iter().flatten();
-    if !named
-        .zip(opened)
-        .all(|(payload, opened)| payload.names(opened))
-    {
-        let problem = "the payload files differ from the ones in the manifest; publish again";
-        let source = io::Error::new(ErrorKind::InvalidData, problem);
-        return Err(PublishError::Io {
-            path: manifest_path,
-            source,
-        });
-    }
-    Ok(match &manifest.dumps {
-        Some(named) => snapshot.with_dumps(DumpDirectory::open(directory, named)),
-        None => snapshot,
-    })
-}
-
 /// Opens a published directory and verifies every body and every dump.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let directory = &Directory::open(directory).map_err(at(directory))?;
@@ -156,7 +103,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let snapshot = open_published(directory, 0, "", None)?;
+    let snapshot = Snapshot::open(directory, 0, "", None)?;
     if let Some(named) = &manifest.dumps {
         let path = directory.path().to_owned();
         DumpDirectory::open(directory, named)
@@ -173,61 +120,6 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
         }
     })?;
     Ok(snapshot)
-}
-
-fn open_payload<T>(
-    directory: &Directory,
-    payload: &Payload,
-    open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
-) -> Result<T, PublishError> {
-    let path = directory.path().join(&payload.file);
-    let file = directory.file(&payload.file).map_err(at(&path))?;
-    open(Storage::File(Arc::new(file))).map_err(|source| PublishError::Snapshot { path, source })
-}
-
-/// Assembles a snapshot from its payloads and renders the bodies that depend on both.
-pub(crate) fn together(
-    history: Option<Arc<History>>,
-    live: Option<Live>,
-    base_url: &str,
-) -> Snapshot {
-    let snapshot = Snapshot::new(
-        history,
-        live,
-        base_url,
-        |stamp| render::index(stamp, base_url),
-        render::health,
-    );
-    let pages = pages(&snapshot, base_url);
-    snapshot.with_drawn(pages)
-}
-
-/// Renders the dashboard and the reference from API bodies.
-fn pages(snapshot: &Snapshot, base_url: &str) -> [Packed; 2] {
-    let body = |route: Route| {
-        let found = snapshot
-            .get(&route, ReadContext::with_content(0, false))
-            .ok()?;
-        found.body.content.into_bytes().ok()
-    };
-    let index = body(Route::Index);
-    let ranking = body(Route::Ranking(DayRef::Latest));
-    let intraday = body(Route::Intraday);
-    let bodies = HomeBodies {
-        index: index.as_deref(),
-        ranking: ranking.as_deref(),
-        intraday: intraday.as_deref(),
-    };
-    let pages = [
-        site::home(bodies, base_url),
-        site::docs(base_url, bodies.ranking),
-    ];
-    pages.map(|page| Packed::new(page.into_bytes()))
-}
-
-/// Returns the snapshot that is served before the first publish: every payload is missing.
-pub fn nothing_published(base_url: &str) -> Snapshot {
-    together(None, None, base_url)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::dataset::LoadError;
-use crate::snapshot::SnapshotError;
+use crate::snapshot::{OpenError, SnapshotError};
 
-/// Error of publishing to a directory or of opening it.
+/// Error of publishing to a directory or of verifying it.
 #[derive(Debug)]
 pub enum PublishError {
     /// The dataset is invalid or unreadable.
@@ -71,6 +71,15 @@ impl std::error::Error for PublishError {
 impl From<LoadError> for PublishError {
     fn from(error: LoadError) -> PublishError {
         PublishError::Dataset(error)
+    }
+}
+
+impl From<OpenError> for PublishError {
+    fn from(OpenError { path, source }: OpenError) -> PublishError {
+        match source {
+            SnapshotError::Io(source) => PublishError::Io { path, source },
+            source => PublishError::Snapshot { path, source },
+        }
     }
 }
 

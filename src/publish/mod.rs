@@ -1,4 +1,4 @@
-//! Publishing: renders a dataset to the published directory, and opens such a directory.
+//! Publishing: renders a dataset to the published directory.
 //!
 //! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the live
 //! payload, with every response body already rendered, and the dumps; in a directory or in memory. Parts
@@ -29,9 +29,8 @@ mod selection_tests;
 mod sources;
 mod text_index;
 
-pub use directory::{check_published, nothing_published, open_published};
+pub use directory::check_published;
 pub use error::PublishError;
 pub use options::{PublishEvent, PublishOptions, Published};
-pub use render::ENDPOINTS;
 pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

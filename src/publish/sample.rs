@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::directory::together;
 use super::history_input::HistoryInput;
 use super::live_payload::LiveInput;
 use super::packed_day::PackedDay;
@@ -105,7 +104,7 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
     let written = live_payload::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
     let (bytes, _) = written.map_err(in_memory)?;
     let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
-    Ok(together(Some(Arc::new(history)), Some(live), base_url))
+    Ok(Snapshot::new(Some(Arc::new(history)), Some(live), base_url))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod web;
 
 pub use http::identity::{Caller, Gate, KeyFault, Visit};
 pub use ops::in_memory::Unbound;
-pub use ops::run::run;
+pub use ops::run::{OpenSample, run};
 pub use settings::{
     Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError,
 };

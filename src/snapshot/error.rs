@@ -61,7 +61,7 @@ impl SnapshotError {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SnapshotError::Io(error) => write!(f, "cannot read: {error}"),
+            SnapshotError::Io(error) => error.fmt(f),
             SnapshotError::Unreadable { part, source } => {
                 write!(f, "{part} cannot be read: {source}")
             }

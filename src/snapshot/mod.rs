@@ -1,9 +1,9 @@
 //! The published form: one immutable state of everything the API can answer.
 //!
 //! In: the two payload files that `publish` wrote, or the same bytes in memory, and the index of the
-//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Nothing here names a
-//! member of an answer: the pieces of text around the rows come out of the file. Knows no sockets,
-//! clients or quotas.
+//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Only
+//! `service_bodies` names members of responses: the text around the rows of list pages comes out of the file.
+//! Knows no sockets, clients or quotas.
 
 mod bodies;
 mod body;
@@ -22,6 +22,7 @@ mod lookup;
 mod manifest;
 mod pace;
 mod page;
+mod published;
 mod read;
 mod read_context;
 mod resident;
@@ -29,6 +30,7 @@ mod response_cache;
 mod row_set;
 mod search;
 mod select;
+mod service_bodies;
 mod storage;
 mod verify;
 mod views;
@@ -45,11 +47,13 @@ pub use long_body::{LongBody, LongBodyReader, LongBodyVerifier};
 pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use pace::{both, work_in_background};
-pub use read::{Drawn, Live, Readiness, Sizes, Snapshot};
+pub use published::OpenError;
+pub use read::{Live, Sizes, Snapshot};
 pub use read_context::ReadContext;
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::Selection;
+pub use service_bodies::Readiness;
 pub use storage::Storage;
 pub use views::BodyRef;
 pub use write::{SnapshotWriter, Written};

@@ -9,10 +9,14 @@ use super::error::SnapshotError;
 use super::file::{Section, SnapshotFile};
 use super::history::{History, Stamp};
 use super::identity::Identity;
+use super::read_context::ReadContext;
+use super::service_bodies::{self, Readiness};
 use super::storage::Storage;
 use super::views::BodyRef;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
+use crate::request::{DayRef, Route};
+use crate::site::{self, HomeBodies};
 
 /// The bodies of the live payload.
 #[derive(Clone, Copy, Debug)]
@@ -21,15 +25,6 @@ pub(super) enum FixedLive {
     Live,
     /// `/v1/live/intraday`
     Intraday,
-}
-
-/// The pages that are drawn once for a snapshot.
-#[derive(Clone, Copy, Debug)]
-pub enum Drawn {
-    /// `/`
-    Home,
-    /// `/docs`, whose examples are of what is published
-    Docs,
 }
 
 /// The live payload. Its few bodies are held in memory.
@@ -82,29 +77,6 @@ pub struct Sizes {
     pub damaged_answers: u64,
 }
 
-/// Which payloads are there to answer from (CONTRACT section 4, health).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "one for each payload of CONTRACT section 4"
-)]
-pub struct Readiness {
-    /// The island list and details.
-    pub islands: bool,
-    /// The creator list and details.
-    pub creators: bool,
-    /// CCU histories.
-    pub ccu: bool,
-    /// Rankings by day.
-    pub rankings: bool,
-    /// New islands by day.
-    pub new: bool,
-    /// The live snapshot.
-    pub live: bool,
-    /// The intraday curve.
-    pub intraday: bool,
-}
-
 /// Everything the API can answer, from one publish of each payload.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -113,51 +85,62 @@ pub struct Snapshot {
     pub(super) base_url: String,
     pub(super) index: Option<Body>,
     health: Body,
-    drawn: Option<[Body; 2]>,
+    pages: Vec<Body>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
 impl Snapshot {
-    /// Puts payloads together. `index` and `health` render the two bodies that speak of both.
-    pub fn new(
-        history: Option<Arc<History>>,
-        live: Option<Live>,
-        base_url: &str,
-        index: impl FnOnce(Stamp) -> Packed,
-        health: impl FnOnce(Readiness, Option<UnixSeconds>) -> Packed,
-    ) -> Snapshot {
+    /// Combines payloads and renders the bodies and pages that depend on both.
+    pub fn new(history: Option<Arc<History>>, live: Option<Live>, base_url: &str) -> Snapshot {
         let stamp = history.as_ref().map(|history| history.stamp);
         let published = stamp
             .map(|stamp| stamp.published)
             .max(live.as_ref().map(Live::published));
-        // The index speaks of the service: its time is that of the newest publish of any payload.
+        // The index describes the service: its time is that of the newest publish of any payload.
         let newest = stamp.map(|stamp| Stamp {
             published: published.unwrap_or(stamp.published),
             ..stamp
         });
-        let index = newest.map(|stamp| Body::new(index(stamp), stamp.published));
+        let index =
+            newest.map(|stamp| Body::new(service_bodies::index(stamp, base_url), stamp.published));
         let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
         let health = Body::new(
-            health(readiness, published),
+            service_bodies::health(readiness, published),
             published.unwrap_or(UnixSeconds(0)),
         );
-        Snapshot {
+        let mut snapshot = Snapshot {
             history,
             live,
             base_url: base_url.to_owned(),
             index,
             health,
-            drawn: None,
+            pages: Vec::new(),
             dumps: None,
-        }
+        };
+        snapshot.pages = snapshot.render_pages();
+        snapshot
     }
 
-    /// The same with the pages that speak of all of it, in the order of their numbers.
-    #[must_use]
-    pub fn with_drawn(mut self, pages: [Packed; 2]) -> Snapshot {
-        // They tell their times themselves, so that one which is the same keeps its tag.
-        self.drawn = Some(pages.map(|page| Body::new(page, UnixSeconds(0))));
-        self
+    /// Renders the home page and the reference from API bodies.
+    fn render_pages(&self) -> Vec<Body> {
+        let body = |route: Route| {
+            let found = self.get(&route, ReadContext::with_content(0, false));
+            found.ok()?.body.content.into_bytes().ok()
+        };
+        let index = body(Route::Index);
+        let ranking = body(Route::Ranking(DayRef::Latest));
+        let intraday = body(Route::Intraday);
+        let bodies = HomeBodies {
+            index: index.as_deref(),
+            ranking: ranking.as_deref(),
+            intraday: intraday.as_deref(),
+        };
+        let home = site::home(bodies, &self.base_url);
+        let docs = site::docs(&self.base_url, bodies.ranking);
+        // Without a time, so that a page that is the same keeps its tag.
+        [home, docs]
+            .map(|page| Body::new(Packed::new(page.into_bytes()), UnixSeconds(0)))
+            .into()
     }
 
     /// The same with dumps, or with what is wrong with them: they are outside the API, which answers
@@ -243,9 +226,14 @@ impl Snapshot {
             .map_or(Ok(()), |history| history.bodies.verify())
     }
 
-    /// A page; `None` where nobody drew it.
-    pub fn drawn(&self, page: Drawn, accepts_gzip: bool) -> Option<Encoded> {
-        Some(self.drawn.as_ref()?[page as usize].choose(accepts_gzip))
+    /// The page at `/`.
+    pub fn home_page(&self) -> &Body {
+        &self.pages[0]
+    }
+
+    /// The page at `/docs`, with examples from the published data.
+    pub fn docs_page(&self) -> &Body {
+        &self.pages[1]
     }
 
     /// `/v1/health`

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 
 /// The rooms of `src`, top row first; a room may name rooms of lower rows only.
-const ROWS: [&[&str]; 8] = [
+const ROWS: [&[&str]; 7] = [
     &["cli"],
-    &["server"],
-    &["publish", "signup"],
-    &["snapshot"],
+    &["server", "publish"],
+    &["signup", "snapshot"],
     &["request", "dataset", "keys", "quota", "observe", "site"],
     &["model"],
     &["calendar", "durable", "regular_file"],
@@ -55,9 +54,11 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .next()
                 .unwrap();
+            // Tests may publish what they read.
+            let is_of_test = path.ends_with("_tests.rs") && named == "publish";
             // Its own room is no other room; what is no room cannot be above.
             let below = named == room(path) || row(named).is_some_and(|there| there > here);
-            if !below {
+            if !below && !is_of_test {
                 found.push(format!("{path}:{number}: {} names {named}", room(path)));
             }
         }
@@ -114,7 +115,7 @@ fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
 
 /// Shapes of answers, of the manifest and what is beside it, and of the key file, made outside the files that are for them.
 fn stray_serializers(path: &str, source: &str) -> Vec<String> {
-    const HOMES: [&str; 7] = [
+    const HOMES: [&str; 8] = [
         "keys/key_file.rs",
         "publish/render.rs",
         "publish/render/",
@@ -122,6 +123,7 @@ fn stray_serializers(path: &str, source: &str) -> Vec<String> {
         "server/http/api_error.rs",
         "snapshot/dumps.rs",
         "snapshot/manifest.rs",
+        "snapshot/service_bodies.rs",
     ];
     if HOMES.iter().any(|home| path.starts_with(home)) {
         return Vec::new();

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::publish::open_published;
 use crate::regular_file::Directory;
 use crate::server::ops::dedup_log::{Once, Reloads};
 use crate::server::ops::poller::Lookout;
@@ -132,7 +131,7 @@ impl Reloader {
         let held = served
             .filter(|_| !may_be_cured)
             .and_then(|served| served.history.as_ref());
-        match open_published(&published, self.memory_bytes, &self.base_url, held) {
+        match Snapshot::open(&published, self.memory_bytes, &self.base_url, held) {
             Ok(snapshot) => {
                 self.turn_to(snapshot.history(), &manifest);
                 if let Some(published) = snapshot.published() {

@@ -9,7 +9,6 @@ use tokio::runtime::Builder;
 
 use crate::arena;
 use crate::observe::{AccessLog, Notifier, Tally};
-use crate::publish::open_sample;
 use crate::server::conn::limiter::Room;
 use crate::server::conn::listener::{Sockets, accept, accept_rest};
 use crate::server::conn::registry::Roster;
@@ -36,22 +35,27 @@ use crate::sync::{ArcSwap, ArcSwapCache};
 /// no use for more requests at a time, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
 
+/// Opens the embedded sample dataset, given the size of its cache in bytes and the base URL.
+pub type OpenSample = fn(usize, &str) -> Result<Snapshot, String>;
+
 /// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
 /// address once all sockets are bound, and has something to say to it; `say` gets a line for each event.
 pub fn run(
     settings: &Settings,
+    sample: OpenSample,
     started: &dyn Fn(&str) -> Vec<String>,
     say: fn(&str),
 ) -> Result<(), StartError> {
     arena::use_one();
     let log = Log::start(say)?;
-    let outcome = serve(settings, started, &log);
+    let outcome = serve(settings, sample, started, &log);
     log.flush();
     outcome
 }
 
 fn serve(
     settings: &Settings,
+    sample: OpenSample,
     started: &dyn Fn(&str) -> Vec<String>,
     log: &Log,
 ) -> Result<(), StartError> {
@@ -71,7 +75,7 @@ fn serve(
         .base_url
         .clone()
         .unwrap_or_else(|| default_base_url(address));
-    let opened = open_all(settings, &base_url, log)?;
+    let opened = open_all(settings, sample, &base_url, log)?;
     let rosters = settings.rosters();
     let figures = Arc::new(opened.figures(settings, rosters, log, access));
     let visits = Arc::new(Visits::new());
@@ -196,12 +200,17 @@ impl Opened {
 }
 
 /// Opens the counters and what is published at once: both take their time to bring to memory.
-fn open_all(settings: &Settings, base_url: &str, log: &Log) -> Result<Opened, StartError> {
+fn open_all(
+    settings: &Settings,
+    sample: OpenSample,
+    base_url: &str,
+    log: &Log,
+) -> Result<Opened, StartError> {
     let reloads = Arc::new(Reloads::default());
     let (gates, published) = both(
         || Gates::open(settings, log),
         || -> Result<_, StartError> {
-            let snapshot = Arc::new(ArcSwap::new(open(settings, base_url, log)?));
+            let snapshot = Arc::new(ArcSwap::new(open(settings, sample, base_url, log)?));
             let prompt = watch_published(settings, base_url, (&snapshot, &reloads), log)?;
             Ok((snapshot, prompt))
         },
@@ -244,14 +253,19 @@ fn watch_published(
     Ok(Some(prompt))
 }
 
-fn open(settings: &Settings, base_url: &str, log: &Log) -> Result<Snapshot, StartError> {
+fn open(
+    settings: &Settings,
+    sample: OpenSample,
+    base_url: &str,
+    log: &Log,
+) -> Result<Snapshot, StartError> {
     match &settings.served {
         Served::Sample => {
-            open_sample(settings.snapshot_cache_bytes(), base_url).map_err(StartError::Sample)
+            sample(settings.snapshot_cache_bytes(), base_url).map_err(StartError::Sample)
         }
         Served::Directory(directory) => {
             log.say(&format!("watching {}", directory.display()));
-            Ok(crate::publish::nothing_published(base_url))
+            Ok(Snapshot::new(None, None, base_url))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::server::web::page::{Kind, Notice, Page};
 use crate::server::web::rate_limiter::Visits;
 use crate::site::{self, Sought};
 use crate::snapshot::{
-    Body, Content, Drawn, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
+    Body, Content, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
 };
 
 /// The longest page of a search. Who wants more at once wants the API.
@@ -126,12 +126,12 @@ impl Pages {
 
     /// `/`
     pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        drawn(snapshot, Drawn::Home, headers, Kind::HtmlOfRoot)
+        drawn(snapshot.home_page(), headers, Kind::HtmlOfRoot)
     }
 
     /// `/docs`
     pub(crate) fn docs(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        drawn(snapshot, Drawn::Docs, headers, Kind::Html)
+        drawn(snapshot.docs_page(), headers, Kind::Html)
     }
 
     /// `/` with a question.
@@ -264,11 +264,9 @@ fn sentence(message: &str) -> String {
 }
 
 /// A page that was drawn when the snapshot was opened.
-fn drawn(snapshot: &Snapshot, page: Drawn, headers: &HeaderMap, kind: Kind) -> Answer {
-    match snapshot.drawn(page, accepts_gzip(headers)) {
-        Some(body) => Answer::Page(Page::new(headers, body, kind)),
-        None => not_ready(),
-    }
+fn drawn(page: &Body, headers: &HeaderMap, kind: Kind) -> Answer {
+    let body = page.choose(accepts_gzip(headers));
+    Answer::Page(Page::new(headers, body, kind))
 }
 
 fn notice(status: StatusCode, html: String, retry_after: Option<u32>) -> Answer {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use island_metrics::calendar::UtcDay;
 use island_metrics::model::IslandCode;
 use island_metrics::request::{CreatorQuery, DayRef, IslandQuery, Route};
-use island_metrics::snapshot::{History, Live, Missing, Packed, ReadContext, Snapshot, Storage};
+use island_metrics::snapshot::{History, Live, Missing, ReadContext, Snapshot, Storage};
 use libfuzzer_sys::fuzz_target;
 
 use payload::{CHANGE_BYTES, Payload};
@@ -225,14 +225,7 @@ fuzz_target!(|input: &[u8]| {
         "a sound file is refused"
     );
     if is_open {
-        let packed = || Packed::new(b"{}".to_vec());
-        let snapshot = Snapshot::new(
-            history,
-            live,
-            "http://x.test",
-            |_| packed(),
-            |_, _| packed(),
-        );
+        let snapshot = Snapshot::new(history, live, "http://x.test");
         ask_everything(&snapshot, &mut Draws(u64::from(crc32fast::hash(input))));
     }
 });

@@ -1,0 +1,95 @@
+//! Opening a published directory: its manifest, and the payload files and dumps that it names.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::dumps::DumpDirectory;
+use super::error::SnapshotError;
+use super::history::History;
+use super::manifest::{Manifest, Payload};
+use super::pace::both;
+use super::read::{Live, Snapshot};
+use super::storage::Storage;
+use crate::regular_file::Directory;
+
+/// Error of opening a published directory.
+#[derive(Debug)]
+pub struct OpenError {
+    /// The path of the file that cannot be used.
+    pub path: PathBuf,
+    /// The cause.
+    pub source: SnapshotError,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Snapshot {
+    /// Opens a published directory; a directory without a manifest gives an empty snapshot. `current` is
+    /// the history in use: if the manifest still names it, it is reused with its caches, so that they
+    /// survive the publish of a live payload. Damaged dumps are reported by
+    /// [`dumps_fault`](Snapshot::dumps_fault), and everything else is served without them.
+    pub fn open(
+        directory: &Directory,
+        memory_bytes: usize,
+        base_url: &str,
+        current: Option<&Arc<History>>,
+    ) -> Result<Snapshot, OpenError> {
+        let invalid = |source: io::Error| OpenError {
+            path: directory.path().join(Manifest::FILE),
+            source: source.into(),
+        };
+        let manifest = Manifest::read(directory)
+            .map_err(invalid)?
+            .unwrap_or_default();
+        let history = |payload: &Payload| match current {
+            Some(current) if payload.names(current.identity()) => Ok(Arc::clone(current)),
+            _ => open_payload(directory, payload, |storage| {
+                History::open(storage, memory_bytes).map(Arc::new)
+            }),
+        };
+        let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+        let (live, history) = both(
+            || manifest.live.as_ref().map(live).transpose(),
+            || manifest.history.as_ref().map(history).transpose(),
+        );
+        let mut snapshot = Snapshot::new(history?, live?, base_url);
+        let named = [&manifest.history, &manifest.live].into_iter().flatten();
+        let opened = snapshot.identities().into_iter().flatten();
+        if !named
+            .zip(opened)
+            .all(|(payload, opened)| payload.names(opened))
+        {
+            let problem = "the payload files differ from the ones in the manifest; publish again";
+            return Err(invalid(io::Error::new(io::ErrorKind::InvalidData, problem)));
+        }
+        if let Some(dumps) = &manifest.dumps {
+            snapshot = snapshot.with_dumps(DumpDirectory::open(directory, dumps));
+        }
+        Ok(snapshot)
+    }
+}
+
+fn open_payload<T>(
+    directory: &Directory,
+    payload: &Payload,
+    open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
+) -> Result<T, OpenError> {
+    let file = directory.file(&payload.file).map_err(SnapshotError::Io);
+    file.and_then(|file| open(Storage::File(Arc::new(file))))
+        .map_err(|source| OpenError {
+            path: directory.path().join(&payload.file),
+            source,
+        })
+}
