@@ -126,8 +126,8 @@ impl From<StartError> for CliError {
             // A full disk or a missing directory may be temporary.
             StartError::SignUp(SignupError::Io { .. })
             | StartError::State(_)
-            | StartError::AccessLog(_)
-            | StartError::Supervisor(_) => IO,
+            | StartError::AccessLog { .. }
+            | StartError::NotifySocket(_) => IO,
         };
         CliError::new(code, error)
     }

@@ -139,7 +139,7 @@ const SERVE: &[Flag] = &[
 mod tests {
     use super::*;
     use crate::request::BASE_URL_BYTES_MAX;
-    use crate::server::DESCRIPTORS_ASIDE;
+    use crate::server::OTHER_FDS;
 
     #[test]
     fn no_command_names_a_flag_twice() {
@@ -180,7 +180,7 @@ mod tests {
         let Some(Described(words)) = flag.map(|flag| flag.default) else {
             panic!("no words for the default of --connections");
         };
-        assert!(words.contains(&format!("minus {DESCRIPTORS_ASIDE},")));
+        assert!(words.contains(&format!("minus {OTHER_FDS},")));
     }
 
     #[test]

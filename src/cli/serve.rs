@@ -6,17 +6,11 @@ use super::arguments::Arguments;
 use super::error::CliError;
 use super::{print, print_config, report, validate};
 use crate::keys::KeyPrefix;
-use crate::observe::Supervisor;
+use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
-use crate::server::{self, Build, ConnectionLimits, Served, Settings, SignUp};
-
-/// Version and commit of this build.
-const BUILD: Build = Build {
-    version: env!("CARGO_PKG_VERSION"),
-    commit: env!("BUILD_COMMIT"),
-};
+use crate::server::{self, ConnectionLimits, Settings, SignUp};
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -27,7 +21,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     }
     let started = |address: &str| {
         let mut lines = vec![format!("listening on {address}")];
-        if settings.served == Served::Sample {
+        if settings.published.is_none() {
             let hint = "serving the sample dataset; --published DIR serves yours. Try:";
             lines.push(hint.to_owned());
             let paths = ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"];
@@ -36,7 +30,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
         }
         lines
     };
-    Ok(server::run(&settings, open_sample, &started, report)?)
+    Ok(server::run(&settings, &started, report)?)
 }
 
 /// The settings of a server, each valid by itself.
@@ -47,9 +41,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
     Ok(Settings {
-        served: arguments
-            .path("published")
-            .map_or(Served::Sample, Served::Directory),
+        published: arguments.path("published"),
+        open_sample,
         listen: arguments.all("listen", |text| text.parse().ok())?,
         base_url: base_url(arguments)?,
         workers: workers.map_or_else(|| cores.min(1024), usize::from),
@@ -70,8 +63,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         access_log: arguments.path("access-log"),
         sign_up: sign_up(arguments)?,
         sign_up_daily: arguments.number("signup-daily")?,
-        build: BUILD,
-        supervisor: Supervisor::read(std::process::id(), |name| std::env::var_os(name)),
+        systemd: SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name)),
     })
 }
 
@@ -153,7 +145,7 @@ mod tests {
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
         assert_eq!(settings.sign_up_daily, Terms::default().daily_max);
-        assert_eq!(settings.served, Served::Sample);
+        assert!(settings.published.is_none());
         assert!(settings.state.is_none() && settings.admin.is_none());
         assert!(settings.base_url.is_none() && settings.access_log.is_none());
     }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use super::arguments::Arguments;
 use super::error::CliError;
-use crate::server::{DESCRIPTORS_ASIDE, Served, Settings, SignUp};
+use crate::observe::max_fds;
+use crate::server::{OTHER_FDS, Settings, SignUp};
 
 /// Rejects the first setting that cannot be met.
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
@@ -46,9 +47,7 @@ fn admin(settings: &Settings) -> Option<String> {
 }
 
 fn published(settings: &Settings) -> Option<String> {
-    let Served::Directory(path) = &settings.served else {
-        return None;
-    };
+    let path = settings.published.as_deref()?;
     let is_other = path.metadata().is_ok_and(|found| !found.is_dir());
     is_other.then(|| format!("must be a directory, got {}", quoted(path)))
 }
@@ -113,12 +112,12 @@ fn access_log(settings: &Settings) -> Option<String> {
 }
 
 fn connections(settings: &Settings) -> Option<String> {
-    let (count, limit) = (settings.connections.in_all?, open_files_max()?);
-    let max = limit.saturating_sub(DESCRIPTORS_ASIDE);
+    let (count, limit) = (settings.connections.in_all?, max_fds()?);
+    let max = limit.saturating_sub(OTHER_FDS);
     (u64::from(count) > max).then(|| {
         format!(
             "must be at most {max}, got {count}; the process may open {limit} files \
-             (ulimit -n, LimitNOFILE=) and needs {DESCRIPTORS_ASIDE} besides connections"
+             (ulimit -n, LimitNOFILE=) and needs {OTHER_FDS} besides connections"
         )
     })
 }
@@ -126,13 +125,4 @@ fn connections(settings: &Settings) -> Option<String> {
 /// A path in quotes, so that trailing spaces show.
 fn quoted(path: &Path) -> String {
     format!("{:?}", path.to_string_lossy())
-}
-
-/// The soft limit of open files, if the system reports one.
-fn open_files_max() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let mut lines = limits.lines();
-    let limit = lines.find_map(|line| line.strip_prefix("Max open files"))?;
-    // `unlimited` does not parse, and is no limit.
-    limit.split_whitespace().next()?.parse().ok()
 }

@@ -1,22 +1,25 @@
-//! What the people who run the server see of it: counters, figures of the process, a line for each
-//! request, and what the service manager is told.
+//! Observability: the server log, the access log, metrics, and messages to the service manager.
 //!
-//! **In:** events, as plain numbers and text. **Out:** a page in Prometheus' text format, lines in a
-//! file, datagrams to systemd.
+//! In: events as numbers and text. Out: log lines, a page in Prometheus' text format, datagrams to
+//! systemd. Independent of HTTP, clients and data.
 //!
-//! **Must never know:** who asks, what is answered, sockets of clients. No secret comes here: what a
-//! line may hold is decided where it is written.
+//! Files in reading order: `log` is the server log with its rate limit and its deduplication,
+//! `access_log` one line per request; `worker_metrics` are the counters of a worker, `process` the
+//! metrics of the process, `exposition` the page that they are written to; `systemd` is the
+//! notification protocol.
 
 mod access_log;
 mod exposition;
-mod histogram;
-mod process;
+mod log;
+pub(crate) mod process;
 mod systemd;
-mod tally;
+mod worker_metrics;
 
-pub use access_log::{AccessLog, AccessLogError, AccessPen};
-pub use exposition::{Exposition, Kind};
-pub use histogram::Histogram;
-pub use process::{ProcessFigures, descriptors_max};
-pub use systemd::{Notifier, Supervisor};
-pub use tally::{Count, Cut, Shape, Tally};
+pub(crate) use access_log::{AccessLog, AccessLogBuffer};
+pub(crate) use exposition::{Exposition, Kind};
+pub(crate) use log::{DedupLog, Log, RateLimitedLog};
+pub(crate) use process::max_fds;
+pub(crate) use systemd::{Notifier, SystemdEnvironment};
+pub use worker_metrics::{
+    CALLER_TIERS, CloseReason, Histogram, LocalCounter, STATUS_CODES, WorkerMetrics,
+};

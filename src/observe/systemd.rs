@@ -1,4 +1,4 @@
-//! What the service manager is told, by datagrams to the socket that it names (`sd_notify(3)`).
+//! Notifications to systemd, as datagrams to the socket that it names (`sd_notify(3)`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,49 +8,53 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 
-/// What a service manager has set up for this process.
+/// The environment variables of systemd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Supervisor {
-    /// Where it wants to be told.
-    pub notify_socket: Option<OsString>,
-    /// Within which time it wants to hear that all is well.
-    pub watchdog: Option<Duration>,
-    /// What it calls the sockets that it hands over, in their order.
-    pub socket_names: Vec<String>,
+pub(crate) struct SystemdEnvironment {
+    /// The address of the notification socket.
+    pub(crate) notify_socket: Option<OsString>,
+    /// Maximum time between two watchdog notifications.
+    pub(crate) watchdog: Option<Duration>,
+    /// The names of the inherited sockets, in their order.
+    pub(crate) socket_names: Vec<String>,
 }
 
-impl Supervisor {
-    /// Reads what the environment says to the process of this number.
-    pub fn read(process: u32, variable: impl Fn(&str) -> Option<OsString>) -> Supervisor {
+impl SystemdEnvironment {
+    /// Reads the variables, as far as they are for the process with this id.
+    pub(crate) fn read(
+        process_id: u32,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> SystemdEnvironment {
         let number = |name: &str| variable(name)?.to_str()?.parse::<u64>().ok();
-        // A child must not feed its parent's watchdog.
+        // A child process must not send the watchdog notifications of its parent.
         let is_ours = variable("WATCHDOG_PID").is_none()
-            || number("WATCHDOG_PID") == Some(u64::from(process));
+            || number("WATCHDOG_PID") == Some(u64::from(process_id));
         let micros = number("WATCHDOG_USEC").filter(|micros| is_ours && *micros > 0);
         let names = variable("LISTEN_FDNAMES").and_then(|names| names.into_string().ok());
-        Supervisor {
+        SystemdEnvironment {
+            notify_socket: variable("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
+            watchdog: micros.map(Duration::from_micros),
             socket_names: names.map_or(Vec::new(), |names| {
                 names.split(':').map(str::to_owned).collect()
             }),
-            notify_socket: variable("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
-            watchdog: micros.map(Duration::from_micros),
         }
     }
 }
 
-/// Tells the service manager, if there is one.
+/// Sends notifications, if there is a socket. Errors are ignored: a service manager that is gone or
+/// does not read is no reason to stop.
 #[derive(Debug, Default)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
-    /// What it must not miss, and could not take yet.
-    owed: Mutex<Option<String>>,
+    /// The last change of state, if the socket was full.
+    unsent: Mutex<Option<String>>,
 }
 
 impl Notifier {
-    /// To the socket of that name; one that begins with `@` is in the abstract namespace.
-    pub fn connect(name: Option<&OsStr>) -> io::Result<Notifier> {
+    /// Connects to the socket. A name that starts with `@` is in the abstract namespace.
+    pub(crate) fn connect(name: Option<&OsStr>) -> io::Result<Notifier> {
         let Some(name) = name else {
             return Ok(Notifier::default());
         };
@@ -60,71 +64,64 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // Who does not listen is not waited for.
         socket.set_nonblocking(true)?;
         Ok(Notifier {
             socket: Some(socket),
-            owed: Mutex::default(),
+            unsent: Mutex::default(),
         })
     }
 
-    /// It serves; `status` says what.
-    pub fn ready(&self, status: &str) {
-        self.owe(format!("READY=1\nSTATUS={status}"));
+    /// Reports that the server is ready, also after a reload.
+    pub(crate) fn ready(&self, status: &str) {
+        self.send_reliably(format!("READY=1\nSTATUS={status}"));
     }
 
-    /// It takes in what has changed; [`ready`](Self::ready) follows. Of one datagram, so that the
-    /// manager does not see the one without the other.
-    pub fn reloading(&self) {
-        self.owe(match uptime_micros() {
+    /// Reports the start of a reload; [`ready`](Self::ready) ends it.
+    pub(crate) fn reloading(&self) {
+        self.send_reliably(match uptime_micros() {
             Some(micros) => format!("RELOADING=1\nMONOTONIC_USEC={micros}"),
             None => "RELOADING=1".to_owned(),
         });
     }
 
-    /// It has begun to stop.
-    pub fn stopping(&self, status: &str) {
-        self.owe(format!("STOPPING=1\nSTATUS={status}"));
+    /// Reports that the server is stopping.
+    pub(crate) fn stopping(&self, status: &str) {
+        self.send_reliably(format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// What it does.
-    pub fn status(&self, status: &str) {
-        let _ = self.tell(&format!("STATUS={status}"));
+    /// Reports a status line.
+    pub(crate) fn status(&self, status: &str) {
+        let _ = self.send(&format!("STATUS={status}"));
     }
 
-    /// All is well.
-    pub fn alive(&self) {
-        let _ = self.tell("WATCHDOG=1");
+    /// Sends a watchdog notification.
+    pub(crate) fn alive(&self) {
+        let _ = self.send("WATCHDOG=1");
     }
 
-    /// Tells again what could not be taken. To be called now and then.
-    pub fn retry(&self) {
-        let owed = self.owed().take();
-        if let Some(text) = owed {
-            self.owe(text);
+    /// Sends the last change of state again if the socket was full.
+    pub(crate) fn retry(&self) {
+        let unsent = lock(&self.unsent).take();
+        if let Some(text) = unsent {
+            self.send_reliably(text);
         }
     }
 
-    /// Tells something that makes all that was owed before it old.
-    fn owe(&self, text: String) {
-        let is_full = self.tell(&text);
-        *self.owed() = is_full.then_some(text);
+    /// Sends a change of state, which replaces an unsent one.
+    fn send_reliably(&self, text: String) {
+        let is_full = self.send(&text);
+        *lock(&self.unsent) = is_full.then_some(text);
     }
 
-    fn owed(&self) -> MutexGuard<'_, Option<String>> {
-        lock(&self.owed)
-    }
-
-    /// Tells something. Whether the manager has no room for it now: one that has gone away, or does not
-    /// read, is no reason to stop serving.
-    fn tell(&self, text: &str) -> bool {
+    /// Sends a datagram. Returns `true` if the socket is full.
+    fn send(&self, text: &str) -> bool {
         let sent = self.socket.as_ref().map(|to| to.send(text.as_bytes()));
         sent.is_some_and(|sent| sent.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
     }
 }
 
-/// Time on a clock that never runs behind the manager's monotonic one, which it compares this with:
-/// it counts sleep too, and is rounded up from the hundredths that the system tells.
+/// A time that is never behind systemd's monotonic clock, which it is compared with: the uptime also
+/// counts suspended time, and is rounded up from hundredths of a second.
 fn uptime_micros() -> Option<u64> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let (seconds, rest) = text.split_once('.')?;
@@ -137,15 +134,15 @@ fn uptime_micros() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(set: &[(&str, &str)]) -> Supervisor {
-        Supervisor::read(7, |name| {
+    fn read(set: &[(&str, &str)]) -> SystemdEnvironment {
+        SystemdEnvironment::read(7, |name| {
             let found = set.iter().find(|(other, _)| *other == name);
             found.map(|(_, value)| OsString::from(value))
         })
     }
 
     #[test]
-    fn a_watchdog_is_fed_by_the_process_that_it_is_set_for_only() {
+    fn only_the_process_of_watchdog_pid_has_a_watchdog() {
         let watchdog = |set: &[(&str, &str)]| read(set).watchdog;
         let ten = ("WATCHDOG_USEC", "10000000");
         assert_eq!(watchdog(&[ten]), Some(Duration::from_secs(10)));
@@ -163,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_have_the_names_that_they_are_handed_over_with() {
+    fn inherited_sockets_have_names() {
         let names = |set: &[(&str, &str)]| read(set).socket_names;
         assert_eq!(names(&[("LISTEN_FDNAMES", "api:admin")]), ["api", "admin"]);
         assert_eq!(names(&[]), [""; 0]);
@@ -171,13 +168,13 @@ mod tests {
 
     #[test]
     fn datagrams_arrive_by_path_and_by_abstract_name() {
-        let place = std::env::temp_dir().join(format!("im-notify-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("im-notify-{}", std::process::id()));
         let abstract_name = format!("im-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         for (name, listener) in [
             (
-                place.clone().into_os_string(),
-                UnixDatagram::bind(&place).unwrap(),
+                path.clone().into_os_string(),
+                UnixDatagram::bind(&path).unwrap(),
             ),
             (
                 format!("@{abstract_name}").into(),
@@ -197,16 +194,16 @@ mod tests {
             assert!(next().starts_with("RELOADING=1"));
             assert_eq!(next(), "WATCHDOG=1");
         }
-        fs::remove_file(&place).unwrap();
-        assert!(Notifier::connect(Some(place.as_os_str())).is_err());
+        fs::remove_file(&path).unwrap();
+        assert!(Notifier::connect(Some(path.as_os_str())).is_err());
     }
 
     #[test]
-    fn readiness_is_told_again_to_a_manager_that_had_no_room_for_it() {
-        let place = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
-        let listener = UnixDatagram::bind(&place).unwrap();
-        let notifier = Notifier::connect(Some(place.as_os_str())).unwrap();
-        while !notifier.tell("WATCHDOG=1") {}
+    fn readiness_is_sent_again_after_the_socket_was_full() {
+        let path = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
+        let listener = UnixDatagram::bind(&path).unwrap();
+        let notifier = Notifier::connect(Some(path.as_os_str())).unwrap();
+        while !notifier.send("WATCHDOG=1") {}
         notifier.ready("serving");
         notifier.retry();
         listener.set_nonblocking(true).unwrap();
@@ -216,12 +213,12 @@ mod tests {
         notifier.retry();
         let length = listener.recv(&mut datagram).unwrap();
         assert!(datagram[..length].starts_with(b"READY=1"));
-        assert!(listener.recv(&mut datagram).is_err(), "told twice");
-        fs::remove_file(&place).unwrap();
+        assert!(listener.recv(&mut datagram).is_err(), "sent twice");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn nobody_is_told_where_nobody_listens() {
+    fn without_a_socket_nothing_is_sent() {
         Notifier::connect(None).unwrap().ready("serving");
     }
 }

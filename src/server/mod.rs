@@ -11,8 +11,6 @@ mod settings;
 mod web;
 
 pub use http::identity::{Caller, Gate, KeyFault, Visit};
-pub use ops::in_memory::Unbound;
-pub use ops::run::{OpenSample, run};
-pub use settings::{
-    Build, ConnectionLimits, DESCRIPTORS_ASIDE, Served, Settings, SignUp, StartError,
-};
+pub use ops::in_memory_server::InMemoryServer;
+pub(crate) use ops::run::run;
+pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, SignUp, StartError};

@@ -1,4 +1,4 @@
-//! What to serve and how, and why that could not begin.
+//! The settings of a server, and the errors of its start.
 
 use std::fmt;
 use std::io;
@@ -7,42 +7,34 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::keys::{KeyFileError, KeyPrefix};
-use crate::observe::{AccessLogError, Supervisor};
+use crate::observe::SystemdEnvironment;
 use crate::quota::{StateError, TableSize, TierLimits};
 use crate::request::TrustedProxies;
 use crate::signup::SignupError;
+use crate::snapshot::Snapshot;
 
-/// What to serve.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Served {
-    /// The dataset compiled in.
-    Sample,
-    /// A published directory.
-    Directory(PathBuf),
-}
+/// File descriptors that are not available for connections: files, listeners, runtimes, and a reserve.
+pub(crate) const OTHER_FDS: u64 = 128;
 
-/// Descriptors that are not for connections: files, listeners, runtimes, and some to spare.
-pub const DESCRIPTORS_ASIDE: u64 = 128;
-
-/// What a connection may cost before it is ended.
+/// Limits of connections, and timeouts after which the server closes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// From the connection to the first byte of its first request.
-    pub first_byte: Duration,
-    /// From the first byte of a request's head to its last.
-    pub head: Duration,
-    /// Between an answer and the next request.
-    pub idle: Duration,
-    /// In which a client takes some of an answer that waits for it.
-    pub send: Duration,
-    /// Requests, the last of which is answered with `connection: close`.
-    pub requests: u32,
-    /// Its age, after which the next request is its last.
-    pub age: Duration,
-    /// Connections in all; as many as there are descriptors for where it is `None`.
-    pub in_all: Option<u32>,
-    /// Connections of one address.
-    pub of_address: u16,
+pub(crate) struct ConnectionLimits {
+    /// From the start of the connection to the first byte of its first request.
+    pub(crate) first_byte: Duration,
+    /// From the first byte of a request head to the last.
+    pub(crate) head: Duration,
+    /// Between a response and the next request.
+    pub(crate) idle: Duration,
+    /// Within which the client must read some of a pending response.
+    pub(crate) send: Duration,
+    /// Maximum number of requests. The last response has `connection: close`.
+    pub(crate) requests: u32,
+    /// Maximum age. The first request after it is the last.
+    pub(crate) age: Duration,
+    /// Maximum number of connections; by default as many as there are file descriptors for.
+    pub(crate) in_all: Option<u32>,
+    /// Maximum number of connections per address.
+    pub(crate) of_address: u16,
 }
 
 impl Default for ConnectionLimits {
@@ -50,7 +42,8 @@ impl Default for ConnectionLimits {
         ConnectionLimits {
             first_byte: Duration::from_secs(10),
             head: Duration::from_secs(10),
-            // Longer than proxies keep theirs: who closes first must not be the one that is asked.
+            // Longer than the timeouts of proxies: if the server closed first, a proxy could send a
+            // request to a closed connection.
             idle: Duration::from_secs(75),
             send: Duration::from_secs(10),
             requests: 100_000,
@@ -61,91 +54,77 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Which build this is, for those who look at it from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Build {
-    /// The version, as `1.0.0`.
-    pub version: &'static str,
-    /// The commit that it was made of, or `unknown`.
-    pub commit: &'static str,
-}
-
-/// How people prove the address that a key of theirs is for.
+/// The proof of address that sign-up requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignUp {
-    /// It is the IP address that they come from.
+pub(crate) enum SignUp {
+    /// The client's IP address.
     Ip,
-    /// A link is sent there, by this command.
+    /// A link sent to an email address by this command.
     Email(String),
 }
 
-/// How to serve.
+/// The settings of a server.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// What to serve.
-    pub served: Served,
-    /// Addresses to listen on, at least one.
-    pub listen: Vec<SocketAddr>,
-    /// The service's own address in links; the first listening address where it is `None`.
-    pub base_url: Option<String>,
-    /// Threads, each with its own runtime and sockets.
-    pub workers: usize,
-    /// Bytes that bodies and pages may take beside rows and orders.
-    pub memory_bytes: usize,
-    /// Where keys and counters are kept; without it there are no keys, and counts end with the
+pub(crate) struct Settings {
+    /// The published directory; the built-in sample dataset by default.
+    pub(crate) published: Option<PathBuf>,
+    /// Opens the sample dataset with a cache of some bytes, for a base URL.
+    pub(crate) open_sample: fn(usize, &str) -> Result<Snapshot, String>,
+    /// Listening addresses, at least one.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// The public URL of the service in links; by default the first listening address.
+    pub(crate) base_url: Option<String>,
+    /// The number of worker threads. Each has its own runtime and sockets.
+    pub(crate) workers: usize,
+    /// Memory for caches and page bodies.
+    pub(crate) memory_bytes: usize,
+    /// The directory of keys and counters. Without it there are no keys, and counters end with the
     /// process.
-    pub state: Option<PathBuf>,
-    /// What keys begin with.
-    pub key_prefix: KeyPrefix,
-    /// Requests a UTC day.
-    pub limits: TierLimits,
-    /// How many anonymous clients a day the counters have room for.
-    pub quota_sizes: TableSize,
-    /// Whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: TrustedProxies,
-    /// What a connection may cost.
-    pub connections: ConnectionLimits,
-    /// How long requests under way may take to end after a signal.
-    pub drain: Duration,
-    /// Where metrics and readiness are told; nowhere where it is `None`.
-    pub admin: Option<SocketAddr>,
-    /// The file that gets a line for each request.
-    pub access_log: Option<PathBuf>,
-    /// Whether and how people get free keys by themselves.
-    pub sign_up: Option<SignUp>,
-    /// Free keys that sign-up gives a UTC day in all.
-    pub sign_up_daily: u32,
-    /// Which build this is.
-    pub build: Build,
-    /// What a service manager wants to be told.
-    pub supervisor: Supervisor,
+    pub(crate) state: Option<PathBuf>,
+    /// The prefix of keys.
+    pub(crate) key_prefix: KeyPrefix,
+    /// Requests per UTC day.
+    pub(crate) limits: TierLimits,
+    /// Size of the table of anonymous clients per day.
+    pub(crate) quota_sizes: TableSize,
+    /// Proxies whose `X-Forwarded-For` is trusted.
+    pub(crate) trusted_proxies: TrustedProxies,
+    /// Limits of connections.
+    pub(crate) connections: ConnectionLimits,
+    /// Maximum time that open requests have to end after a signal.
+    pub(crate) drain: Duration,
+    /// The address of the admin listener, if there is one.
+    pub(crate) admin: Option<SocketAddr>,
+    /// The file of the access log, if there is one.
+    pub(crate) access_log: Option<PathBuf>,
+    /// Sign-up for free keys, if it is open.
+    pub(crate) sign_up: Option<SignUp>,
+    /// Maximum number of free keys issued by sign-up per UTC day.
+    pub(crate) sign_up_daily: u32,
+    /// The environment of the service manager.
+    pub(crate) systemd: SystemdEnvironment,
 }
 
-/// Why serving could not begin.
+/// The reason why a server could not start.
 #[derive(Debug)]
-pub enum StartError {
-    /// An address is taken or not ours.
+pub(crate) enum StartError {
     Bind {
-        /// The address.
         address: SocketAddr,
-        /// The system's reason.
         source: io::Error,
     },
-    /// A socket that a service manager handed over is not one to accept from.
+    /// An inherited socket is not a listening TCP socket.
     Inherited(io::Error),
-    /// The access log cannot be opened.
-    AccessLog(AccessLogError),
-    /// The service manager cannot be told.
-    Supervisor(io::Error),
-    /// The runtime or a thread could not be made.
+    AccessLog {
+        path: PathBuf,
+        source: io::Error,
+    },
+    NotifySocket(io::Error),
+    /// A runtime or a thread cannot be created.
     Runtime(io::Error),
-    /// The compiled-in sample does not publish.
     Sample(String),
-    /// Sign-up cannot be opened.
     SignUp(SignupError),
-    /// The key file is damaged, or cannot be read.
     Keys(KeyFileError),
-    /// The counters' file cannot be opened or made.
+    /// The files of the quota counters cannot be opened.
     State(StateError),
 }
 
@@ -156,17 +135,18 @@ impl fmt::Display for StartError {
                 write!(f, "cannot listen on {address}: {source}")
             }
             StartError::Inherited(error) => {
+                write!(f, "LISTEN_FDS must be listening TCP sockets: {error}")
+            }
+            StartError::AccessLog { path, source } => {
                 write!(
                     f,
-                    "a socket of LISTEN_FDS is no listening TCP socket: {error}"
+                    "cannot write the access log {}: {source}",
+                    path.display()
                 )
             }
-            StartError::AccessLog(error) => error.fmt(f),
-            StartError::Supervisor(error) => {
-                write!(f, "the socket that NOTIFY_SOCKET names: {error}")
-            }
+            StartError::NotifySocket(error) => write!(f, "cannot use NOTIFY_SOCKET: {error}"),
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
-            StartError::Sample(problem) => write!(f, "the sample dataset: {problem}"),
+            StartError::Sample(error) => write!(f, "cannot serve the sample dataset: {error}"),
             StartError::SignUp(error) => error.fmt(f),
             StartError::Keys(error) => error.fmt(f),
             StartError::State(error) => error.fmt(f),
@@ -174,10 +154,14 @@ impl fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {}
-
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Runtime(error)
+    }
+}
+
+impl From<StateError> for StartError {
+    fn from(error: StateError) -> StartError {
+        StartError::State(error)
     }
 }

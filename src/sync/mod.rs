@@ -1,13 +1,15 @@
-//! Synchronization: atomics and mutexes, a shared value that can be swapped, and ordered parallel work.
+//! Synchronization: atomics and mutexes, a shared value that can be swapped, ordered parallel work, and polling threads.
 //!
 //! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where loom
 //! explores all interleavings of models of the lock-free code. All other modules import them from here.
 
 mod arc_swap;
 mod ordered_work;
+mod poller;
 
 pub use arc_swap::{ArcSwap, ArcSwapCache};
 pub use ordered_work::{cores, in_order};
+pub(crate) use poller::PollTrigger;
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{

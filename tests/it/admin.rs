@@ -151,7 +151,7 @@ fn a_server_is_ready_when_something_is_published_and_alive_before() {
     // Renamed into place: half of it would be another fault.
     write_file(&published.join("aside"), "{");
     std::fs::rename(published.join("aside"), published.join("manifest.json")).unwrap();
-    server.await_line("what was loaded before stays");
+    server.await_line("still serving the previous publish");
     let refused = "island_metrics_reloads_total{what=\"data\",result=\"refused\"}";
     comes(&|| counts_one(refused));
     assert_eq!(ask("/readyz").status, 200);

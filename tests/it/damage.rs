@@ -283,7 +283,7 @@ fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
     fs::copy(&published.history, &copy).unwrap();
     flip(&published.history, *offset);
     is_refused(&client.get(target), target);
-    server.await_line("1 answer could not be sent: ");
+    server.await_line("1 response could not be sent: ");
     // As a copy from elsewhere does that puts each file in place by a rename.
     fs::rename(copy, &published.history).unwrap();
     published.heals_within_a_second(&mut client, target);

@@ -164,12 +164,12 @@ fn a_poll_that_stands_still_is_reported_and_measured_until_it_goes_on() {
         line.unwrap().parse().unwrap()
     };
     assert!(age("data") < 2.0 && age("keys") < 2.0);
-    let mut tracer = stall(server.process(), "reload", "openat", 13).unwrap();
+    let mut tracer = stall(server.process(), "poll-data", "openat", 13).unwrap();
     // As on a disk that does not answer; what is loaded is served meanwhile.
     server.await_line("no poll of data was completed for 10 seconds");
     assert_eq!(server.connect().get("/v1/islands").status, 200);
     assert!(age("data") > 9.0 && age("keys") < 2.0);
-    server.await_line("data is polled again, after 1");
+    server.await_line("polling data again after 1");
     assert!(age("data") < 2.0);
     let lines = server.lines();
     let reports = lines.iter().filter(|line| line.contains("poll"));

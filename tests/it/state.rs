@@ -86,7 +86,7 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
         assert_eq!(status(&mut server.connect(), &key), 200, "{damaged}");
     }
     std::fs::remove_file(state.file()).unwrap();
-    server.await_line("is gone; the keys loaded before stay");
+    server.await_line("is missing; the previous keys stay valid");
     assert_eq!(status(&mut server.connect(), &key), 200);
     state.replace(&good);
     server.await_line("1 key loaded");
@@ -95,7 +95,7 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
     let complaints = server.lines();
     let complaints = complaints
         .iter()
-        .filter(|line| line.contains("before stay"));
+        .filter(|line| line.contains("the previous keys stay"));
     assert_eq!(complaints.count(), 5);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
-use crate::observe::Cut;
+use crate::observe::CloseReason;
 use crate::server::conn::phase::Phase;
 use crate::server::conn::turn::Turn;
 use crate::sync::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Member {
 
     /// Ends the connection at the second look that finds it overdue, and not before its task has run in
     /// between: a client is not cut for a delay of the server's own.
-    pub(in crate::server) fn look(&self, is_overdue: bool, cut: Cut) {
+    pub(in crate::server) fn look(&self, is_overdue: bool, cut: CloseReason) {
         let seen = self.ends.load(Ordering::Relaxed);
         // The task may run meanwhile; the next look sees that.
         let turn_to = |next| self.turn(seen, next);
@@ -67,7 +67,7 @@ impl Member {
     }
 
     /// Has the connection's task end it.
-    pub(in crate::server) fn end(&self, cut: Cut) {
+    pub(in crate::server) fn end(&self, cut: CloseReason) {
         self.ends.store(ENDS + cut as u64, Ordering::Relaxed);
         self.wake();
     }
@@ -88,12 +88,12 @@ impl Member {
         &self,
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, Cut>> {
+    ) -> Poll<Result<T, CloseReason>> {
         // One task polls a connection all its life.
         self.waker.get_or_init(|| cx.waker().clone());
         if let Some(at) = self.ends.load(Ordering::Relaxed).checked_sub(ENDS) {
             let at = usize::try_from(at).expect("one of a few");
-            return Poll::Ready(Err(Cut::ALL[at]));
+            return Poll::Ready(Err(CloseReason::ALL[at]));
         }
         let polled = work(cx).map(Ok);
         match self.ends.load(Ordering::Relaxed) {

@@ -36,7 +36,7 @@ impl Sockets {
     /// Those that a service manager handed over, or else of our own. In a runtime.
     pub(crate) fn open(settings: &Settings) -> Result<Sockets, StartError> {
         let workers = settings.workers;
-        let names = &settings.supervisor.socket_names;
+        let names = &settings.systemd.socket_names;
         let (inherited, admin) = inherited(names).map_err(StartError::Inherited)?;
         let mut of_workers: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
         let mut address = None;
@@ -133,7 +133,7 @@ pub(crate) async fn accept(
 ) {
     loop {
         let Some(place) = room.take() else {
-            worker.tally.full.add(1);
+            worker.metrics.full.add(1);
             worker.roster.make_room();
             worker.roster.descriptor().await;
             continue;
@@ -148,7 +148,7 @@ pub(crate) async fn accept(
                 ) => {}
             // No descriptor or memory is left. Trying again at once would burn the core.
             Err(_) => {
-                worker.tally.accept_errors.add(1);
+                worker.metrics.accept_errors.add(1);
                 drop(place);
                 worker.roster.make_room();
                 worker.roster.descriptor().await;
@@ -182,10 +182,10 @@ impl Worker {
         peer: SocketAddr,
         mut place: crate::server::conn::limiter::Place,
     ) {
-        self.tally.accepted.add(1);
+        self.metrics.accepted.add(1);
         // Behind a proxy are many.
         if !self.gate.is_proxy(peer.ip()) && !place.is_for(peer.ip()) {
-            self.tally.refused.add(1);
+            self.metrics.refused.add(1);
             return;
         }
         let membership = self.roster.join(Some(place));

@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
 use crate::keys::KeyId;
-use crate::observe::AccessPen;
+use crate::observe::AccessLogBuffer;
 use crate::server::http::request_id::RequestId;
 use crate::sync::{Mutex, lock};
 
@@ -31,15 +31,15 @@ pub(crate) struct Record<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     /// Nothing is written where it is `None`.
-    pen: Option<Arc<AccessPen>>,
+    access_log: Option<Arc<AccessLogBuffer>>,
     // Taken only by this worker's one thread, so never waited for.
     waiting: Mutex<Vec<(String, Instant)>>,
 }
 
 impl Journal {
-    pub(crate) fn new(pen: Option<Arc<AccessPen>>) -> Journal {
+    pub(crate) fn new(access_log: Option<Arc<AccessLogBuffer>>) -> Journal {
         Journal {
-            pen,
+            access_log,
             waiting: Mutex::default(),
         }
     }
@@ -47,7 +47,7 @@ impl Journal {
     /// Whether lines are written at all.
     #[inline]
     pub(crate) fn is_kept(&self) -> bool {
-        self.pen.is_some()
+        self.access_log.is_some()
     }
 
     /// Notes a request that was read at `begun`.
@@ -60,17 +60,17 @@ impl Journal {
     /// The answers to all that was noted have left.
     #[inline]
     pub(crate) fn left(&self) {
-        if let Some(pen) = &self.pen {
-            self.write(pen, "");
+        if let Some(access_log) = &self.access_log {
+            self.write(access_log, "");
         }
     }
 
     #[cold]
-    fn write(&self, pen: &AccessPen, end: &str) {
+    fn write(&self, access_log: &AccessLogBuffer, end: &str) {
         let mut waiting = lock(&self.waiting);
         for (line, begun) in waiting.drain(..) {
             let micros = begun.elapsed().as_micros();
-            pen.line(|text| {
+            access_log.line(|text| {
                 text.extend_from_slice(format!("{line} us={micros}{end}").as_bytes());
             });
         }
@@ -80,8 +80,8 @@ impl Journal {
 /// Answers that were under way when the connection broke are told as cut.
 impl Drop for Journal {
     fn drop(&mut self) {
-        if let Some(pen) = self.pen.take() {
-            self.write(&pen, " cut=yes");
+        if let Some(access_log) = self.access_log.take() {
+            self.write(&access_log, " cut=yes");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `Phase`: what a connection is doing, and what it means to do it for too long.
 
-use crate::observe::Cut;
+use crate::observe::CloseReason;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ impl Phase {
     }
 
     /// Why a connection is cut that does this for too long.
-    pub(crate) fn cut(self) -> Cut {
+    pub(crate) fn cut(self) -> CloseReason {
         match self {
-            Phase::Fresh => Cut::FirstByte,
-            Phase::Head => Cut::Head,
-            Phase::Answering | Phase::Sending => Cut::Send,
-            Phase::Idle | Phase::Closing => Cut::Idle,
+            Phase::Fresh => CloseReason::FirstByte,
+            Phase::Head => CloseReason::Head,
+            Phase::Answering | Phase::Sending => CloseReason::Send,
+            Phase::Idle | Phase::Closing => CloseReason::Idle,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::observe::Cut;
+use crate::observe::CloseReason;
 use crate::server::conn::connection_state::Member;
 use crate::server::conn::limiter::Place;
 use crate::server::conn::phase::Phase;
@@ -192,7 +192,7 @@ impl Roster {
         let many = waiting.len().div_ceil(MADE_ROOM_OF);
         waiting.select_nth_unstable_by_key(many - 1, |(since, _)| *since);
         for (_, member) in &waiting[..many] {
-            member.end(Cut::Room);
+            member.end(CloseReason::Evicted);
         }
     }
 
@@ -303,7 +303,7 @@ impl Membership {
         &self,
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, Cut>> {
+    ) -> Poll<Result<T, CloseReason>> {
         self.member.poll(cx, work)
     }
 }

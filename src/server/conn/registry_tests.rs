@@ -34,7 +34,7 @@ impl Connection {
     }
 
     /// Polls the connection, which has nothing to do, twice: as its task is when it was woken and has yielded.
-    fn ends(&self) -> Option<Cut> {
+    fn ends(&self) -> Option<CloseReason> {
         let waker = Arc::clone(&self.woken).into();
         let mut cx = Context::from_waker(&waker);
         let mut poll = || match self.membership.poll(&mut cx, |_| Poll::<()>::Pending) {
@@ -59,12 +59,12 @@ fn each_phase_has_its_limit_and_a_moment() {
         ..ConnectionLimits::default()
     };
     for (phase, limit, cut) in [
-        (Phase::Fresh, 30, Cut::FirstByte),
-        (Phase::Head, 50, Cut::Head),
-        (Phase::Idle, 70, Cut::Idle),
-        (Phase::Sending, 40, Cut::Send),
-        (Phase::Answering, DISK_TICKS, Cut::Send),
-        (Phase::Closing, CLOSING_TICKS, Cut::Idle),
+        (Phase::Fresh, 30, CloseReason::FirstByte),
+        (Phase::Head, 50, CloseReason::Head),
+        (Phase::Idle, 70, CloseReason::Idle),
+        (Phase::Sending, 40, CloseReason::Send),
+        (Phase::Answering, DISK_TICKS, CloseReason::Send),
+        (Phase::Closing, CLOSING_TICKS, CloseReason::Idle),
     ] {
         for begun in [0, 1, 4, 17] {
             let roster = Arc::new(Roster::new(limits));
@@ -101,7 +101,7 @@ fn who_takes_an_answer_slowly_has_the_grace_that_its_system_needs() {
     roster.tick(late);
     assert_eq!(slow.ends(), None, "what it took may not have been noticed");
     roster.tick(late + LOOK_TICKS);
-    assert_eq!(slow.ends(), Some(Cut::Send));
+    assert_eq!(slow.ends(), Some(CloseReason::Send));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn room_is_made_of_those_who_keep_the_server_waiting_for_longest() {
     };
     // One in 64 of the 160 that wait for their clients.
     assert_eq!(ended(&all), [0, 2, 4]);
-    assert_eq!(all[0].ends(), Some(Cut::Room));
+    assert_eq!(all[0].ends(), Some(CloseReason::Evicted));
     roster.make_room();
     assert_eq!(ended(&all), [0, 2, 4, 6, 8, 10]);
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::{memchr, memmem};
 
-use crate::observe::{Count, Tally};
+use crate::observe::{LocalCounter, WorkerMetrics};
 use crate::server::conn::buffers::Buffers;
 use crate::server::conn::pending_log::Journal;
 use crate::server::conn::pending_response::PendingResponse;
@@ -59,11 +59,11 @@ pub(crate) struct Shared {
     /// The time that the connection uses before others get theirs.
     pub(crate) turn: Turn,
     /// Requests that came.
-    pub(crate) asked: Count,
+    pub(crate) asked: LocalCounter,
     /// Where progress is noted.
     pub(crate) membership: Membership,
     /// The worker's counters.
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) metrics: Arc<WorkerMetrics>,
     /// Lines of the access log that wait for their answers to leave.
     pub(crate) journal: Journal,
 }
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.tally.panics.add(1);
+            self.metrics.panics.add(1);
         }
     }
 }
@@ -139,9 +139,9 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
         let read = self.timed.take();
         // What was read last may have been the end of the connection.
         if std::mem::take(&mut self.answered) {
-            self.shared.tally.batch();
+            self.shared.metrics.count_batch();
             if let Some(read) = read {
-                self.shared.tally.durations.observe(read.elapsed());
+                self.shared.metrics.durations.observe(read.elapsed());
             }
         }
         self.shared.journal.left();
@@ -151,7 +151,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> Guard<S, F> {
     /// Notes that something of a head has come; timed is the last that came of it.
     #[inline]
     fn begin(&mut self, phase: Phase) {
-        if self.shared.tally.times_next() {
+        if self.shared.metrics.times_next() {
             self.timed = Some(Instant::now());
         }
         if phase != Phase::Head {
@@ -248,7 +248,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Guard<S, F> {
         let taken = ready!(written)?;
         if taken.bytes > 0 {
             self.sent_bytes += taken.bytes as u64;
-            self.shared.tally.sent_bytes.add(taken.bytes as u64);
+            self.shared.metrics.sent_bytes.add(taken.bytes as u64);
             self.shared.membership.enter(Phase::Answering);
         }
         Poll::Ready(Ok(taken))

@@ -13,7 +13,8 @@ use hyper::{Request, StatusCode};
 
 use super::answers::{answer, body, lines, refusal};
 use super::socket::{Side, Socket, Wire};
-use crate::observe::{Count, Tally};
+use crate::observe::{LocalCounter, WorkerMetrics};
+use crate::request::Template;
 use crate::server::conn::buffers::Buffers;
 use crate::server::conn::pending_log::Journal;
 use crate::server::conn::pending_response::PendingResponse;
@@ -21,7 +22,6 @@ use crate::server::conn::registry::Roster;
 use crate::server::conn::timed_io::{Guard, Shared};
 use crate::server::conn::turn::Turn;
 use crate::server::http::connection::converse;
-use crate::server::ops::metrics::SHAPE;
 use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug)]
@@ -226,9 +226,9 @@ pub(in crate::server) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) ->
         pending: PendingResponse::default(),
         buffers: Arc::clone(buffers),
         turn: Turn::default(),
-        asked: Count::default(),
+        asked: LocalCounter::default(),
         membership: roster.join(None),
-        tally: Arc::new(Tally::new(SHAPE)),
+        metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
         journal: Journal::default(),
     })
 }

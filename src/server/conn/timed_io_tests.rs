@@ -213,15 +213,15 @@ fn a_request_whose_answering_panics_is_lost_alone_and_counted() {
         .build()
         .unwrap();
     let roster = Arc::new(Roster::default());
-    let tally = runtime.block_on(async {
+    let metrics = runtime.block_on(async {
         let shared = shared(&roster, &Arc::default());
-        let tally = Arc::clone(&shared.tally);
+        let metrics = Arc::clone(&shared.metrics);
         let ended = tokio::spawn(async move {
             let _shared = shared;
             std::panic::resume_unwind(Box::new("a fault"));
         });
         assert!(ended.await.is_err_and(|error| error.is_panic()));
-        tally
+        metrics
     });
-    assert_eq!((tally.panics.get(), roster.size()), (1, 0));
+    assert_eq!((metrics.panics.get(), roster.size()), (1, 0));
 }

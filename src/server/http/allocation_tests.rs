@@ -12,16 +12,14 @@ use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::Tier;
-use crate::observe::Tally;
+use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
+use crate::request::Template;
 use crate::server::conn::limiter::Room;
 use crate::server::http::identity::Gate;
 use crate::server::http::request_id::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::ops::log::Log;
-use crate::server::ops::metrics::SHAPE;
-use crate::server::ops::rate_limited_log::Seldom;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::Visits;
@@ -54,9 +52,9 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         clock,
         roster: Arc::default(),
         buffers: Arc::default(),
-        complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
+        complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         limits: ConnectionLimits::default(),
-        tally: Arc::new(Tally::new(SHAPE)),
+        metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
         ids: RequestIds::new(),
         downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
         access: None,

@@ -16,10 +16,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::observe::RateLimitedLog;
 use crate::server::conn::limiter::Place;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
-use crate::server::ops::rate_limited_log::Seldom;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};
 
 /// Bytes that are read and sent at once. Waking a reading thread and being woken by it costs
@@ -83,7 +83,7 @@ enum PieceReader {
         /// The place in the file of the next byte.
         at: u64,
         dump: Arc<Dump>,
-        complaints: Arc<Seldom>,
+        complaints: Arc<RateLimitedLog>,
     },
     Body(Box<LongBodyReader>),
 }
@@ -100,7 +100,7 @@ impl PieceReader {
             } => {
                 let read = read(file, *at, piece).inspect_err(|error| {
                     let path = dump.path().display();
-                    complaints.say(&format!("{path}: {error} at byte {at}; a download failed"));
+                    complaints.write(&format!("{path}: {error} at byte {at}; a download failed"));
                 })?;
                 *at += read.len() as u64;
                 Ok(read)
@@ -225,7 +225,7 @@ impl Download {
     pub(crate) async fn open(
         self,
         place: Place,
-        complaints: &Arc<Seldom>,
+        complaints: &Arc<RateLimitedLog>,
     ) -> Result<ResponseBody, ApiError> {
         let bytes = match &self {
             Download::Dump { part, .. } => part.bytes(),
@@ -251,7 +251,10 @@ impl Download {
     }
 
     /// The response to HEAD: a dump is opened, which shows whether it can be, and nothing is read.
-    pub(crate) async fn head(self, complaints: &Arc<Seldom>) -> Result<ResponseBody, ApiError> {
+    pub(crate) async fn head(
+        self,
+        complaints: &Arc<RateLimitedLog>,
+    ) -> Result<ResponseBody, ApiError> {
         match self {
             Download::Dump { dump, part } => {
                 let bytes = part.bytes();
@@ -273,7 +276,7 @@ async fn run_blocking<T: Send + 'static>(
 async fn open_dump(
     dump: Arc<Dump>,
     part: Part,
-    complaints: Arc<Seldom>,
+    complaints: Arc<RateLimitedLog>,
 ) -> Result<PieceReader, ApiError> {
     run_blocking(move || match dump.open() {
         Ok(file) => Ok(PieceReader::Dump {
@@ -283,7 +286,7 @@ async fn open_dump(
             complaints,
         }),
         Err(error) => {
-            complaints.say(&format!("{}: {error}", dump.path().display()));
+            complaints.write(&format!("{}: {error}", dump.path().display()));
             Err(if is_for_want_of_descriptors(&error) {
                 ApiError::Busy
             } else {

@@ -2,8 +2,8 @@ use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
+use crate::observe::Log;
 use crate::regular_file::Directory;
-use crate::server::ops::log::Log;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
 /// A place among the files that may be open.
@@ -19,7 +19,7 @@ struct Scene {
     dump: Arc<Dump>,
     bytes: Vec<u8>,
     runtime: Runtime,
-    complaints: Arc<Seldom>,
+    complaints: Arc<RateLimitedLog>,
 }
 
 impl Drop for Scene {
@@ -62,7 +62,7 @@ impl Scene {
             directory,
             bytes,
             runtime: Builder::new_current_thread().build().unwrap(),
-            complaints: Arc::new(Seldom::new(Log::start(|_| {}).unwrap())),
+            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         }
     }
 

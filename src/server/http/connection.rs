@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use crate::observe::{Count, Cut};
+use crate::observe::{CloseReason, LocalCounter};
 use crate::server::conn::lingering_close::linger;
 use crate::server::conn::pending_log::Journal;
 use crate::server::conn::pending_response::PendingResponse;
@@ -50,8 +50,8 @@ pub(crate) async fn serve(
             linger(socket.into_inner(), rest_time, &shared.membership).await;
         }
         Err((cut, socket)) => {
-            shared.tally.cuts[cut as usize].add(1);
-            if cut == Cut::Send {
+            shared.metrics.closed[cut as usize].add(1);
+            if cut == CloseReason::Send {
                 // What the system holds for it would be kept for minutes otherwise.
                 let stream = socket.into_inner();
                 let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
@@ -68,7 +68,7 @@ pub(in crate::server) async fn attend<S: Read + Write + Unpin>(
     peer: IpAddr,
     send_buffer_bytes: fn(&S) -> usize,
     shared: &Arc<Shared>,
-) -> Result<(S, Duration), (Cut, S)> {
+) -> Result<(S, Duration), (CloseReason, S)> {
     let visit = worker.gate.arrive(peer);
     // Of a head that cannot be read no more is known than where it comes from.
     let nearest = Caller::Anonymous(worker.gate.client(&visit, &HeaderMap::new()));
@@ -92,9 +92,9 @@ impl Shared {
             pending: PendingResponse::default(),
             buffers: Arc::clone(&worker.buffers),
             turn: Turn::default(),
-            asked: Count::default(),
+            asked: LocalCounter::default(),
             membership,
-            tally: Arc::clone(&worker.tally),
+            metrics: Arc::clone(&worker.metrics),
             journal: Journal::new(worker.access.clone()),
         })
     }
@@ -113,7 +113,7 @@ pub(in crate::server) async fn converse<S, F, A, R, B>(
     socket: Guard<S, F>,
     service: A,
     shared: &Shared,
-) -> Result<Guard<S, F>, (Cut, Guard<S, F>)>
+) -> Result<Guard<S, F>, (CloseReason, Guard<S, F>)>
 where
     S: Read + Write + Unpin,
     F: Fn(u16) -> Vec<u8> + Unpin,

@@ -56,9 +56,6 @@ struct Recognised {
     entry: KeyEntry,
 }
 
-/// Names of what callers are by their quota: without a key, and the tiers of keys in their order.
-pub(in crate::server) const TIERS: [&str; 4] = ["anonymous", "free", "starter", "pro"];
-
 /// Whom a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -77,7 +74,7 @@ impl Caller {
         }
     }
 
-    /// Its place among `TIERS`.
+    /// Its index in `observe::CALLER_TIERS`.
     pub fn tier(self) -> usize {
         match self {
             Caller::Anonymous(_) => 0,

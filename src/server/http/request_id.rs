@@ -2,7 +2,7 @@
 
 use ahash::RandomState;
 
-use crate::observe::Count;
+use crate::observe::LocalCounter;
 
 /// Sixteen hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ const ROUNDS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     secret: RandomState,
-    given: Count,
+    given: LocalCounter,
 }
 
 impl RequestIds {
     pub(crate) fn new() -> RequestIds {
         RequestIds {
             secret: RandomState::new(),
-            given: Count::default(),
+            given: LocalCounter::default(),
         }
     }
 

@@ -71,10 +71,10 @@ impl ResponseContext {
 
     #[inline]
     fn count(&self, status: StatusCode, body_bytes: u64, gzip: bool, shared: &Shared) {
-        let (tally, route) = (&shared.tally, self.template as usize);
-        tally.answered(route, status.as_u16(), body_bytes, gzip);
+        let (metrics, route) = (&shared.metrics, self.template as usize);
+        metrics.count_response(route, status.as_u16(), body_bytes, gzip);
         if status == StatusCode::TOO_MANY_REQUESTS && self.template.is_metered() {
-            tally.rejections[self.tier].add(1);
+            metrics.quota_rejections[self.tier].add(1);
         }
         if let Some(asked) = &self.asked {
             let record = Record {

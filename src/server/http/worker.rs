@@ -13,7 +13,7 @@ use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 
 use crate::calendar::Clock;
-use crate::observe::{AccessPen, Tally};
+use crate::observe::{AccessLogBuffer, RateLimitedLog, WorkerMetrics};
 use crate::request::loggable;
 use crate::server::conn::buffers::Buffers;
 use crate::server::conn::limiter::{Place, Room};
@@ -30,7 +30,6 @@ use crate::server::http::request_id::RequestIds;
 use crate::server::http::response::{Answer, Limits};
 use crate::server::http::response_context::{LoggedRequest, ResponseContext};
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::ops::rate_limited_log::Seldom;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::signup_form::Form;
@@ -50,14 +49,14 @@ pub(crate) struct Worker {
     pub(crate) clock: Arc<Clock>,
     pub(crate) roster: Arc<Roster>,
     pub(crate) buffers: Arc<Buffers>,
-    pub(crate) complaints: Arc<Seldom>,
+    pub(crate) complaints: Arc<RateLimitedLog>,
     pub(crate) limits: ConnectionLimits,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) ids: RequestIds,
     /// Places for dumps and long bodies that are being sent.
     pub(crate) downloads: Arc<Room>,
     /// Nothing is logged where it is `None`.
-    pub(crate) access: Option<Arc<AccessPen>>,
+    pub(crate) access: Option<Arc<AccessLogBuffer>>,
 }
 
 /// A response that is there, or one that waits: for a disk, for sign-up, or for its connection's next turn.
@@ -107,8 +106,8 @@ impl Worker {
             if self.judge(head, &visit, &turn).answer.status() == StatusCode::OK {
                 self.roster.beat();
             }
-            if let Some(pen) = &self.access {
-                pen.flush();
+            if let Some(access_log) = &self.access {
+                access_log.flush();
             }
             self.roster.pulse().await;
         }
@@ -269,8 +268,7 @@ impl Worker {
         (caller, peer): (Caller, IpAddr),
         journal: &Journal,
     ) -> Vec<u8> {
-        let code = self.tally.shape.code(status);
-        self.tally.unreadable[code].add(1);
+        self.metrics.count_parse_error(status);
         let now = self.clock.now();
         let limits = Limits {
             limit: self.gate.limit(caller),

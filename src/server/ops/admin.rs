@@ -1,4 +1,4 @@
-//! The listener for those who run the server: `/metrics`, `/livez` and `/readyz`. Never for the public.
+//! The admin listener: `/metrics`, `/livez` and `/readyz`. It must not be public.
 
 use std::convert::Infallible;
 use std::io;
@@ -18,116 +18,111 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::observe::Exposition;
 use crate::server::conn::limiter::{Place, Room};
 use crate::server::http::body::ResponseBody;
-use crate::server::ops::metrics::Figures;
+use crate::server::ops::metrics;
+use crate::server::ops::state::ServerState;
 
-/// Connections at a time. Scrapers and probes are few.
+/// Simultaneous connections. Scrapers and probes are few.
 const CONNECTIONS_MAX: u32 = 64;
-/// For a request and its answer; each has a connection of its own. Who dawdles keeps others out no longer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a worker may give no sign of life. It gives one a second.
-const SILENT_MAX: Duration = Duration::from_secs(5);
+/// Lifetime of a connection, which serves one request.
+const CONNECTION_MAX: Duration = Duration::from_secs(10);
+/// Maximum age of a heartbeat. A worker has one a second.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 
-/// Binds the address. In a runtime.
+/// Binds the address. Must be called in a runtime.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
 
-/// Answers for ever.
-pub(crate) async fn serve(listener: TcpListener, figures: Arc<Figures>) {
-    let room = Arc::new(Room::new(CONNECTIONS_MAX, u16::MAX));
+/// Accepts connections for the life of the process.
+pub(crate) async fn serve(listener: TcpListener, server: Arc<ServerState>) {
+    let limiter = Arc::new(Room::new(CONNECTIONS_MAX, u16::MAX));
     loop {
         let accepted = listener.accept().await;
-        match (accepted, room.take()) {
-            (Ok((stream, _)), Some(place)) => {
-                tokio::spawn(converse(stream, Arc::clone(&figures), place));
+        match (accepted, limiter.take()) {
+            (Ok((stream, _)), Some(permit)) => {
+                tokio::spawn(serve_connection(stream, Arc::clone(&server), permit));
             }
-            // Too many at a time: closed.
+            // Too many connections: this one is closed.
             (Ok(_), None) => {}
-            // As when no descriptor is left.
+            // No file descriptor is left, for example.
             (Err(_), _) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-async fn converse(stream: TcpStream, figures: Arc<Figures>, _place: Place) {
+async fn serve_connection(stream: TcpStream, server: Arc<ServerState>, _permit: Place) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = answer(request.method(), request.uri().path(), &figures);
+        let response = respond(request.method(), request.uri().path(), &server);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
-    // A scraper that goes away is its own affair.
-    let _ = tokio::time::timeout(PATIENCE, connection).await;
+    let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
 }
 
-fn answer(method: &Method, path: &str, figures: &Figures) -> Response<ResponseBody> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    let (status, kind, text) = match path {
-        _ if method != Method::GET && method != Method::HEAD => {
-            let text = "want GET or HEAD\n".to_owned();
-            (StatusCode::METHOD_NOT_ALLOWED, TEXT, text)
+fn respond(method: &Method, path: &str, server: &ServerState) -> Response<ResponseBody> {
+    let mut media_type = "text/plain; charset=utf-8";
+    let health = |check: Result<String, String>| match check {
+        Ok(text) => (StatusCode::OK, text + "\n"),
+        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text + "\n"),
+    };
+    let is_read = method == Method::GET || method == Method::HEAD;
+    let (status, text) = match path {
+        _ if !is_read => {
+            let text = "only GET and HEAD are allowed\n".to_owned();
+            (StatusCode::METHOD_NOT_ALLOWED, text)
         }
-        "/metrics" => (StatusCode::OK, Exposition::MEDIA_TYPE, figures.page()),
-        "/livez" => judged(figures.liveness(), TEXT),
-        "/readyz" => judged(figures.readiness(), TEXT),
+        "/metrics" => {
+            media_type = Exposition::MEDIA_TYPE;
+            (StatusCode::OK, metrics::page(server))
+        }
+        "/livez" => health(liveness(server)),
+        "/readyz" => health(readiness(server)),
         _ => {
-            let text = "want /metrics, /livez or /readyz\n".to_owned();
-            (StatusCode::NOT_FOUND, TEXT, text)
+            let text = "not found; available are /metrics, /livez and /readyz\n".to_owned();
+            (StatusCode::NOT_FOUND, text)
         }
     };
     let mut response = Response::new(ResponseBody::Whole(Bytes::from(text)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
+    if !is_read {
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
 }
 
-fn judged(
-    judgement: Result<String, String>,
-    kind: &'static str,
-) -> (StatusCode, &'static str, String) {
-    let (status, text) = match judgement {
-        Ok(text) => (StatusCode::OK, text),
-        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
-    };
-    (status, kind, format!("{text}\n"))
+/// Fails if a worker is stalled: the process should be restarted.
+fn liveness(server: &ServerState) -> Result<String, String> {
+    match server.stalled_worker(HEARTBEAT_MAX) {
+        None => Ok("alive".to_owned()),
+        Some((number, age)) => {
+            let seconds = age.as_secs();
+            Err(format!(
+                "worker {number} had no heartbeat for {seconds} seconds"
+            ))
+        }
+    }
 }
 
-impl Figures {
-    /// Whether every worker answers. A process that does not is best started anew.
-    pub(crate) fn liveness(&self) -> Result<String, String> {
-        match self.silent_worker(SILENT_MAX) {
-            None => Ok("alive".to_owned()),
-            Some((at, silent)) => Err(format!(
-                "worker {at} has answered nothing for {} seconds",
-                silent.as_secs()
-            )),
-        }
+/// Fails if no requests should be sent here.
+fn readiness(server: &ServerState) -> Result<String, String> {
+    if server
+        .workers
+        .iter()
+        .any(|worker| worker.roster.is_stopping())
+    {
+        return Err("stopping".to_owned());
     }
-
-    /// A worker that has given no sign of life for longer than `max`.
-    pub(crate) fn silent_worker(&self, max: Duration) -> Option<(usize, Duration)> {
-        let silent = self.rosters.iter().map(|roster| roster.silent_for());
-        silent.enumerate().find(|(_, silent)| *silent > max)
-    }
-
-    /// Whether requests should be sent here.
-    pub(crate) fn readiness(&self) -> Result<String, String> {
-        if self.rosters.iter().any(|roster| roster.is_stopping()) {
-            return Err("stopping".to_owned());
-        }
-        self.liveness()?;
-        match self.snapshot.load_full().published() {
-            Some(published) => Ok(format!("ready; serving the publish of {published}")),
-            None => Err("nothing is published".to_owned()),
-        }
+    liveness(server)?;
+    match server.snapshot.load_full().published() {
+        Some(published) => Ok(format!("ready; serving the publish of {published}")),
+        None => Err("nothing is published".to_owned()),
     }
 }

@@ -1,67 +1,62 @@
-//! How many connections and downloads there may be, and how `--memory` is divided.
+//! The numbers of connections and downloads, and the division of `--memory`.
 
-use crate::observe::descriptors_max;
+use crate::observe::max_fds;
 use crate::server::conn::limiter::Room;
-use crate::server::settings::{DESCRIPTORS_ASIDE, Settings};
+use crate::server::settings::{OTHER_FDS, Settings};
 
-/// One in so many connections may send a dump or a long body. A descriptor is kept for each: dumps have one.
-const DOWNLOADS_SHARE: u32 = 8;
-/// What a download holds in memory: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB was the
-/// most that was measured). All downloads together take about as much as `--memory` again.
+/// One connection in eight can send a dump or a long body. Each of them has a file descriptor in
+/// reserve, since a dump needs one.
+const CONNECTIONS_PER_DOWNLOAD: u32 = 8;
+/// Memory of a download: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB at most,
+/// measured). All downloads together use about as much as `--memory` again.
 const DOWNLOAD_BYTES: usize = 256 * 1024;
-/// Downloads that there may be however little memory and however few connections there are.
+/// Minimum number of simultaneous downloads.
 const DOWNLOADS_MIN: u32 = 16;
-/// Downloads of one address at a time. Programs that download in parallel use fewer.
-const DOWNLOADS_OF_ADDRESS_MAX: u32 = 128;
-/// The caches of all workers together have one part in so many of `--memory`.
+/// Simultaneous downloads of one address. Parallel download programs use fewer.
+const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;
+/// The worker caches together have one eighth of `--memory`.
 const WORKER_CACHES_SHARE: usize = 8;
-/// The caches of the snapshot have so many sixteenths of `--memory`. Three more are for the holes that the
-/// allocator keeps between blocks of all lengths: a seventh of what is allocated, measured.
+/// Sixteenths of `--memory` for the caches of the snapshot. Three more are for the gaps that the
+/// allocator leaves between blocks: a seventh of what is allocated, measured.
 const SNAPSHOT_CACHES_SIXTEENTHS: usize = 11;
 
 impl Settings {
-    /// The part of `--memory` that the cache of one worker has.
+    /// The size of the cache of one worker.
     pub(in crate::server) fn worker_cache_bytes(&self) -> usize {
         self.memory_bytes / WORKER_CACHES_SHARE / self.workers
     }
 
-    /// The part of `--memory` that the caches of the snapshot have.
+    /// The size of the caches of the snapshot.
     pub(in crate::server) fn snapshot_cache_bytes(&self) -> usize {
         self.memory_bytes / 16 * SNAPSHOT_CACHES_SIXTEENTHS
     }
 
-    /// Room for connections, and for so many more that listeners hold places for.
-    pub(in crate::server) fn room_for_connections(&self, waiting: u32) -> Room {
-        let in_all = self.connections_max();
-        let of_address = u32::from(self.connections.of_address);
-        Room::new(
-            in_all.saturating_add(waiting),
-            share(of_address, in_all / 2),
-        )
+    /// A limiter for connections, with an additional permit for each listener.
+    pub(in crate::server) fn connection_limiter(&self, listeners: u32) -> Room {
+        let total = self.connections_max();
+        let per_address = u32::from(self.connections.of_address).min(total / 2);
+        limiter(total.saturating_add(listeners), per_address)
     }
 
-    /// Room for the dumps and long bodies that are sent at a time.
-    pub(in crate::server) fn room_for_downloads(&self) -> Room {
+    /// A limiter for simultaneous dumps and long bodies.
+    pub(in crate::server) fn download_limiter(&self) -> Room {
         let in_memory = u32::try_from(self.memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
-        let in_all = (self.connections_max() / DOWNLOADS_SHARE).min(in_memory);
-        let in_all = in_all.max(DOWNLOADS_MIN);
-        Room::new(in_all, share(DOWNLOADS_OF_ADDRESS_MAX, in_all / 4))
+        let total = (self.connections_max() / CONNECTIONS_PER_DOWNLOAD).min(in_memory);
+        let total = total.max(DOWNLOADS_MIN);
+        limiter(total, DOWNLOADS_PER_ADDRESS_MAX.min(total / 4))
     }
 
-    /// How many connections there may be: as many as there are descriptors for.
+    /// The maximum number of connections: by default as many as there are file descriptors for.
     fn connections_max(&self) -> u32 {
-        let descriptors = descriptors_max().unwrap_or(1024);
-        let room = descriptors.saturating_sub(DESCRIPTORS_ASIDE).max(16);
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let with_files = u64::from(room) * u64::from(DOWNLOADS_SHARE);
-        let with_files = with_files / u64::from(DOWNLOADS_SHARE + 1);
-        let with_files = u32::try_from(with_files).expect("less than before").max(16);
-        self.connections.in_all.unwrap_or(with_files).min(room)
+        let fds = max_fds().unwrap_or(1024).saturating_sub(OTHER_FDS);
+        let fds = u32::try_from(fds).unwrap_or(u32::MAX).max(16);
+        let share = CONNECTIONS_PER_DOWNLOAD;
+        let default = u64::from(fds) * u64::from(share) / u64::from(share + 1);
+        let default = u32::try_from(default).expect("less than `fds`").max(16);
+        self.connections.in_all.unwrap_or(default).min(fds)
     }
 }
 
-/// The places that one address may have: never more than its share of all, however few there are.
-fn share(of_address_max: u32, share: u32) -> u16 {
-    let of_address = of_address_max.min(share).max(1);
-    u16::try_from(of_address).unwrap_or(u16::MAX)
+fn limiter(total: u32, per_address: u32) -> Room {
+    Room::new(total, u16::try_from(per_address.max(1)).unwrap_or(u16::MAX))
 }

@@ -1,41 +1,41 @@
-//! Taking in issued, revoked and restored keys while serving. A damaged file is refused and the
-//! keys loaded before stay.
+//! [`KeyReloader`]: loads issued, revoked and restored keys while serving. A key file that cannot be
+//! loaded is refused, and the previous keys stay valid.
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
-use crate::calendar::Clock;
 use crate::keys::{KeyFileError, KeyFileVersion, KeyPrefix, KeyStore, KeyTable};
-use crate::quota::{KeyedQuota, StateError};
-use crate::server::ops::dedup_log::{Once, Reloads};
+use crate::quota::StateError;
+use crate::server::ops::quota_state::QuotaState;
+use crate::server::ops::reload::ReloadStatus;
 use crate::server::settings::StartError;
 
-/// Watches the keys of a state directory.
+/// Watches the key file of a state directory.
 pub(crate) struct KeyReloader {
     store: KeyStore,
     prefix: KeyPrefix,
-    keyed: Arc<KeyedQuota>,
-    clock: Arc<Clock>,
-    /// The file that was looked at last, good or bad.
-    seen: Option<KeyFileVersion>,
-    complaint: Once,
-    spares: Spares,
+    quota: QuotaState,
+    /// The version that was read last, valid or not.
+    version: Option<KeyFileVersion>,
+    status: ReloadStatus,
+    reserved_fds: ReservedFds,
 }
 
-/// Descriptors kept back, so that the key file can be opened when connections have taken all others.
-struct Spares(Vec<File>);
+/// File descriptors kept in reserve, so that the key file can be opened when connections use all
+/// others.
+#[derive(Default)]
+struct ReservedFds(Vec<File>);
 
-/// A connection that is waiting may snatch one in the moment that it is free, so there are several.
-const SPARES: usize = 8;
+impl ReservedFds {
+    /// More than one, because a waiting connection can take a descriptor between release and use.
+    const COUNT: usize = 8;
 
-impl Spares {
     fn release_one(&mut self) {
         self.0.pop();
     }
 
     fn refill(&mut self) {
-        while self.0.len() < SPARES
+        while self.0.len() < ReservedFds::COUNT
             && let Ok(file) = File::open("/dev/null")
         {
             self.0.push(file);
@@ -44,99 +44,78 @@ impl Spares {
 }
 
 impl KeyReloader {
-    /// Loads the keys that a server begins with.
+    /// Loads the keys that the server starts with.
     pub(crate) fn open(
         directory: &Path,
         prefix: KeyPrefix,
-        keyed: Arc<KeyedQuota>,
-        clock: Arc<Clock>,
-        say: &dyn Fn(&str),
-    ) -> Result<(KeyReloader, KeyTable), StartError> {
-        let store = KeyStore::new(directory);
+        quota: QuotaState,
+        status: ReloadStatus,
+    ) -> Result<KeyReloader, StartError> {
         let mut reloader = KeyReloader {
-            seen: store.version().map_err(StartError::Keys)?,
-            store,
+            store: KeyStore::new(directory),
             prefix,
-            keyed,
-            clock,
-            complaint: Once::default(),
-            spares: Spares(Vec::new()),
+            quota,
+            version: None,
+            status,
+            reserved_fds: ReservedFds::default(),
         };
-        reloader.spares.refill();
-        let (ring, room) = reloader.load(say).map_err(StartError::Keys)?;
-        room.map_err(StartError::State)?;
-        say(&loaded(&ring));
-        Ok((reloader, ring))
+        reloader.reserved_fds.refill();
+        reloader.version = reloader.store.version().map_err(StartError::Keys)?;
+        reloader.load().map_err(StartError::Keys)??;
+        Ok(reloader)
     }
 
-    /// The keys in the file, and whether there is room to count for all of them. Before anybody is
-    /// known by a key, its counter is there; a key without one is refused.
-    fn load(&self, say: &dyn Fn(&str)) -> Result<(KeyTable, Result<(), StateError>), KeyFileError> {
+    /// Reads the key file and reserves the quota counters of its keys, before the keys become valid:
+    /// a key without a counter is refused. The inner error is that counters could not be reserved.
+    fn load(&self) -> Result<Result<(), StateError>, KeyFileError> {
+        let log = |line: &str| self.status.log.write(line);
         let records = self.store.read()?;
-        let today = self.clock.now().day;
-        let room = self.keyed.reserve(records.numbers_end(), today, say);
-        Ok((KeyTable::new(self.prefix.clone(), &records), room))
-    }
-
-    /// The keys as they are now, if they have changed. `say` is told of complaints.
-    pub(crate) fn poll(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyTable> {
-        self.spares.release_one();
-        let ring = self.look(reloads, say);
-        self.spares.refill();
-        ring
-    }
-
-    fn look(&mut self, reloads: &Reloads, say: &dyn Fn(&str)) -> Option<KeyTable> {
-        let refuse = |is_new: bool| reloads.refused.add(u64::from(is_new));
-        let state = match self.store.version() {
-            Ok(state) => state,
-            Err(error) => {
-                let text = format!("{error}; the keys loaded before stay");
-                refuse(self.complaint.say(say, text));
-                return None;
-            }
-        };
-        if state == self.seen {
-            return None;
+        let today = self.quota.clock.now().day;
+        let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
+        let keys = KeyTable::new(self.prefix.clone(), &records);
+        if reserved.is_ok() {
+            let plural = if keys.len() == 1 { "" } else { "s" };
+            log(&format!("{} key{plural} loaded", keys.len()));
         }
-        if state.is_none() {
+        self.quota.keys.swap(keys);
+        Ok(reserved)
+    }
+
+    /// Loads the keys if the file has changed.
+    pub(crate) fn poll(&mut self) {
+        self.reserved_fds.release_one();
+        if let Err(error) = self.load_changed() {
+            self.status.refused(error);
+        }
+        self.reserved_fds.refill();
+    }
+
+    fn load_changed(&mut self) -> Result<(), String> {
+        const KEPT: &str = "the previous keys stay valid";
+        let version = self.store.version();
+        let version = version.map_err(|error| format!("{error}; {KEPT}"))?;
+        if version == self.version {
+            return Ok(());
+        }
+        if version.is_none() {
             let path = self.store.path();
-            let text = format!("{} is gone; the keys loaded before stay", path.display());
-            refuse(self.complaint.say(say, text));
-            return None;
+            return Err(format!("{} is missing; {KEPT}", path.display()));
         }
-        let error = match self.load(say) {
-            Ok((ring, room)) => {
-                match room {
-                    Ok(()) => {
-                        say(&loaded(&ring));
-                        reloads.taken.add(1);
-                        self.complaint = Once::default();
-                        self.seen = state;
-                    }
-                    // Tried again until there is.
-                    Err(error) => {
-                        let text = format!("{error}; the newest keys are refused");
-                        refuse(self.complaint.say(say, text));
-                    }
-                }
-                return Some(ring);
+        match self.load() {
+            Ok(Ok(())) => {
+                self.status.loaded();
+                self.version = version;
+                Ok(())
             }
-            Err(error) => error,
-        };
-        // A damaged file is looked at once; it cannot heal but by another change.
-        if matches!(error, KeyFileError::Damaged { .. }) {
-            self.seen = state;
+            // The next poll tries again.
+            Ok(Err(error)) => Err(format!("{error}; the newest keys are refused")),
+            Err(error) => {
+                // A damaged file is read once: only another change can repair it.
+                if matches!(error, KeyFileError::Damaged { .. }) {
+                    self.version = version;
+                }
+                Err(format!("{error}; {KEPT}"))
+            }
         }
-        let text = format!("{error}; the keys loaded before stay");
-        refuse(self.complaint.say(say, text));
-        None
-    }
-}
-
-fn loaded(ring: &KeyTable) -> String {
-    match ring.len() {
-        1 => "1 key loaded".to_owned(),
-        count => format!("{count} keys loaded"),
     }
 }

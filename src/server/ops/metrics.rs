@@ -1,318 +1,264 @@
-//! `Figures`: what the server knows of itself, and the page of metrics made of it.
+//! The table of all metrics, and the page written from it.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::time::Duration;
 
-use crate::keys::KeyTable;
 use crate::observe::{
-    AccessLog, AccessPen, Cut, Exposition, Histogram, Kind, ProcessFigures, Shape, Tally,
+    AccessLog, CALLER_TIERS, CloseReason, Exposition, Histogram, Kind, STATUS_CODES, process,
 };
 use crate::request::Template;
-use crate::server::conn::registry::Roster;
-use crate::server::http::identity::TIERS;
-use crate::server::ops::dedup_log::Reloads;
-use crate::server::ops::log::Log;
-use crate::server::ops::poller::Prompt;
-use crate::server::ops::state::Census;
-use crate::server::settings::Build;
-use crate::snapshot::Snapshot;
-use crate::sync::{ArcSwap, AtomicU64, Ordering};
+use crate::server::ops::reload::StateMetrics;
+use crate::server::ops::state::ServerState;
+use crate::sync::Ordering;
 
-/// What is counted by route, status and tier.
-pub(crate) const SHAPE: Shape = Shape {
-    routes: &Template::TEXTS,
-    codes: &[
-        200, 204, 206, 304, 400, 401, 403, 404, 405, 412, 414, 416, 429, 431, 500, 503, 0,
-    ],
-    tiers: &TIERS,
-};
-
-/// Everything that metrics and readiness are made of.
-#[derive(Debug)]
-pub(crate) struct Figures {
-    pub(crate) build: Build,
-    pub(crate) tallies: Vec<Arc<Tally>>,
-    pub(crate) rosters: Vec<Arc<Roster>>,
-    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
-    pub(crate) reloads: Arc<Reloads>,
-    /// Threads that look at keys and data, immediately when they are asked to.
-    pub(crate) prompts: Vec<Prompt>,
-    pub(crate) keys: Arc<ArcSwap<KeyTable>>,
-    pub(crate) census: Arc<Census>,
-    pub(crate) clients_max: u64,
-    pub(crate) log: Log,
-    pub(crate) access: Option<AccessLog>,
-    /// What each worker writes to that with.
-    pub(crate) pens: Vec<Arc<AccessPen>>,
+/// A family of samples.
+struct Metric {
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    /// Writes the samples.
+    write: fn(&ServerState, &mut Exposition),
 }
 
-impl Figures {
-    /// Connections that are open.
-    pub(crate) fn connections(&self) -> u64 {
-        self.rosters.iter().map(|roster| roster.size()).sum()
-    }
+/// A table of [`Metric`]s.
+macro_rules! metrics {
+    ($($kind:ident $name:literal $help:literal $write:expr;)*) => {
+        &[$(Metric { kind: Kind::$kind, name: $name, help: $help, write: $write }),*]
+    };
+}
 
-    /// Answers given to requests that could be read.
-    pub(crate) fn answers(&self) -> u64 {
-        let routes = 0..SHAPE.routes.len();
-        let pairs = routes.flat_map(|route| (0..SHAPE.codes.len()).map(move |code| (route, code)));
-        pairs
-            .map(|(route, code)| self.sum(|tally| tally.requests(route, code)))
-            .sum()
-    }
-
-    fn sum(&self, figure: impl Fn(&Tally) -> u64) -> u64 {
-        self.tallies.iter().map(|tally| figure(tally)).sum()
-    }
-
-    /// The page.
-    pub(crate) fn page(&self) -> String {
-        let mut page = Exposition::default();
-        self.requests(&mut page);
-        self.connection_figures(&mut page);
-        self.quotas(&mut page);
-        self.data(&mut page);
-        self.upkeep(&mut page);
-        ProcessFigures::read().write(&mut page);
-        page.into_text()
-    }
-
-    fn requests(&self, page: &mut Exposition) {
-        page.family(
-            "island_metrics_http_requests_total",
-            Kind::Counter,
-            "Answers, by the template of the path and the status.",
-        );
-        for (route, template) in SHAPE.routes.iter().enumerate() {
-            for (at, code) in SHAPE.codes.iter().enumerate() {
-                let count = self.sum(|tally| tally.requests(route, at));
+/// Every metric, in the order of the page.
+const METRICS: &[Metric] = metrics! {
+    Counter "island_metrics_http_requests_total"
+        "Responses by route template and status code."
+        |server, page| for (route, template) in Template::TEXTS.iter().enumerate() {
+            for (at, code) in STATUS_CODES.iter().enumerate() {
+                let count = server.sum(|worker| &worker.responses[route][at]);
                 if count > 0 {
                     page.sample(&[("route", template), ("code", code)], count);
                 }
             }
-        }
-        page.family(
-            "island_metrics_http_response_body_bytes_total",
-            Kind::Counter,
-            "Bytes of bodies, by route and encoding.",
-        );
-        for (route, template) in SHAPE.routes.iter().enumerate() {
-            for (gzip, encoding) in [(false, "identity"), (true, "gzip")] {
-                let bytes = self.sum(|tally| tally.body_bytes(route, gzip));
+        };
+    Counter "island_metrics_http_response_body_bytes_total"
+        "Bytes of response bodies by route template and content encoding."
+        |server, page| for (route, template) in Template::TEXTS.iter().enumerate() {
+            for (at, encoding) in ["identity", "gzip"].iter().enumerate() {
+                let bytes = server.sum(|worker| &worker.body_bytes[route][at]);
                 if bytes > 0 {
-                    page.sample(&[("route", template), ("encoding", &encoding)], bytes);
+                    page.sample(&[("route", template), ("encoding", encoding)], bytes);
                 }
             }
-        }
-        page.family(
-            "island_metrics_http_request_duration_seconds",
-            Kind::Histogram,
-            "From reading a request, or several that came together, to the last byte of the answers; one in 16 is timed.",
-        );
-        let bounds = Histogram::bounds().chain([f64::INFINITY]);
-        let buckets = bounds
-            .enumerate()
-            .map(|(at, bound)| (bound, self.sum(|tally| tally.durations.bucket(at))));
-        let sum = std::time::Duration::from_nanos(self.sum(|tally| tally.durations.sum_nanos()));
-        page.histogram(buckets, sum.as_secs_f64());
-        self.counter(
-            page,
-            "island_metrics_http_sent_bytes_total",
-            "Bytes that sockets took, heads included.",
-            |tally| tally.sent_bytes.get(),
-        );
-        page.family(
-            "island_metrics_http_parse_errors_total",
-            Kind::Counter,
-            "Heads that could not be read, by the status that they were refused with.",
-        );
-        for (at, code) in SHAPE.codes.iter().enumerate() {
-            let count = self.sum(|tally| tally.unreadable[at].get());
+        };
+    Histogram "island_metrics_http_request_duration_seconds"
+        "Time from reading a request, or several pipelined ones, to the last byte of the responses. One in 16 is measured."
+        |server, page| {
+            let count = |at: usize| server.sum(|worker| &worker.durations.buckets[at]);
+            let nanos = server.sum(|worker| &worker.durations.sum_nanos);
+            let sum_seconds = Duration::from_nanos(nanos).as_secs_f64();
+            page.histogram(Histogram::bounds().zip((0..).map(count)), sum_seconds);
+        };
+    Counter "island_metrics_http_sent_bytes_total"
+        "Bytes written to client sockets, including heads."
+        |server, page| page.value(server.sum(|worker| &worker.sent_bytes));
+    Counter "island_metrics_http_parse_errors_total"
+        "Request heads that could not be parsed, by the status code of the response."
+        |server, page| for (at, code) in STATUS_CODES.iter().enumerate() {
+            let count = server.sum(|worker| &worker.parse_errors[at]);
             if count > 0 || *code == 400 {
                 page.sample(&[("code", code)], count);
             }
-        }
+        };
+    Gauge "island_metrics_http_connections"
+        "Open connections."
+        |server, page| page.value(server.connections());
+    Counter "island_metrics_http_connections_accepted_total"
+        "Accepted connections."
+        |server, page| page.value(server.sum(|worker| &worker.accepted));
+    Counter "island_metrics_http_connections_refused_total"
+        "Connections closed because of the limit of their address, and times that the limit of all connections was reached."
+        |server, page| {
+            let refused = server.sum(|worker| &worker.refused);
+            let full = server.sum(|worker| &worker.full);
+            labelled(page, "reason", ["address", "full"], [refused, full]);
+        };
+    Counter "island_metrics_http_connections_cut_total"
+        "Connections closed by the server, by the timeout that expired; room: closed to admit others."
+        |server, page| {
+            let count = |at: usize| server.sum(|worker| &worker.closed[at]);
+            labelled(page, "reason", CloseReason::LABELS, (0..).map(count));
+        };
+    Counter "island_metrics_http_accept_errors_total"
+        "Failed accepts, for example because no file descriptor is free."
+        |server, page| page.value(server.sum(|worker| &worker.accept_errors));
+    Counter "island_metrics_http_panics_total"
+        "Connections that ended with a panic. Other connections are not affected."
+        |server, page| page.value(server.sum(|worker| &worker.panics));
+    Counter "island_metrics_quota_rejections_total"
+        "Requests rejected because the quota is exhausted, by tier."
+        |server, page| {
+            let count = |at: usize| server.sum(|worker| &worker.quota_rejections[at]);
+            labelled(page, "tier", CALLER_TIERS, (0..).map(count));
+        };
+    Gauge "island_metrics_quota_clients"
+        "Addresses with a counter of their own today, updated every 15 seconds."
+        |server, page| page.value(server.metrics.clients.load(Ordering::Relaxed));
+    Gauge "island_metrics_quota_clients_max"
+        "Addresses per day that the counters have space for."
+        |server, page| page.value(server.quota.anonymous.clients_max());
+    Gauge "island_metrics_quota_overflow_clients"
+        "Counters in use that several addresses share because the table is full."
+        |server, page| page.value(server.metrics.overflow_clients.load(Ordering::Relaxed));
+    Gauge "island_metrics_keys"
+        "Keys in the key file, including revoked ones."
+        |server, page| page.value(server.quota.keys.load_full().len());
+    Gauge "island_metrics_snapshot_published_timestamp_seconds"
+        "Publish time of each served payload, in Unix seconds."
+        |server, page| {
+            let publishes = server.snapshot.load_full().publishes();
+            for (payload, published) in ["history", "live"].iter().zip(publishes) {
+                if let Some(published) = published {
+                    page.sample(&[("payload", payload)], published.0);
+                }
+            }
+        };
+    Gauge "island_metrics_snapshot_generation"
+        "Publishes loaded since the start."
+        |server, page| page.value(server.snapshot.generation());
+    Gauge "island_metrics_snapshot_rows"
+        "Served rows by kind."
+        |server, page| {
+            let sizes = server.snapshot.load_full().sizes();
+            let counts = [sizes.islands, sizes.creators, sizes.days];
+            labelled(page, "kind", ["islands", "creators", "days"], counts);
+        };
+    Counter "island_metrics_snapshot_damaged_answers_total"
+        "Responses that could not be sent because the served history is damaged."
+        |server, page| page.value(server.snapshot.load_full().sizes().damaged_answers);
+    Counter "island_metrics_reloads_total"
+        "Reloads of publishes and key files by result."
+        |server, page| {
+            let StateMetrics { data_reloads, key_reloads, .. } = &server.metrics;
+            for (what, reloads) in [("data", data_reloads), ("keys", key_reloads)] {
+                for (result, count) in [("ok", &reloads.ok), ("refused", &reloads.refused)] {
+                    page.sample(&[("what", &what), ("result", &result)], count.get());
+                }
+            }
+        };
+    Gauge "island_metrics_poll_age_seconds"
+        "Time since the last completed poll of the published directory (data), or of the key file and the clock (keys)."
+        |server, page| {
+            let pollers = server.pollers.iter();
+            let ages = pollers.clone().map(|poller| poller.age().as_secs_f64());
+            labelled(page, "what", pollers.map(|poller| poller.source), ages);
+        };
+    Counter "island_metrics_access_log_dropped_total"
+        "Lines of the access log that could not be written in time."
+        |server, page| page.value(server.access_log.as_ref().map_or(0, AccessLog::dropped));
+    Counter "island_metrics_log_dropped_total"
+        "Lines of the log that were dropped."
+        |server, page| page.value(server.log.dropped());
+    Gauge "island_metrics_worker_heartbeat_age_seconds"
+        "Time since the last heartbeat of each worker."
+        |server, page| {
+            let ages = server.workers.iter().map(|worker| worker.roster.silent_for());
+            labelled(page, "worker", 0.., ages.map(|age| age.as_secs_f64()));
+        };
+    Gauge "island_metrics_build_info"
+        "Version and commit of this build; the value is always 1."
+        |_, page| {
+            let version = ("version", &env!("CARGO_PKG_VERSION") as &dyn Display);
+            page.sample(&[version, ("commit", &env!("BUILD_COMMIT"))], 1);
+        };
+    Counter "process_cpu_seconds_total"
+        "User and system CPU time, in seconds."
+        |_, page| page.optional(process::cpu_seconds());
+    Gauge "process_start_time_seconds"
+        "Start time of the process, in Unix seconds."
+        |_, page| page.optional(process::start_seconds());
+    Gauge "process_resident_memory_bytes"
+        "Resident memory size, in bytes."
+        |_, page| page.optional(process::resident_bytes());
+    Gauge "process_threads"
+        "Number of OS threads."
+        |_, page| page.optional(process::threads());
+    Gauge "process_open_fds"
+        "Number of open file descriptors."
+        |_, page| page.optional(process::open_fds());
+    Gauge "process_max_fds"
+        "Maximum number of open file descriptors."
+        |_, page| page.optional(process::max_fds());
+};
+
+/// Writes a sample for each value of a label.
+fn labelled<L: Display, V: Display>(
+    page: &mut Exposition,
+    name: &str,
+    labels: impl IntoIterator<Item = L>,
+    values: impl IntoIterator<Item = V>,
+) {
+    for (label, value) in labels.into_iter().zip(values) {
+        page.sample(&[(name, &label)], value);
+    }
+}
+
+/// Returns the page of all metrics.
+pub(crate) fn page(server: &ServerState) -> String {
+    let mut page = Exposition::default();
+    for metric in METRICS {
+        page.family(metric.name, metric.kind, metric.help);
+        (metric.write)(server, &mut page);
+    }
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Names in a file of the repository that begin like those of the table.
+    fn quoted(path: &str) -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(root.join(path)).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        let is_ours = |word: &&str| word.starts_with("island_metrics_");
+        words.filter(is_ours).map(str::to_owned).collect()
     }
 
-    fn connection_figures(&self, page: &mut Exposition) {
-        page.single(
-            "island_metrics_http_connections",
-            Kind::Gauge,
-            "Open connections.",
-            self.connections(),
-        );
-        self.counter(
-            page,
-            "island_metrics_http_connections_accepted_total",
-            "Connections accepted.",
-            |tally| tally.accepted.get(),
-        );
-        page.family(
-            "island_metrics_http_connections_refused_total",
-            Kind::Counter,
-            "Connections closed for their address's limit, and times that there was no room for one.",
-        );
-        let refused = self.sum(|tally| tally.refused.get());
-        page.sample(&[("reason", &"address")], refused);
-        page.sample(&[("reason", &"full")], self.sum(|tally| tally.full.get()));
-        page.family(
-            "island_metrics_http_connections_cut_total",
-            Kind::Counter,
-            "Connections ended by the server, by what it had waited for.",
-        );
-        for cut in Cut::ALL {
-            let count = self.sum(|tally| tally.cuts[cut as usize].get());
-            page.sample(&[("reason", &cut.label())], count);
-        }
-        self.counter(
-            page,
-            "island_metrics_http_accept_errors_total",
-            "Times that accepting failed, as for want of descriptors.",
-            |tally| tally.accept_errors.get(),
-        );
-        self.counter(
-            page,
-            "island_metrics_http_panics_total",
-            "Connections that ended by a fault of the program; the others go on.",
-            |tally| tally.panics.get(),
-        );
-    }
-
-    fn quotas(&self, page: &mut Exposition) {
-        page.family(
-            "island_metrics_quota_rejections_total",
-            Kind::Counter,
-            "Requests refused for a spent quota, by tier.",
-        );
-        for (at, tier) in SHAPE.tiers.iter().enumerate() {
-            let count = self.sum(|tally| tally.rejections[at].get());
-            page.sample(&[("tier", tier)], count);
-        }
-        let (clients, overflow) = (&self.census.clients, &self.census.overflow);
-        let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        page.single(
-            "island_metrics_quota_clients",
-            Kind::Gauge,
-            "Addresses of today with a counter of their own, counted four times a minute.",
-            load(clients),
-        );
-        page.single(
-            "island_metrics_quota_clients_max",
-            Kind::Gauge,
-            "Addresses a day that the counters have room for.",
-            self.clients_max,
-        );
-        page.single(
-            "island_metrics_quota_overflow_clients",
-            Kind::Gauge,
-            "Counters in use that addresses share, since the table was full for them.",
-            load(overflow),
-        );
-        let keys = self.keys.load_full().len();
-        page.single(
-            "island_metrics_keys",
-            Kind::Gauge,
-            "Keys in the key file, revoked ones too.",
-            keys,
-        );
-    }
-
-    fn data(&self, page: &mut Exposition) {
-        let snapshot = self.snapshot.load_full();
-        page.family(
-            "island_metrics_snapshot_published_timestamp_seconds",
-            Kind::Gauge,
-            "When the payload that is served was published, in Unix seconds.",
-        );
-        for (payload, published) in ["history", "live"].iter().zip(snapshot.publishes()) {
-            if let Some(published) = published {
-                page.sample(&[("payload", payload)], published.0);
+    #[test]
+    fn rules_and_dashboard_quote_metrics_of_the_table_and_the_test_of_both_quotes_all() {
+        let names: BTreeSet<String> = METRICS
+            .iter()
+            .map(|metric| metric.name.to_owned())
+            .collect();
+        assert_eq!(names.len(), METRICS.len(), "a name twice");
+        for path in ["data/prometheus/rules.yml", "data/grafana/dashboard.json"] {
+            for quoted in quoted(path) {
+                let family = quoted.trim_end_matches("_bucket").trim_end_matches("_sum");
+                assert!(
+                    names.contains(family.trim_end_matches("_count")),
+                    "{path}: {quoted}"
+                );
             }
         }
-        page.single(
-            "island_metrics_snapshot_generation",
-            Kind::Gauge,
-            "Publishes taken in since the start.",
-            self.snapshot.generation(),
-        );
-        let sizes = snapshot.sizes();
-        page.family(
-            "island_metrics_snapshot_rows",
-            Kind::Gauge,
-            "What is served, by kind.",
-        );
-        for (kind, count) in [
-            ("islands", sizes.islands),
-            ("creators", sizes.creators),
-            ("days", sizes.days),
-        ] {
-            page.sample(&[("kind", &kind)], count);
-        }
-        page.single(
-            "island_metrics_snapshot_damaged_answers_total",
-            Kind::Counter,
-            "Answers that could not be sent, since the history that is served is damaged.",
-            sizes.damaged_answers,
-        );
+        let listed = quoted("tests/ops/metrics.py");
+        let ours = names
+            .iter()
+            .filter(|name| name.starts_with("island_metrics_"));
+        let missing: Vec<_> = ours.filter(|name| !listed.contains(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
-    fn upkeep(&self, page: &mut Exposition) {
-        page.family(
-            "island_metrics_reloads_total",
-            Kind::Counter,
-            "Publishes and key files taken in, and refused.",
-        );
-        for (what, reloads) in [("data", &*self.reloads), ("keys", &self.census.reloads)] {
-            for (result, count) in [("ok", &reloads.taken), ("refused", &reloads.refused)] {
-                page.sample(&[("what", &what), ("result", &result)], count.get());
-            }
+    #[test]
+    fn counters_end_with_total_and_others_do_not() {
+        for Metric {
+            name, kind, help, ..
+        } in METRICS
+        {
+            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert!(help.ends_with('.'), "{name}: {help}");
         }
-        page.family(
-            "island_metrics_poll_age_seconds",
-            Kind::Gauge,
-            "Time since a poll of the published directory, or of keys and the clock, was completed.",
-        );
-        for prompt in &self.prompts {
-            page.sample(&[("what", &prompt.what)], prompt.age().as_secs_f64());
-        }
-        page.single(
-            "island_metrics_access_log_dropped_total",
-            Kind::Counter,
-            "Lines of the access log that could not be written in time.",
-            self.access.as_ref().map_or(0, AccessLog::dropped),
-        );
-        page.single(
-            "island_metrics_log_dropped_total",
-            Kind::Counter,
-            "Lines of the log that nobody took.",
-            self.log.dropped(),
-        );
-        page.family(
-            "island_metrics_worker_heartbeat_age_seconds",
-            Kind::Gauge,
-            "Since when a worker has given no sign of life.",
-        );
-        for (at, roster) in self.rosters.iter().enumerate() {
-            let silent = roster.silent_for().as_secs_f64();
-            page.sample(&[("worker", &at)], silent);
-        }
-        page.family(
-            "island_metrics_build_info",
-            Kind::Gauge,
-            "Which build this is; always 1.",
-        );
-        let Build { version, commit } = &self.build;
-        let labels: [(&str, &dyn Display); 2] = [("version", version), ("commit", commit)];
-        page.sample(&labels, 1);
-    }
-
-    fn counter(
-        &self,
-        page: &mut Exposition,
-        name: &'static str,
-        help: &str,
-        figure: impl Fn(&Tally) -> u64,
-    ) {
-        page.single(name, Kind::Counter, help, self.sum(figure));
     }
 }

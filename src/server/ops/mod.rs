@@ -1,15 +1,21 @@
-//! Operation: starting and stopping, reloading data and keys, logs, metrics, the admin listener and the service manager.
+//! Operations: start, stop, reload, and the admin listener.
+//!
+//! Files in reading order: `run` starts a server from its settings; `state` is what its threads share,
+//! `quota_state` the part of it that counts requests; `capacity` divides file descriptors and memory.
+//! `publish_reload` replaces data while serving, `state_poller` follows the clock and `key_reload` the
+//! key file; `reload` is what they report. `supervisor` is the main thread, with signals, watchdog and
+//! shutdown; `admin` serves health checks and the page of `metrics`. `in_memory_server` is a server
+//! without sockets, for fuzzing.
 
-pub(in crate::server) mod admin;
-pub(in crate::server) mod capacity;
-pub(in crate::server) mod dedup_log;
-pub(in crate::server) mod in_memory;
-pub(in crate::server) mod key_reload;
-pub(in crate::server) mod log;
-pub(in crate::server) mod metrics;
-pub(in crate::server) mod poller;
-pub(in crate::server) mod rate_limited_log;
-pub(in crate::server) mod reload;
+mod admin;
+mod capacity;
+pub(in crate::server) mod in_memory_server;
+mod key_reload;
+mod metrics;
+mod publish_reload;
+mod quota_state;
+mod reload;
 pub(in crate::server) mod run;
-pub(in crate::server) mod state;
-pub(in crate::server) mod supervisor;
+mod state;
+mod state_poller;
+mod supervisor;

@@ -1,4 +1,4 @@
-//! `run`: the parts wired together, started, and stopped by a signal.
+//! [`run`]: starts a server, and stops it on a signal.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -8,138 +8,67 @@ use std::thread::JoinHandle;
 use tokio::runtime::Builder;
 
 use crate::arena;
-use crate::observe::{AccessLog, Notifier, Tally};
+use crate::observe::{Log, Notifier};
 use crate::server::conn::limiter::Room;
 use crate::server::conn::listener::{Sockets, accept, accept_rest};
-use crate::server::conn::registry::Roster;
-use crate::server::http::request_id::RequestIds;
 use crate::server::http::worker::Worker;
-use crate::server::http::worker_cache::WorkerCache;
 use crate::server::ops::admin;
-use crate::server::ops::dedup_log::Reloads;
-use crate::server::ops::log::Log;
-use crate::server::ops::metrics::{Figures, SHAPE};
-use crate::server::ops::poller::{Prompt, lookout};
-use crate::server::ops::rate_limited_log::Seldom;
-use crate::server::ops::reload::Reloader;
-use crate::server::ops::state::Gates;
-use crate::server::ops::supervisor::{Ended, Signals, Steward};
-use crate::server::settings::{Served, Settings, StartError};
-use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::Visits;
-use crate::server::web::signup_handle::Window;
-use crate::snapshot::{Snapshot, both};
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::server::ops::state::ServerState;
+use crate::server::ops::supervisor::{Events, Supervisor};
+use crate::server::settings::{Settings, StartError};
 
-/// Threads of a worker that read dumps and inflate long bodies; they end when there is nothing to read. A disk has
-/// no use for more requests at a time, and each holds a piece in memory.
+/// Threads of a worker that read dumps and inflate long bodies; they end when idle. More would not
+/// make a disk faster, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
 
-/// Opens the embedded sample dataset, given the size of its cache in bytes and the base URL.
-pub type OpenSample = fn(usize, &str) -> Result<Snapshot, String>;
-
-/// Serves until SIGTERM or SIGINT, then lets requests under way end. `started` is told the base
-/// address once all sockets are bound, and has something to say to it; `say` gets a line for each event.
-pub fn run(
+/// Serves until SIGTERM or SIGINT, then lets open requests end. `started` is called with the base
+/// address when all sockets are bound, and returns lines for the log; `write` writes a log line.
+pub(crate) fn run(
     settings: &Settings,
-    sample: OpenSample,
     started: &dyn Fn(&str) -> Vec<String>,
-    say: fn(&str),
+    write: fn(&str),
 ) -> Result<(), StartError> {
     arena::use_one();
-    let log = Log::start(say)?;
-    let outcome = serve(settings, sample, started, &log);
+    let log = Log::start(write)?;
+    let result = serve(settings, started, &log);
     log.flush();
-    outcome
+    result
 }
 
 fn serve(
     settings: &Settings,
-    sample: OpenSample,
     started: &dyn Fn(&str) -> Vec<String>,
     log: &Log,
 ) -> Result<(), StartError> {
-    let notifier = Notifier::connect(settings.supervisor.notify_socket.as_deref())
-        .map_err(StartError::Supervisor)?;
-    let access = open_access_log(settings, log)?;
+    let notifier = Notifier::connect(settings.systemd.notify_socket.as_deref())
+        .map_err(StartError::NotifySocket)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    // Tokio's listeners register with a runtime even on their way to plain ones.
+    // Binding and signal handlers require a runtime.
     let entered = runtime.enter();
     let mut sockets = Sockets::open(settings)?;
-    let admin = open_admin(settings, sockets.admin.take())?;
-    // Before anybody is told of the address: clients might leave no descriptor for it.
-    let signals = Signals::new()?;
+    let admin_listener = open_admin(settings, sockets.admin.take())?;
+    // Before the address is announced: connections could use up the file descriptors.
+    let events = Events::new()?;
     drop(entered);
     let address = sockets.address;
-    let base_url = settings
-        .base_url
-        .clone()
-        .unwrap_or_else(|| default_base_url(address));
-    let opened = open_all(settings, sample, &base_url, log)?;
-    let rosters = settings.rosters();
-    let figures = Arc::new(opened.figures(settings, rosters, log, access));
-    let visits = Arc::new(Visits::new());
-    let window = Window::open(settings, &base_url, &opened.keys_prompt, &visits, log)?;
-    let pages = Pages::new(&base_url, visits);
-    let workers = start_workers(settings, &opened, (&pages, window), sockets, &figures)?;
-    let steward = Steward {
-        figures: Arc::clone(&figures),
-        notifier,
-        watchdog: settings.supervisor.watchdog,
-        log: log.clone(),
-        drain: settings.drain,
-        workers,
-    };
-    if let Some(listener) = admin {
-        runtime.spawn(admin::serve(listener, Arc::clone(&figures)));
+    let base_url = settings.base_url.clone();
+    let base_url = base_url.unwrap_or_else(|| default_base_url(address));
+    let state = Arc::new(ServerState::open(settings, &base_url, log)?);
+    let threads = start_workers(settings, &state, sockets)?;
+    if let Some(listener) = admin_listener {
+        runtime.spawn(admin::serve(listener, Arc::clone(&state)));
     }
     for line in started(&format!("http://{address}")) {
-        log.say(&line);
+        log.write(&line);
     }
     log.flush();
-    steward.notifier.ready(&steward.state());
-    let ended = runtime.block_on(steward.serve(signals));
-    end(steward, ended, log);
+    let mut supervisor = Supervisor::new(settings, state, notifier, threads);
+    runtime.block_on(supervisor.run(events));
+    supervisor.finish();
     Ok(())
 }
 
-/// Waits for workers that have ended; others end with the process.
-fn end(steward: Steward, ended: Ended, log: &Log) {
-    if ended == Ended::Drained {
-        for worker in steward.workers {
-            if worker.join().is_err() {
-                log.say("a worker had panicked");
-            }
-        }
-    }
-    // Those of workers that have not ended, too.
-    for pen in &steward.figures.pens {
-        pen.flush();
-    }
-    if let Some(access) = &steward.figures.access {
-        access.flush();
-    }
-}
-
-impl Settings {
-    fn rosters(&self) -> Vec<Arc<Roster>> {
-        let workers = 0..self.workers;
-        workers
-            .map(|_| Arc::new(Roster::new(self.connections)))
-            .collect()
-    }
-}
-
-fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
-    let open = |path| {
-        let log = log.clone();
-        AccessLog::open(path, move |line| log.say(line))
-    };
-    let opened = settings.access_log.as_deref().map(open).transpose();
-    opened.map_err(StartError::AccessLog)
-}
-
-/// The admin listener, which may have been handed over.
+/// Opens the admin listener, unless the service manager has passed one.
 fn open_admin(
     settings: &Settings,
     inherited: Option<TcpListener>,
@@ -154,123 +83,7 @@ fn open_admin(
     settings.admin.map(bind).transpose()
 }
 
-/// What is answered from, and who looks after it.
-struct Opened {
-    gates: Gates,
-    snapshot: Arc<ArcSwap<Snapshot>>,
-    reloads: Arc<Reloads>,
-    data_prompt: Option<Prompt>,
-    keys_prompt: Prompt,
-}
-
-impl Opened {
-    fn prompts(&self) -> Vec<Prompt> {
-        let keys = self.keys_prompt.clone();
-        self.data_prompt.iter().cloned().chain([keys]).collect()
-    }
-
-    fn figures(
-        &self,
-        settings: &Settings,
-        rosters: Vec<Arc<Roster>>,
-        log: &Log,
-        access: Option<AccessLog>,
-    ) -> Figures {
-        Figures {
-            build: settings.build,
-            tallies: rosters
-                .iter()
-                .map(|_| Arc::new(Tally::new(SHAPE)))
-                .collect(),
-            snapshot: Arc::clone(&self.snapshot),
-            reloads: Arc::clone(&self.reloads),
-            prompts: self.prompts(),
-            keys: self.gates.keys(),
-            census: self.gates.census(),
-            clients_max: self.gates.clients_max(),
-            log: log.clone(),
-            pens: match &access {
-                Some(access) => rosters.iter().map(|_| Arc::new(access.pen())).collect(),
-                None => Vec::new(),
-            },
-            access,
-            rosters,
-        }
-    }
-}
-
-/// Opens the counters and what is published at once: both take their time to bring to memory.
-fn open_all(
-    settings: &Settings,
-    sample: OpenSample,
-    base_url: &str,
-    log: &Log,
-) -> Result<Opened, StartError> {
-    let reloads = Arc::new(Reloads::default());
-    let (gates, published) = both(
-        || Gates::open(settings, log),
-        || -> Result<_, StartError> {
-            let snapshot = Arc::new(ArcSwap::new(open(settings, sample, base_url, log)?));
-            let prompt = watch_published(settings, base_url, (&snapshot, &reloads), log)?;
-            Ok((snapshot, prompt))
-        },
-    );
-    let ((gates, keys_prompt), (snapshot, data_prompt)) = (gates?, published?);
-    Ok(Opened {
-        gates,
-        snapshot,
-        reloads,
-        data_prompt,
-        keys_prompt,
-    })
-}
-
-/// Takes in what is published now, and from now on.
-fn watch_published(
-    settings: &Settings,
-    base_url: &str,
-    (snapshot, reloads): (&Arc<ArcSwap<Snapshot>>, &Arc<Reloads>),
-    log: &Log,
-) -> io::Result<Option<Prompt>> {
-    let Served::Directory(directory) = &settings.served else {
-        return Ok(None);
-    };
-    let reloads = Arc::clone(reloads);
-    let mut reloader = Reloader::new(
-        directory,
-        settings.snapshot_cache_bytes(),
-        base_url,
-        reloads,
-    );
-    if let Some(published) = reloader.poll(&|line| log.say(line)) {
-        snapshot.swap(published);
-    }
-    let (watched, log) = (Arc::clone(snapshot), log.clone());
-    let (lookout, prompt) = lookout("data");
-    std::thread::Builder::new()
-        .name("reload".into())
-        .spawn(move || reloader.watch(&watched, lookout, &|line| log.say(line)))?;
-    Ok(Some(prompt))
-}
-
-fn open(
-    settings: &Settings,
-    sample: OpenSample,
-    base_url: &str,
-    log: &Log,
-) -> Result<Snapshot, StartError> {
-    match &settings.served {
-        Served::Sample => {
-            sample(settings.snapshot_cache_bytes(), base_url).map_err(StartError::Sample)
-        }
-        Served::Directory(directory) => {
-            log.say(&format!("watching {}", directory.display()));
-            Ok(Snapshot::new(None, None, base_url))
-        }
-    }
-}
-
-/// What clients on this machine can use; others need `--base-url`.
+/// An address that clients on this machine can use. Others require `--base-url`.
 fn default_base_url(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("http://localhost:{}", address.port())
@@ -279,93 +92,69 @@ fn default_base_url(address: SocketAddr) -> String {
     }
 }
 
+/// The listening sockets of a worker.
+struct WorkerListeners {
+    sockets: Vec<TcpListener>,
+    are_inherited: bool,
+    limiter: Arc<Room>,
+}
+
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
-    opened: &Opened,
-    (pages, window): (&Pages, Option<Window>),
+    state: &ServerState,
     sockets: Sockets,
-    figures: &Figures,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let complaints = Arc::new(Seldom::new(figures.log.clone()));
-    // Each listener that waits for a connection holds a place for it.
-    let waiting: usize = sockets.of_workers.iter().map(Vec::len).sum();
-    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-    let room = Arc::new(settings.room_for_connections(waiting));
-    let downloads = Arc::new(settings.room_for_downloads());
-    let cache_bytes = settings.worker_cache_bytes();
-    let are_inherited = sockets.are_inherited;
+    // Each listener holds a permit for the connection that it waits for.
+    let listeners = sockets.of_workers.iter().map(Vec::len).sum::<usize>();
+    let listeners = u32::try_from(listeners).unwrap_or(u32::MAX);
+    let limiter = Arc::new(settings.connection_limiter(listeners));
     let mut threads = Vec::new();
-    for (at, own) in sockets.of_workers.into_iter().enumerate() {
-        let worker = Arc::new(Worker {
-            snapshot: ArcSwapCache::new(Arc::clone(&opened.snapshot)),
-            cache: WorkerCache::new(cache_bytes),
-            gate: opened.gates.make(),
-            pages: pages.with_own_refcount(),
-            window: window.clone(),
-            clock: opened.gates.clock(),
-            roster: Arc::clone(&figures.rosters[at]),
-            buffers: Arc::default(),
-            complaints: Arc::clone(&complaints),
-            limits: settings.connections,
-            tally: Arc::clone(&figures.tallies[at]),
-            ids: RequestIds::new(),
-            downloads: Arc::clone(&downloads),
-            access: figures.pens.get(at).cloned(),
-        });
-        let doors = Doors {
+    for (worker, own) in state.workers.iter().zip(sockets.of_workers) {
+        let listeners = WorkerListeners {
             sockets: own,
-            are_inherited,
-            room: Arc::clone(&room),
+            are_inherited: sockets.are_inherited,
+            limiter: Arc::clone(&limiter),
         };
-        threads.push(start(at, worker, doors)?);
+        let number = threads.len();
+        // Without timers: a runtime that has them reads the clock in each turn.
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .thread_name(format!("disk-{number}"))
+            .max_blocking_threads(READERS_MAX)
+            .build()?;
+        let worker = Arc::clone(worker);
+        let body = move || {
+            runtime.block_on(work(worker, listeners));
+            // Does not wait for threads that a disk blocks.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+        threads.push(thread.spawn(body)?);
     }
     Ok(threads)
 }
 
-/// Where a worker's connections come from.
-struct Doors {
-    sockets: Vec<TcpListener>,
-    are_inherited: bool,
-    room: Arc<Room>,
-}
-
-/// Starts a worker's thread, which ends when the server stops and all its connections have ended.
-fn start(at: usize, worker: Arc<Worker>, doors: Doors) -> io::Result<JoinHandle<()>> {
-    // No timers: a runtime that has any reads the clock at each turn.
-    let runtime = Builder::new_current_thread()
-        .enable_io()
-        .thread_name(format!("disk-{at}"))
-        .max_blocking_threads(READERS_MAX)
-        .build()?;
-    let body = move || {
-        runtime.block_on(work(worker, doors));
-        // Whoever waits for a disk that does not answer is not waited for.
-        runtime.shutdown_background();
-    };
-    let name = format!("worker-{at}");
-    std::thread::Builder::new().name(name).spawn(body)
-}
-
-async fn work(worker: Arc<Worker>, doors: Doors) {
+/// Accepts connections until the server stops, then waits until all of them have ended.
+async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
     tokio::spawn(Arc::clone(&worker).live());
     let mut accepting = Vec::new();
-    for socket in doors.sockets {
+    for socket in listeners.sockets {
         let Ok(listener) = tokio::net::TcpListener::from_std(socket) else {
             return;
         };
         let listener = Arc::new(listener);
-        let room = Arc::clone(&doors.room);
-        let task = accept(Arc::clone(&listener), Arc::clone(&worker), room);
+        let limiter = Arc::clone(&listeners.limiter);
+        let task = accept(Arc::clone(&listener), Arc::clone(&worker), limiter);
         accepting.push((tokio::spawn(task), listener));
     }
     worker.roster.stopped().await;
     for (task, listener) in accepting {
         task.abort();
         let _ = task.await;
-        // Who waits in a queue that nobody else holds would be refused when it is closed.
-        if !doors.are_inherited {
-            accept_rest(&listener, &worker, &doors.room).await;
+        // Closing the last handle of a socket refuses the connections in its queue.
+        if !listeners.are_inherited {
+            accept_rest(&listener, &worker, &listeners.limiter).await;
         }
     }
     worker.roster.emptied().await;

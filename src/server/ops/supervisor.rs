@@ -1,273 +1,290 @@
-//! `Steward`: what the main thread does while workers serve. It tells them the time, listens to
-//! signals, and tells the service manager how it goes.
+//! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals, and
+//! reports the state of the server to the service manager.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::observe::Notifier;
 use crate::server::conn::registry::TICK;
-use crate::server::ops::log::Log;
-use crate::server::ops::metrics::Figures;
-use crate::server::ops::poller::Prompt;
+use crate::server::ops::state::ServerState;
+use crate::server::settings::Settings;
+use crate::sync::PollTrigger;
 
-/// Between two texts for the service manager.
+/// Ticks between two status reports.
 const STATUS_TICKS: u64 = 50;
-/// A worker gives a sign of life a second; it may be late by as much as this, on a busy machine.
-const SILENT_MIN: Duration = Duration::from_secs(2);
-/// A poll that takes longer is reported. The usual one takes less than a millisecond, one of new data seconds.
+/// Minimum age of a heartbeat that stops the watchdog. A worker has one a second, later if the machine
+/// is busy.
+const STALL_MIN: Duration = Duration::from_secs(2);
+/// A longer poll is reported. Most take less than a millisecond, one that loads data takes seconds.
 const POLL_MAX: Duration = Duration::from_secs(10);
-/// How long what is looked at anew may take, before the manager is told that all is done.
-const RELOADING_MAX: Duration = Duration::from_secs(30);
+/// Time after which a reload is reported as complete, even if a poll has not ended.
+const RELOAD_MAX: Duration = Duration::from_secs(30);
 
-/// A signal, by what it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+#[derive(Clone, Copy)]
+enum Event {
+    Tick,
     Stop,
     Reload,
-    Reopen,
+    ReopenLogs,
 }
 
-/// The signals that are listened to.
-pub(crate) struct Signals([(Asked, unix::Signal); 4]);
+/// The signals and the ticks that a supervisor handles.
+pub(crate) struct Events {
+    signals: [(Event, Signal); 4],
+    ticks: Interval,
+}
 
-impl Signals {
-    /// Listens from now on, in the runtime that it is called in.
-    pub(crate) fn new() -> io::Result<Signals> {
-        let on = |asked, kind| Ok::<_, io::Error>((asked, signal(kind)?));
-        Ok(Signals([
-            on(Asked::Stop, SignalKind::terminate())?,
-            on(Asked::Stop, SignalKind::interrupt())?,
-            on(Asked::Reload, SignalKind::hangup())?,
-            on(Asked::Reopen, SignalKind::user_defined1())?,
-        ]))
+impl Events {
+    /// Installs the signal handlers. Must be called in the runtime.
+    pub(crate) fn new() -> io::Result<Events> {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let signals = [
+            (Event::Stop, signal(SignalKind::terminate())?),
+            (Event::Stop, signal(SignalKind::interrupt())?),
+            (Event::Reload, signal(SignalKind::hangup())?),
+            (Event::ReopenLogs, signal(SignalKind::user_defined1())?),
+        ];
+        Ok(Events { signals, ticks })
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Asked> {
-        for (asked, signal) in &mut self.0 {
-            if signal.poll_recv(cx).is_ready() {
-                return Poll::Ready(*asked);
+    async fn next(&mut self) -> Event {
+        poll_fn(|cx| {
+            for (event, signal) in &mut self.signals {
+                if signal.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*event);
+                }
             }
-        }
-        Poll::Pending
+            self.ticks.poll_tick(cx).map(|_| Event::Tick)
+        })
+        .await
     }
 }
 
-/// How the workers ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Every request was answered.
-    Drained,
-    /// Some were not, in the time that there was or by a second signal.
-    Cut,
-}
-
-/// What the main thread looks after.
-pub(crate) struct Steward {
-    pub(crate) figures: Arc<Figures>,
-    pub(crate) notifier: Notifier,
-    /// Within which time the service manager wants to hear that all is well.
-    pub(crate) watchdog: Option<Duration>,
-    pub(crate) log: Log,
-    pub(crate) drain: Duration,
-    pub(crate) workers: Vec<JoinHandle<()>>,
-}
-
-/// Answers under a service manager's eyes.
-struct Course {
-    begun: Instant,
+/// Supervises the workers until all of them have stopped.
+pub(crate) struct Supervisor {
+    server: Arc<ServerState>,
+    notifier: Notifier,
+    threads: Vec<JoinHandle<()>>,
+    watchdog: Option<Duration>,
+    drain: Duration,
+    started: Instant,
     ticks: u64,
-    answers: u64,
-    /// Since when keys and data are looked at anew, and who has not said yet that it is done.
-    reloading: Option<(Instant, Vec<Receiver<()>>)>,
+    /// Responses until the last status report.
+    responses: u64,
+    reload: Option<Reload>,
     stopping: Option<Instant>,
-    /// The polls that take too long, each with the age of the last completed one.
-    stalled: Vec<(&'static str, Duration)>,
+    stalled: StalledPolls,
 }
 
-impl Steward {
-    /// Looks after everything until the server has stopped.
-    pub(crate) async fn serve(&self, mut signals: Signals) -> Ended {
-        let mut interval = tokio::time::interval(TICK);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut course = Course::begin();
+/// A reload under way.
+struct Reload {
+    started: Instant,
+    /// The polls that have not been completed.
+    polls: Vec<Receiver<()>>,
+}
+
+/// Polls that take too long: the source, and the age of its last completed poll.
+type StalledPolls = BTreeMap<&'static str, Duration>;
+
+impl Supervisor {
+    /// Reports to the service manager that the server is ready.
+    pub(crate) fn new(
+        settings: &Settings,
+        server: Arc<ServerState>,
+        notifier: Notifier,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Supervisor {
+        notifier.ready(&status(&server));
+        Supervisor {
+            server,
+            notifier,
+            threads,
+            watchdog: settings.systemd.watchdog,
+            drain: settings.drain,
+            started: Instant::now(),
+            ticks: 0,
+            responses: 0,
+            reload: None,
+            stopping: None,
+            stalled: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until all connections have ended after a signal, the drain timeout has passed, or a second
+    /// signal arrives.
+    pub(crate) async fn run(&mut self, mut events: Events) {
         loop {
-            match next(&mut signals, &mut interval).await {
-                None => self.tick(&mut course),
-                Some(Asked::Reload) if course.stopping.is_none() => self.reload(&mut course),
-                Some(Asked::Reload | Asked::Reopen) => self.reopen(),
-                Some(Asked::Stop) if course.stopping.is_some() => {
-                    self.log.say("a second signal: requests under way are cut");
-                    return Ended::Cut;
+            match events.next().await {
+                Event::Tick => self.tick(),
+                Event::Reload if self.stopping.is_none() => self.start_reload(),
+                Event::Reload | Event::ReopenLogs => self.reopen_logs(),
+                Event::Stop if self.stopping.is_some() => {
+                    self.log("second signal: open requests are aborted");
+                    return;
                 }
-                Some(Asked::Stop) => self.stop(&mut course),
+                Event::Stop => self.stop(),
             }
-            if let Some(since) = course.stopping {
-                if self.workers.iter().all(JoinHandle::is_finished) {
-                    return Ended::Drained;
-                }
-                if since.elapsed() >= self.drain {
-                    return Ended::Cut;
-                }
+            if let Some(since) = self.stopping
+                && (self.threads.iter().all(JoinHandle::is_finished)
+                    || since.elapsed() >= self.drain)
+            {
+                return;
             }
         }
     }
 
-    fn tick(&self, course: &mut Course) {
-        let ticks = course.begun.elapsed().as_millis() / TICK.as_millis();
+    /// Joins the workers that have ended, and writes all queued lines of the access log. Other workers
+    /// end with the process.
+    pub(crate) fn finish(self) {
+        for thread in self.threads {
+            if thread.is_finished() && thread.join().is_err() {
+                self.server.log.write("a worker thread panicked");
+            }
+        }
+        for buffer in self.server.workers.iter().filter_map(|w| w.access.as_ref()) {
+            buffer.flush();
+        }
+        if let Some(access_log) = &self.server.access_log {
+            access_log.flush();
+        }
+    }
+
+    fn log(&self, line: &str) {
+        self.server.log.write(line);
+    }
+
+    fn tick(&mut self) {
+        let ticks = self.started.elapsed().as_millis() / TICK.as_millis();
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        let before = std::mem::replace(&mut course.ticks, ticks);
-        for roster in &self.figures.rosters {
-            roster.tick(ticks);
+        let before = std::mem::replace(&mut self.ticks, ticks);
+        for worker in &self.server.workers {
+            worker.roster.tick(ticks);
         }
         self.notifier.retry();
-        self.feed(before, ticks);
-        self.end_reload(course);
-        for prompt in &self.figures.prompts {
-            course.watch(prompt.what, prompt.age(), &|line| self.log.say(line));
+        self.notify_watchdog(before);
+        self.end_reload();
+        for poller in &self.server.pollers {
+            if let Some(line) = stall_report(&mut self.stalled, poller.source, poller.age()) {
+                self.log(&line);
+            }
         }
-        if before / STATUS_TICKS != ticks / STATUS_TICKS && course.stopping.is_none() {
-            let answers = self.figures.answers();
-            let rate = (answers - course.answers) * 10 / STATUS_TICKS;
-            course.answers = answers;
-            let (state, connections) = (self.state(), self.figures.connections());
-            let text = format!("{state}; {connections} connections, {rate} requests a second");
+        if before / STATUS_TICKS != ticks / STATUS_TICKS && self.stopping.is_none() {
+            let responses = self.server.responses();
+            let rate = (responses - self.responses) * 10 / STATUS_TICKS;
+            self.responses = responses;
+            let (status, connections) = (status(&self.server), self.server.connections());
+            let text = format!("{status}; {connections} connections, {rate} requests per second");
             self.notifier.status(&text);
         }
     }
 
-    /// Feeds the watchdog, as long as every worker gives signs of life.
-    fn feed(&self, before: u64, ticks: u64) {
-        let Some(within) = self.watchdog else { return };
-        let every = (within / 4).min(Duration::from_secs(1));
-        let every = (every.as_millis() / TICK.as_millis()).max(1);
-        let (before, now) = (u128::from(before) / every, u128::from(ticks) / every);
-        let silent_max = (within / 3).max(SILENT_MIN);
-        if before != now && self.figures.silent_worker(silent_max).is_none() {
+    /// Sends a watchdog notification when it is due, unless a worker is stalled.
+    fn notify_watchdog(&self, before: u64) {
+        let Some(timeout) = self.watchdog else { return };
+        let interval = (timeout / 4).min(Duration::from_secs(1));
+        let interval = (interval.as_millis() / TICK.as_millis()).max(1);
+        let is_due = u128::from(before) / interval != u128::from(self.ticks) / interval;
+        let stall = (timeout / 3).max(STALL_MIN);
+        if is_due && self.server.stalled_worker(stall).is_none() {
             self.notifier.alive();
         }
     }
 
-    /// What is served, in words.
-    pub(crate) fn state(&self) -> String {
-        let snapshot = self.figures.snapshot.load_full();
-        match snapshot.published() {
-            None => "nothing is published".to_owned(),
-            Some(published) => {
-                let islands = snapshot.sizes().islands;
-                format!("serving {islands} islands, published {published}")
-            }
-        }
-    }
-
-    fn reload(&self, course: &mut Course) {
+    fn start_reload(&mut self) {
         self.notifier.reloading();
-        self.log.say("looking at keys and data");
-        self.reopen();
-        let looks = self.figures.prompts.iter().map(Prompt::ask).collect();
-        course.reloading = Some((Instant::now(), looks));
+        self.log("reloading keys and data");
+        self.reopen_logs();
+        let polls = self.server.pollers.iter().map(PollTrigger::poll_now);
+        self.reload = Some(Reload {
+            started: Instant::now(),
+            polls: polls.collect(),
+        });
     }
 
-    fn end_reload(&self, course: &mut Course) {
-        let Some((since, looks)) = &mut course.reloading else {
+    fn end_reload(&mut self) {
+        let Some(Reload { started, polls }) = &mut self.reload else {
             return;
         };
-        looks.retain(|look| look.try_recv() == Err(TryRecvError::Empty));
-        if looks.is_empty() || since.elapsed() > RELOADING_MAX {
-            self.notifier.ready(&self.state());
-            course.reloading = None;
+        polls.retain(|poll| poll.try_recv() == Err(TryRecvError::Empty));
+        if polls.is_empty() || started.elapsed() > RELOAD_MAX {
+            self.notifier.ready(&status(&self.server));
+            self.reload = None;
         }
     }
 
-    fn reopen(&self) {
-        if let Some(access) = &self.figures.access {
-            access.reopen();
+    fn reopen_logs(&self) {
+        if let Some(access_log) = &self.server.access_log {
+            access_log.reopen();
         }
     }
 
-    fn stop(&self, course: &mut Course) {
-        let line = "stopping: no new connections, requests under way end";
-        self.log.say(line);
+    fn stop(&mut self) {
+        let line = "stopping: no new connections are accepted, open requests are completed";
+        self.log(line);
         self.notifier.stopping(line);
-        for roster in &self.figures.rosters {
-            roster.stop();
+        for worker in &self.server.workers {
+            worker.roster.stop();
         }
-        course.stopping = Some(Instant::now());
+        self.stopping = Some(Instant::now());
     }
 }
 
-impl Course {
-    fn begin() -> Course {
-        Course {
-            begun: Instant::now(),
-            ticks: 0,
-            answers: 0,
-            reloading: None,
-            stopping: None,
-            stalled: Vec::new(),
-        }
-    }
-
-    /// Reports a poll that takes too long, once, and that it was completed.
-    fn watch(&mut self, what: &'static str, age: Duration, say: &dyn Fn(&str)) {
-        let at = self
-            .stalled
-            .iter()
-            .position(|(stalled, _)| *stalled == what);
-        match at {
-            None if age > POLL_MAX => {
-                let seconds = age.as_secs();
-                say(&format!(
-                    "no poll of {what} was completed for {seconds} seconds: a disk may not answer; what was loaded before stays"
-                ));
-                self.stalled.push((what, age));
-            }
-            Some(at) if age > POLL_MAX => self.stalled[at].1 = age,
-            Some(at) => {
-                let seconds = self.stalled.swap_remove(at).1.as_secs();
-                say(&format!("{what} is polled again, after {seconds} seconds"));
-            }
-            None => {}
+/// The served data in one line.
+fn status(server: &ServerState) -> String {
+    let snapshot = server.snapshot.load_full();
+    match snapshot.published() {
+        None => "nothing is published".to_owned(),
+        Some(published) => {
+            let islands = snapshot.sizes().islands;
+            format!("serving {islands} islands, published {published}")
         }
     }
 }
 
-/// The next signal, or `None` for a tick.
-async fn next(signals: &mut Signals, interval: &mut Interval) -> Option<Asked> {
-    poll_fn(|cx| match signals.poll(cx) {
-        Poll::Ready(asked) => Poll::Ready(Some(asked)),
-        Poll::Pending => interval.poll_tick(cx).map(|_| None),
-    })
-    .await
+/// The line to log if a poll begins to take too long, and if it is completed after that.
+fn stall_report(stalled: &mut StalledPolls, source: &'static str, age: Duration) -> Option<String> {
+    if age > POLL_MAX {
+        let is_known = stalled.insert(source, age).is_some();
+        let seconds = age.as_secs();
+        return (!is_known).then(|| {
+            format!(
+                "no poll of {source} was completed for {seconds} seconds: a disk may not respond; still serving what was loaded before"
+            )
+        });
+    }
+    let seconds = stalled.remove(source)?.as_secs();
+    Some(format!("polling {source} again after {seconds} seconds"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
     #[test]
     fn a_poll_that_takes_too_long_is_reported_once_and_again_when_it_is_completed() {
-        let said = RefCell::new(Vec::new());
-        let say = |line: &str| said.borrow_mut().push(line.to_owned());
-        let mut course = Course::begin();
+        let (mut stalled, mut lines) = (BTreeMap::new(), Vec::new());
         for seconds in [0, 10, 11, 12, 60, 1, 0, 11, 0] {
-            course.watch("data", Duration::from_secs(seconds), &say);
-            course.watch("keys", Duration::ZERO, &say);
+            lines.extend(stall_report(
+                &mut stalled,
+                "data",
+                Duration::from_secs(seconds),
+            ));
+            lines.extend(stall_report(&mut stalled, "keys", Duration::ZERO));
         }
-        let said = said.into_inner();
-        let starts = ["no poll of data", "data is polled again"];
-        assert_eq!(said.len(), 4, "{said:?}");
-        for (line, start) in said.iter().zip(starts.into_iter().cycle()) {
-            assert!(line.starts_with(start), "{said:?}");
+        let starts = ["no poll of data", "polling data again after"];
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        for (line, start) in lines.iter().zip(starts.into_iter().cycle()) {
+            assert!(line.starts_with(start), "{lines:?}");
         }
     }
 }

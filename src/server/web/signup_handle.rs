@@ -13,15 +13,15 @@ use tokio::sync::oneshot;
 
 use crate::calendar::UnixSeconds;
 use crate::keys::{FREE_KEYS_MAX, NewKey};
+use crate::observe::Log;
 use crate::server::http::response::Answer;
-use crate::server::ops::log::Log;
-use crate::server::ops::poller::Prompt;
 use crate::server::settings::{Settings, SignUp, StartError};
 use crate::server::web::page::Notice;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_form::Unfit;
 use crate::signup::{Desk, Mailer, Mode, Refused, Reply, Say, Terms, Wish};
 use crate::site::{self, Held, HeldKey, KeysPage};
+use crate::sync::PollTrigger;
 
 /// Visitors who wait for the desk: a look takes microseconds, an issue what it takes to write the key file. Who
 /// finds so many waits no longer.
@@ -61,7 +61,7 @@ impl Window {
     pub(crate) fn open(
         settings: &Settings,
         base_url: &str,
-        keys: &Prompt,
+        keys: &PollTrigger,
         visits: &Arc<Visits>,
         log: &Log,
     ) -> Result<Option<Window>, StartError> {
@@ -70,7 +70,7 @@ impl Window {
         };
         let say = || -> Say {
             let log = log.clone();
-            Box::new(move |line: &str| log.say(line))
+            Box::new(move |line: &str| log.write(line))
         };
         let mode = match sign_up {
             SignUp::Ip => Mode::Ip,
@@ -79,7 +79,7 @@ impl Window {
             }
         };
         if settings.base_url.is_none() {
-            log.say(&format!(
+            log.write(&format!(
                 "browsers can sign up only at {base_url}/keys or by IP address; set --base-url to allow another name"
             ));
         }
@@ -222,7 +222,7 @@ fn status(refused: Refused) -> StatusCode {
 }
 
 /// The desk's side: ends with the last window.
-fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
+fn attend(mut desk: Desk, keys: &PollTrigger, asked: &Receiver<Asked>) {
     while let Ok(Asked {
         client,
         wish,
@@ -249,7 +249,7 @@ fn attend(mut desk: Desk, keys: &Prompt, asked: &Receiver<Asked>) {
         );
         if is_change {
             // So that a key works when it is seen, and no longer when it is said to be revoked.
-            let _ = keys.ask().recv_timeout(PATIENCE);
+            let _ = keys.poll_now().recv_timeout(PATIENCE);
         }
         // Who asked may have gone.
         let _ = tell.send(reply);

@@ -23,7 +23,7 @@ use island_metrics::publish::open_sample;
 use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
-use island_metrics::server::{Gate, Unbound};
+use island_metrics::server::{Gate, InMemoryServer};
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use libfuzzer_sys::fuzz_target;
@@ -46,7 +46,7 @@ const ELSEWHERE_BYTES: usize = 4;
 
 struct World {
     /// One is sent everything at once, the other in pieces: both have seen the same at any moment.
-    servers: [Unbound; 2],
+    servers: [InMemoryServer; 2],
     clock: Clock,
     time: Arc<ManualTime>,
     inputs: u32,
@@ -63,7 +63,7 @@ impl World {
         time.pass(1_795_262_700);
         let clock = || Clock::manual(Arc::clone(&time), None);
         let servers = [(), ()].map(|()| {
-            Unbound::new(snapshot(), gate(&clock()), clock(), BASE_URL).expect("a thread starts")
+            InMemoryServer::new(snapshot(), gate(&clock()), clock(), BASE_URL).expect("a thread starts")
         });
         let mut world = World {
             servers,

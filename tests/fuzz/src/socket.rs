@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use island_metrics::server::Unbound;
+use island_metrics::server::InMemoryServer;
 
 use crate::draws::Draws;
 
@@ -143,7 +143,7 @@ impl Wake for Woken {
 
 /// Sends an input on a connection of its own, until it ends or waits. It must do one of the two, and in
 /// a number of steps that the bytes of both directions bound.
-pub fn converse(server: &Unbound, peer: IpAddr, input: &[u8], manner: Manner) -> Outcome {
+pub fn converse(server: &InMemoryServer, peer: IpAddr, input: &[u8], manner: Manner) -> Outcome {
     let wire = Rc::new(RefCell::new(Wire {
         sent: input.to_vec(),
         given: 0,
