@@ -5,25 +5,25 @@
 //! or script, so the strictest policy fits them. They read the API's bodies as any client does, and know
 //! nothing else of the service.
 
+mod api_bodies;
 mod chart;
-mod docs;
-mod document;
-mod dumps;
-mod facts;
+mod docs_page;
+mod dumps_page;
 mod frame;
-mod home;
+mod home_page;
 mod html;
-mod island;
-mod keys;
-mod list;
-mod objects;
-mod texts;
+mod island_page;
+mod keys_pages;
+mod objects_page;
+mod openapi;
+mod search_page;
+mod text_pages;
 
-pub use dumps::dumps;
-pub use home::{HomeBodies, home};
-pub use island::island;
-pub use keys::{Held, HeldKey, KeysPage, keys};
-pub use list::{Sought, search};
+pub use dumps_page::dumps;
+pub use home_page::{HomeBodies, home};
+pub use island_page::island;
+pub use keys_pages::{Held, HeldKey, KeysPage, keys};
+pub use search_page::{Sought, search};
 
 const OPENAPI: &str = include_str!("openapi.json");
 
@@ -39,27 +39,27 @@ pub fn openapi(base_url: &str) -> String {
 /// The page at `/docs`, in HTML. Its examples are of a ranking, the body of `/v1/rankings/latest`; where there
 /// is none, of the document.
 pub fn docs(base_url: &str, ranking: Option<&[u8]>) -> String {
-    docs::page(base_url, ranking)
+    docs_page::page(base_url, ranking)
 }
 
 /// The page at `/objects`, in HTML.
 pub fn objects(base_url: &str) -> String {
-    objects::page(&openapi(base_url), base_url)
+    objects_page::page(&openapi(base_url), base_url)
 }
 
 /// The page at `/gotchas`, in HTML.
 pub fn gotchas() -> String {
-    texts::gotchas()
+    text_pages::gotchas()
 }
 
 /// The page at `/recipes`, in HTML.
 pub fn recipes(base_url: &str) -> String {
-    texts::recipes(base_url)
+    text_pages::recipes(base_url)
 }
 
 /// `/llms.txt`, in Markdown.
 pub fn llms(base_url: &str) -> String {
-    texts::llms(&openapi(base_url), base_url)
+    text_pages::llms(&openapi(base_url), base_url)
 }
 
 /// The style of all pages, in CSS.
@@ -94,7 +94,7 @@ fn served(script: &str) -> String {
 /// A page of a title and a sentence, in HTML.
 /// `root` is the way to where the service begins, as `../`.
 pub fn plain(title: &str, message: &str, root: &str) -> String {
-    texts::plain(title, message, root)
+    text_pages::plain(title, message, root)
 }
 
 /// What is shown where a body cannot be read, which would be a fault of ours.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::from_slice;
 
+use super::api_bodies::{CcuHistory, Island, IslandDetail, titled};
 use super::chart::Chart;
-use super::facts::{CcuHistory, Island, IslandDetail, titled};
 use super::frame::{Extra, Frame};
-use super::home::tile;
+use super::home_page::tile;
 use super::html::{Count, Escaped, encoded};
 use super::unread;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::document::{Operation, Parameter, errors, operations, text};
-use super::facts::Ranking;
+use super::api_bodies::Ranking;
 use super::frame::{Extra, Frame};
 use super::html::{Escaped, encoded, inline, prose};
+use super::openapi::{Operation, Parameter, errors, operations, text};
 
 /// What stands on the page where a service and its data differ from others. Nothing else has such signs.
 const BASE: &str = "\u{1}base\u{1}";

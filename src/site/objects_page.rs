@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::document::{Member, Object, Operation, objects, operations};
 use super::frame::{Extra, Frame};
 use super::html::{Escaped, inline, prose};
+use super::openapi::{Member, Object, Operation, objects, operations};
 
 /// What all objects have in common. Markdown.
 const COMMON: &str = "Members come in the order shown and are never left out: one that may be null says so, and null means \

@@ -2,11 +2,11 @@
 
 use serde_json::from_slice;
 
+use super::api_bodies::{Index, Intraday, Ranked, Ranking, titled};
 use super::chart::Chart;
-use super::facts::{Index, Intraday, Ranked, Ranking, titled};
 use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
-use super::list::search_form;
+use super::search_page::search_form;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// What the dashboard is made from: bodies of the API, each `None` while it is not published.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::facts::{DumpFile, Dumps};
+use super::api_bodies::{DumpFile, Dumps};
 use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped};
 use super::unread;

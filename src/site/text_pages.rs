@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::document::{errors, operations, text};
 use super::frame::{Extra, Frame};
 use super::html::{Escaped, prose};
-use super::objects;
+use super::objects_page;
+use super::openapi::{errors, operations, text};
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
@@ -121,7 +121,7 @@ pub(super) fn llms(openapi: &str, base_url: &str) -> String {
     for (status, about) in errors(&document) {
         let _ = writeln!(out, "- {status} {about}");
     }
-    let objects = objects::text(&document);
+    let objects = objects_page::text(&document);
     let _ = write!(out, "\n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}");
     out
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::facts::{Island, IslandPage, PageMeta, titled};
+use super::api_bodies::{Island, IslandPage, PageMeta, titled};
 use super::frame::{Extra, Frame};
 use super::html::{Count, Escaped, encoded};
 use super::unread;
