@@ -28,7 +28,7 @@ use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{
     AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
 };
-use island_metrics::request::{Template, TrustedProxies};
+use island_metrics::request::{Endpoint, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
@@ -120,7 +120,7 @@ fn ask(gate: &Gate, visit: &Visit, headers: &HeaderMap, query: Option<&str>, fir
 
 /// What a request counts for metrics: its route, status, bytes, and for one in 16 the time.
 fn counted() -> Round {
-    let metrics = WorkerMetrics::new(Template::TEXTS.len());
+    let metrics = WorkerMetrics::new(Endpoint::LABELS.len());
     let requests = A_DAY * DAYS.unsigned_abs() as usize;
     let mut round = Round::start();
     for number in 0..requests {

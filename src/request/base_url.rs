@@ -1,62 +1,52 @@
-//! The service's own address, as links begin with it.
+//! The form of the service's own address, which links begin with.
 
 use std::net::Ipv6Addr;
 
-/// The longest.
+use super::percent::has_whole_escapes;
+
+/// Maximum length of the address in bytes.
 pub const BASE_URL_BYTES_MAX: usize = 256;
-/// What it is made of.
+/// The form of the address, for messages.
 pub const BASE_URL_FORM: &str = "http:// or https:// and a host, perhaps a port and a path, of letters, digits and \
     -._~/+,=@%";
 
-/// Whether a text is of what may stand in a header, in markup, on a line of a mail, and between quotes in a
-/// line for a shell.
+/// Returns whether a text can be the address. It then needs no escaping in headers, markup, mails and
+/// quoted words of a shell.
 pub fn is_base_url(text: &str) -> bool {
     let rest = text.strip_prefix("http://");
-    let rest = rest.or_else(|| text.strip_prefix("https://"));
-    rest.is_some_and(|rest| {
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        is_authority(authority) && is_path(path)
-    }) && text.len() <= BASE_URL_BYTES_MAX
+    rest.or_else(|| text.strip_prefix("https://"))
+        .is_some_and(|rest| {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            is_authority(authority) && is_path(path)
+        })
+        && text.len() <= BASE_URL_BYTES_MAX
 }
 
-/// Whether it is a host, with or without a port. A name or password of a user has no place in links.
+/// Returns whether a text is a host, with a port or without. User names and passwords are not allowed.
 fn is_authority(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         // A colon within brackets is a part of an IPv6 address.
-        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-        _ => (text, None),
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (text, "80"),
     };
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_port = |port: &str| is_digits(port) && port.parse::<u16>().is_ok_and(|port| port > 0);
     let is_label = |label: &str| {
-        let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        !label.is_empty() && label.bytes().all(sound)
+        let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        !label.is_empty() && label.bytes().all(is_sound)
     };
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
-    let is_host = match bare {
+    let bare = host.strip_prefix('[');
+    let is_host = match bare.and_then(|host| host.strip_suffix(']')) {
         Some(bare) => bare.parse::<Ipv6Addr>().is_ok(),
-        // A name may end with the point of the root.
-        None => host
-            .strip_suffix('.')
-            .unwrap_or(host)
-            .split('.')
-            .all(is_label),
+        // A name may end with the dot of the root.
+        None => (host.strip_suffix('.').unwrap_or(host).split('.')).all(is_label),
     };
-    is_host && port.is_none_or(is_port)
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    is_host && is_port && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Whether it is a path, or nothing, of what needs no escape anywhere, and escapes of two digits.
+/// Returns whether a text is a path, perhaps empty, of characters that need no escape, and escapes.
 fn is_path(text: &str) -> bool {
-    let mut parts = text.split('%');
-    let sound = |part: &str| {
-        let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/+,=@".contains(&byte);
-        part.bytes().all(sound)
-    };
-    let is_escape =
-        |part: &str| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
-    parts.next().is_some_and(sound) && parts.all(|part| is_escape(part) && sound(part))
+    let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/+,=@%".contains(&byte);
+    text.bytes().all(is_sound) && has_whole_escapes(text)
 }
 
 #[cfg(test)]

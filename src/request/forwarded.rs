@@ -1,60 +1,42 @@
-//! Who a request comes from, behind proxies that are trusted (CONTRACT section 7).
+//! The client address that trusted proxies report (CONTRACT section 7).
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// A network of proxies whose `X-Forwarded-For` is believed: `10.0.0.0/8`, or one address.
+/// A network of proxies whose `X-Forwarded-For` is trusted: `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyNetwork(IpNet);
 
-/// The text is no network.
+/// The text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedNetwork;
-
-impl fmt::Display for MalformedNetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("want a network or an address, as 10.0.0.0/8 or 2001:db8::1")
-    }
-}
 
 impl FromStr for ProxyNetwork {
     type Err = MalformedNetwork;
 
     fn from_str(text: &str) -> Result<ProxyNetwork, MalformedNetwork> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
-        // One reader for all addresses: another might take 010.0.0.0 for a network, as 10 or as 8.
-        let address: IpAddr = address.parse().map_err(|_| MalformedNetwork)?;
-        let network = match prefix {
-            Some(prefix) => length(prefix).and_then(|bits| IpNet::new(address, bits).ok()),
-            None => Some(IpNet::from(address)),
-        };
-        let network = network.ok_or(MalformedNetwork)?;
-        Ok(ProxyNetwork(canonical(network).trunc()))
+        network(text).map(ProxyNetwork).ok_or(MalformedNetwork)
     }
 }
 
-/// How many bits of an address are its network's: digits and nothing else.
-fn length(text: &str) -> Option<u8> {
-    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_digits { text.parse().ok() } else { None }
-}
-
-/// An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
-fn canonical(network: IpNet) -> IpNet {
+fn network(text: &str) -> Option<IpNet> {
+    // The standard library parses the address: other parsers accept 010.0.0.0, as 10 or as 8.
+    let network = match text.split_once('/') {
+        Some((_, bits)) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
+        Some((address, bits)) => IpNet::new(address.parse().ok()?, bits.parse().ok()?).ok()?,
+        None => IpNet::from(text.parse::<IpAddr>().ok()?),
+    };
+    // An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
     let mapped = match network {
-        IpNet::V6(network) if network.prefix_len() >= 96 => network
-            .addr()
-            .to_ipv4_mapped()
-            .and_then(|address| Ipv4Net::new(address, network.prefix_len() - 96).ok()),
+        IpNet::V6(network) if network.prefix_len() >= 96 => {
+            let address = network.addr().to_ipv4_mapped();
+            address.and_then(|address| Ipv4Net::new(address, network.prefix_len() - 96).ok())
+        }
         _ => None,
     };
-    mapped.map_or(network, IpNet::V4)
+    Some(mapped.map_or(network, IpNet::V4).trunc())
 }
 
 /// All networks of trusted proxies.
@@ -68,59 +50,53 @@ impl From<Vec<ProxyNetwork>> for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Whether what comes from that address is a proxy's.
-    pub fn trust(&self, address: IpAddr) -> bool {
+    /// Returns whether the address belongs to a trusted proxy.
+    pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.0.contains(&address))
     }
 
-    /// The client of a request that a trusted proxy passed on: the right-most address that is not a
+    /// Returns the client of a request from a trusted proxy: the right-most address that is not a
     /// trusted proxy's, in all lines of `X-Forwarded-For` in the order sent.
     ///
-    /// Each entry is the word of the hop to its right, and worth as much. So an entry that is no
-    /// address ends the search: the client is the last hop before it that could be read. Where all
-    /// are proxies, the left-most is the client.
+    /// Each entry was added by the hop to its right, and is as trustworthy as that hop. An entry that
+    /// is not an address therefore ends the search: the client is the last hop before it. If all
+    /// entries are trusted proxies, the left-most is the client.
     pub fn client<'a>(
         &self,
         proxy: IpAddr,
         lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     ) -> IpAddr {
+        let entries = lines
+            .rev()
+            .flat_map(|line| line.rsplit(|byte| *byte == b','));
+        let entries = entries.map(<[u8]>::trim_ascii);
         let mut nearest = proxy;
-        for line in lines.rev() {
-            for entry in line.rsplit(|byte| *byte == b',') {
-                let entry = entry.trim_ascii();
-                if entry.is_empty() {
-                    continue;
-                }
-                let Some(address) = address(entry) else {
-                    return nearest;
-                };
-                nearest = address;
-                if !self.trust(nearest) {
-                    return nearest;
-                }
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let Some(address) = address(entry) else {
+                break;
+            };
+            nearest = address;
+            if !self.contains(nearest) {
+                break;
             }
         }
         nearest
     }
 }
 
-/// An address as proxies write it: bare, with a port, IPv6 in brackets or not.
+/// Parses an address as proxies write it: bare, with a port, IPv6 with brackets or without.
 fn address(entry: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(entry).ok()?;
-    // With a zone it is one machine's own, whichever of the forms it has.
+    let text = str::from_utf8(entry).ok()?;
+    // With a zone it is valid on one machine only, whatever its form.
     if text.contains('%') {
         return None;
     }
+    let with_port = || Some(text.parse::<SocketAddr>().ok()?.ip());
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
-    let address: IpAddr = match text.parse() {
-        Ok(address) => address,
-        Err(_) => match text.parse::<SocketAddr>() {
-            Ok(address) => address.ip(),
-            Err(_) => IpAddr::V6(bracketed()?),
-        },
-    };
-    Some(address.to_canonical())
+    let address = text.parse().ok().or_else(with_port);
+    let address = address.or_else(|| bracketed().map(IpAddr::V6));
+    Some(address?.to_canonical())
 }
 
 #[cfg(test)]
@@ -221,7 +197,7 @@ mod tests {
                 Err(_) => break,
             }
         }
-        let client = hops.iter().skip(1).find(|hop| !proxies.trust(**hop));
+        let client = hops.iter().skip(1).find(|hop| !proxies.contains(**hop));
         *client.unwrap_or(&hops[hops.len() - 1])
     }
 
@@ -290,6 +266,6 @@ mod tests {
             );
         }
         assert_eq!("10.1.2.3/8".parse::<ProxyNetwork>(), "10.0.0.0/8".parse());
-        assert!(!TrustedProxies::default().trust("127.0.0.1".parse().unwrap()));
+        assert!(!TrustedProxies::default().contains("127.0.0.1".parse().unwrap()));
     }
 }

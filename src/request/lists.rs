@@ -1,33 +1,37 @@
 //! The queries of the two lists: parsed from the query string, and written into links.
 //!
-//! Two queries that are equal have the same answer, so they serve as cache keys.
+//! Queries that are equal have the same response, so they serve as cache keys.
 
 use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::query::{BadRequest, Pairs, Parameter};
+use super::error::RouteError;
+use super::query::declared;
 use crate::model::{self, CreatedIn, SortField, SortOrder};
 
 const LIMIT_DEFAULT: u32 = 50;
-/// The longest page (SPEC section 4).
+/// Maximum rows per page (SPEC section 4).
 pub const LIMIT_MAX: u32 = 200;
 const SORT_DEFAULT: SortField = SortField::PeakCcu;
 const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
 
 /// All but the unreserved characters of RFC 3986.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// Which rows of a list are wanted.
+/// The rows of a list that are on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
-    /// Rows on the page, from 1 to 200.
+    /// Maximum number of rows, from 1 to 200.
     pub limit: u32,
-    /// Rows before the page; past the end is an empty page.
+    /// Rows before the page. Past the end, the page is empty.
     pub offset: u64,
 }
 
@@ -42,74 +46,61 @@ pub struct IslandQuery {
     pub created_in: Option<CreatedIn>,
     /// The title search as sent, never empty.
     pub q: Option<String>,
-    /// The title search folded; `None` when nothing is left of it, which is no filter.
+    /// The title search folded. `None`, which is no filter, if nothing is left of it.
     pub folded: Option<String>,
     /// The field to sort by.
     pub sort: SortField,
-    /// Its direction.
+    /// The direction of the sort.
     pub order: SortOrder,
-    /// Which rows.
+    /// The rows.
     pub page: Page,
 }
 
 impl IslandQuery {
+    /// The names of its parameters.
+    pub const PARAMETERS: [&str; 8] = [
+        "tag",
+        "creator",
+        "createdIn",
+        "q",
+        "sort",
+        "order",
+        "limit",
+        "offset",
+    ];
+
     /// Parses a raw query string.
-    pub fn parse(raw: Option<&str>) -> Result<IslandQuery, BadRequest> {
-        use Parameter::{CreatedIn as Tool, Creator, Limit, Offset, Order, Q, Sort, Tag};
+    pub fn parse(raw: Option<&str>) -> Result<IslandQuery, RouteError> {
         let [tag, creator, tool, q, sort, order, limit, offset] =
-            collect(raw, [Tag, Creator, Tool, Q, Sort, Order, Limit, Offset])?;
+            declared(raw, IslandQuery::PARAMETERS)?;
         let (q, folded) = search(q);
         Ok(IslandQuery {
             tag: filter(tag),
             creator: filter(creator),
-            created_in: named(Tool, tool, CreatedIn::parse)?,
+            created_in: one_of("createdIn", tool, &CreatedIn::ALL, CreatedIn::as_str)?,
             q,
             folded,
-            sort: named(Sort, sort, SortField::parse)?.unwrap_or(SORT_DEFAULT),
-            order: named(Order, order, SortOrder::parse)?.unwrap_or(ORDER_DEFAULT),
+            sort: one_of("sort", sort, &SortField::ALL, SortField::as_str)?.unwrap_or(SORT_DEFAULT),
+            order: one_of("order", order, &SortOrder::ALL, SortOrder::as_str)?
+                .unwrap_or(ORDER_DEFAULT),
             page: page(limit, offset)?,
         })
     }
 
-    /// Whether a query string has any of the parameters.
-    pub(super) fn is_in(raw: Option<&str>) -> bool {
-        use Parameter::{CreatedIn as Tool, Creator, Limit, Offset, Order, Q, Sort, Tag};
-        let declared = [Tag, Creator, Tool, Q, Sort, Order, Limit, Offset];
-        let is_declared = |name: &str| declared.iter().any(|declared| declared.as_str() == name);
-        // A pair that is broken might be one of them.
-        Pairs::new(raw).any(|pair| pair.map_or(true, |(name, _)| is_declared(&name)))
-    }
-
-    /// The canonical query string of the same list, up to the digits of its offset.
+    /// Returns the canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
-        let mut query = String::new();
-        for (parameter, value) in self.given() {
-            append_text(&mut query, parameter, value);
-        }
-        append_page(&mut query, self.page.limit);
-        query
+        to_query(self.given(), self.page.limit)
     }
 
-    /// Returns the length of its texts in bytes.
-    pub fn text_bytes(&self) -> usize {
-        let texts = [&self.tag, &self.creator, &self.q, &self.folded];
-        texts.into_iter().flatten().map(String::len).sum()
-    }
-
-    /// What is not as by default, but for the page.
-    pub fn given(&self) -> impl Iterator<Item = (Parameter, &str)> {
+    /// Returns the parameters that differ from their defaults, except those of the page.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let sort = (self.sort != SORT_DEFAULT).then_some(self.sort.as_str());
         let order = (self.order != ORDER_DEFAULT).then_some(self.order.as_str());
-        let all = [
-            (Parameter::Tag, self.tag.as_deref()),
-            (Parameter::Creator, self.creator.as_deref()),
-            (Parameter::CreatedIn, self.created_in.map(CreatedIn::as_str)),
-            (Parameter::Q, self.q.as_deref()),
-            (Parameter::Sort, sort),
-            (Parameter::Order, order),
-        ];
-        let given = all.into_iter();
-        given.filter_map(|(parameter, value)| Some((parameter, value?)))
+        let created_in = self.created_in.map(CreatedIn::as_str);
+        let [tag, creator, q] = [&self.tag, &self.creator, &self.q].map(Option::as_deref);
+        let names = IslandQuery::PARAMETERS.into_iter();
+        let given = names.zip([tag, creator, created_in, q, sort, order]);
+        given.filter_map(|(name, value)| Some((name, value?)))
     }
 }
 
@@ -118,65 +109,32 @@ impl IslandQuery {
 pub struct CreatorQuery {
     /// The slug search as sent, never empty.
     pub q: Option<String>,
-    /// The slug search folded; `None` when nothing is left of it, which is no filter.
+    /// The slug search folded. `None`, which is no filter, if nothing is left of it.
     pub folded: Option<String>,
-    /// Which rows.
+    /// The rows.
     pub page: Page,
 }
 
 impl CreatorQuery {
+    /// The names of its parameters.
+    pub const PARAMETERS: [&str; 3] = ["q", "limit", "offset"];
+
     /// Parses a raw query string.
-    pub fn parse(raw: Option<&str>) -> Result<CreatorQuery, BadRequest> {
-        let declared = [Parameter::Q, Parameter::Limit, Parameter::Offset];
-        let [q, limit, offset] = collect(raw, declared)?;
+    pub fn parse(raw: Option<&str>) -> Result<CreatorQuery, RouteError> {
+        let [q, limit, offset] = declared(raw, CreatorQuery::PARAMETERS)?;
         let (q, folded) = search(q);
-        Ok(CreatorQuery {
-            q,
-            folded,
-            page: page(limit, offset)?,
-        })
+        let page = page(limit, offset)?;
+        Ok(CreatorQuery { q, folded, page })
     }
 
-    /// Returns the length of its texts in bytes.
-    pub fn text_bytes(&self) -> usize {
-        [&self.q, &self.folded]
-            .into_iter()
-            .flatten()
-            .map(String::len)
-            .sum()
-    }
-
-    /// The canonical query string of the same list, up to the digits of its offset.
+    /// Returns the canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
-        let mut query = String::new();
-        if let Some(q) = &self.q {
-            append_text(&mut query, Parameter::Q, q);
-        }
-        append_page(&mut query, self.page.limit);
-        query
+        let given = self.q.as_deref().map(|q| ("q", q));
+        to_query(given.into_iter(), self.page.limit)
     }
 }
 
-/// The values of the declared parameters, in the order declared; what is undeclared is dropped.
-fn collect<const N: usize>(
-    raw: Option<&str>,
-    declared: [Parameter; N],
-) -> Result<[Option<Cow<'_, str>>; N], BadRequest> {
-    let mut values = [const { None }; N];
-    for pair in Pairs::new(raw) {
-        let (name, value) = pair?;
-        if let Some(at) = declared
-            .iter()
-            .position(|parameter| parameter.as_str() == name)
-            && values[at].replace(value).is_some()
-        {
-            return Err(BadRequest::Twice(declared[at]));
-        }
-    }
-    Ok(values)
-}
-
-/// A filter by exact text; empty is none.
+/// An exact filter; an empty value is ignored.
 fn filter(value: Option<Cow<'_, str>>) -> Option<String> {
     value.filter(|text| !text.is_empty()).map(Cow::into_owned)
 }
@@ -184,64 +142,57 @@ fn filter(value: Option<Cow<'_, str>>) -> Option<String> {
 /// A search as sent and folded.
 fn search(value: Option<Cow<'_, str>>) -> (Option<String>, Option<String>) {
     let q = filter(value);
-    let folded = q
-        .as_deref()
-        .map(model::fold)
-        .filter(|folded| !folded.is_empty());
-    (q, folded)
+    let folded = q.as_deref().map(model::fold);
+    (q, folded.filter(|folded| !folded.is_empty()))
 }
 
-/// A value that must be one of a few names.
-fn named<T>(
-    parameter: Parameter,
+/// A value that must be the name of one of `all`.
+fn one_of<T: Copy>(
+    name: &str,
     value: Option<Cow<'_, str>>,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<Option<T>, BadRequest> {
+    all: &[T],
+    as_str: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, RouteError> {
     let Some(sent) = value else { return Ok(None) };
-    match parse(&sent) {
-        Some(known) => Ok(Some(known)),
-        None => Err(BadRequest::Value {
-            parameter,
-            sent: sent.into_owned(),
-        }),
-    }
-}
-
-fn page(limit: Option<Cow<'_, str>>, offset: Option<Cow<'_, str>>) -> Result<Page, BadRequest> {
-    let limit = named(Parameter::Limit, limit, |text| {
-        let limit = u32::try_from(integer(text)?).ok()?;
-        (1..=LIMIT_MAX).contains(&limit).then_some(limit)
-    })?;
-    let offset = named(Parameter::Offset, offset, integer)?;
-    Ok(Page {
-        limit: limit.unwrap_or(LIMIT_DEFAULT),
-        offset: offset.unwrap_or(0),
+    let known = all.iter().find(|one| as_str(**one) == sent);
+    known.copied().map(Some).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
+        RouteError::invalid(name, format_args!("one of {}", names.join(", ")), &sent)
     })
 }
 
-/// ASCII digits and nothing else; leading zeros are allowed.
-fn integer(text: &str) -> Option<u64> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { text.parse().ok() } else { None }
+fn page(limit: Option<Cow<'_, str>>, offset: Option<Cow<'_, str>>) -> Result<Page, RouteError> {
+    Ok(Page {
+        limit: integer("limit", limit, 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT),
+        offset: integer("offset", offset, 0..=u64::MAX)?.unwrap_or(0),
+    })
 }
 
-fn append_text(query: &mut String, parameter: Parameter, value: &str) {
-    append_name(query, parameter);
-    query.extend(utf8_percent_encode(value, ENCODED));
+/// A value of ASCII digits, with leading zeros or without.
+fn integer<T: FromStr + PartialOrd + Display>(
+    name: &str,
+    value: Option<Cow<'_, str>>,
+    range: RangeInclusive<T>,
+) -> Result<Option<T>, RouteError> {
+    let Some(sent) = value else { return Ok(None) };
+    let is_digits = sent.bytes().all(|byte| byte.is_ascii_digit());
+    let number = sent.parse().ok();
+    let number = number.filter(|number| is_digits && range.contains(number));
+    number.map(Some).ok_or_else(|| {
+        let (min, max) = (range.start(), range.end());
+        RouteError::invalid(name, format_args!("an integer from {min} to {max}"), &sent)
+    })
 }
 
-fn append_page(query: &mut String, limit: u32) {
-    append_name(query, Parameter::Limit);
-    query.push_str(itoa::Buffer::new().format(limit));
-    append_name(query, Parameter::Offset);
-}
-
-fn append_name(query: &mut String, parameter: Parameter) {
-    if !query.is_empty() {
-        query.push('&');
+/// Writes parameters and a limit as a query string, up to the digits of the offset.
+fn to_query<'a>(given: impl Iterator<Item = (&'static str, &'a str)>, limit: u32) -> String {
+    let mut query = String::new();
+    for (name, value) in given {
+        let value = utf8_percent_encode(value, RESERVED);
+        let _ = write!(query, "{name}={value}&");
     }
-    query.push_str(parameter.as_str());
-    query.push('=');
+    let _ = write!(query, "limit={limit}&offset=");
+    query
 }
 
 #[cfg(test)]

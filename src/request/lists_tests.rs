@@ -3,7 +3,10 @@
 use super::*;
 
 fn islands(raw: &str) -> Result<IslandQuery, String> {
-    IslandQuery::parse(Some(raw)).map_err(|bad| bad.to_string())
+    match IslandQuery::parse(Some(raw)) {
+        Ok(query) => Ok(query),
+        Err(RouteError::BadRequest(message) | RouteError::NotFound(message)) => Err(message),
+    }
 }
 
 #[test]
@@ -34,28 +37,31 @@ fn nothing_sent_means_the_defaults() {
 fn messages_name_the_parameter_the_value_and_what_is_allowed() {
     let sorts = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations";
     let long = "7".repeat(41);
-    let shown = format!(
-        "limit is \"{}…\"; want an integer from 1 to 200",
-        &long[..40]
-    );
+    let limit = "limit must be an integer from 1 to 200, got";
     for (raw, message) in [
-        ("limit=0", "limit is \"0\"; want an integer from 1 to 200"),
-        ("limit=", "limit is \"\"; want an integer from 1 to 200"),
-        (&format!("limit={long}"), &shown),
+        ("limit=0", format!("{limit} \"0\"")),
+        ("limit=", format!("{limit} \"\"")),
+        (
+            &format!("limit={long}"),
+            format!("{limit} \"{}…\"", &long[..40]),
+        ),
         (
             "offset=-1",
-            "offset is \"-1\"; want an integer from 0 to 18446744073709551615",
+            "offset must be an integer from 0 to 18446744073709551615, got \"-1\"".to_owned(),
         ),
-        ("sort=x", &format!("sort is \"x\"; want one of {sorts}")),
-        ("order=Desc", "order is \"Desc\"; want one of desc, asc"),
+        ("sort=x", format!("sort must be one of {sorts}, got \"x\"")),
+        (
+            "order=Desc",
+            "order must be one of desc, asc, got \"Desc\"".to_owned(),
+        ),
         (
             "createdIn=",
-            "createdIn is \"\"; want one of uefn, creative",
+            "createdIn must be one of uefn, creative, got \"\"".to_owned(),
         ),
-        ("q=&q=", "q is given twice; want it once"),
-        ("tag=a&t%61g=b", "tag is given twice; want it once"),
+        ("q=&q=", "q must be given only once".to_owned()),
+        ("tag=a&t%61g=b", "tag must be given only once".to_owned()),
     ] {
-        assert_eq!(islands(raw), Err(message.to_owned()), "{raw}");
+        assert_eq!(islands(raw), Err(message), "{raw}");
     }
 }
 

@@ -1,53 +1,56 @@
-//! A request target as it may stand in a log: without its key, wherever that was put.
+//! The form of a request target that is safe to log: without keys, wherever they are in it.
+
+use std::fmt::Write as _;
 
 use memchr::memmem;
 
 use super::percent::decode_form;
 
 /// Bytes of a target that are logged.
-const SHOWN_BYTES: usize = 512;
+const LOGGED_BYTES_MAX: usize = 512;
 /// How often a text is decoded in search of a key.
 const DECODED_MAX: usize = 4;
-/// Stands in every key, whatever its prefix.
-const MARK: &[u8] = b"_live_";
+/// A part of every key, whatever its prefix.
+const KEY_MARK: &[u8] = b"_live_";
 
-/// The path and query of a request, without `key` and the `pass` of sign-up, of visible ASCII without quotes. A target that
-/// holds a key elsewhere, as in a search or in the path, is `-`; a long one is cut.
+/// Returns a path and query string without `key` and the `pass` of sign-up, in visible ASCII without
+/// quotes. A target with a key elsewhere, as in a search or in the path, becomes `-`; a long one is cut.
 pub fn loggable(path: &str, query: Option<&str>) -> String {
     let mut text = path.to_owned();
-    let mut before = '?';
+    let mut separator = '?';
     for pair in query.into_iter().flat_map(|query| query.split('&')) {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-        // A name that does not decode might be meant as one of these.
-        if decode_form(name).is_ok_and(|name| name != "key" && name != "pass") {
-            text.push(before);
+        // A name whose encoding is broken may be meant as one of these.
+        if decode_form(name).is_some_and(|name| name != "key" && name != "pass") {
+            text.push(separator);
             text.push_str(pair);
-            before = '&';
+            separator = '&';
         }
     }
-    if holds_key(text.as_bytes()) {
+    if has_key(text.as_bytes()) {
         return "-".to_owned();
     }
-    let mut shown = String::with_capacity(text.len());
+    let mut logged = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if shown.len() >= SHOWN_BYTES {
-            shown.push_str("...");
+        if logged.len() >= LOGGED_BYTES_MAX {
+            logged.push_str("...");
             break;
         }
         match byte {
-            b'"' | b'\\' => shown.extend(format!("%{byte:02X}").chars()),
-            b'!'..=b'~' => shown.push(byte.into()),
-            _ => shown.extend(format!("%{byte:02X}").chars()),
+            b'!'..=b'~' if byte != b'"' && byte != b'\\' => logged.push(byte.into()),
+            _ => {
+                let _ = write!(logged, "%{byte:02X}");
+            }
         }
     }
-    shown
+    logged
 }
 
-/// Whether the mark of a key stands in the text, be it encoded, or encoded again.
-fn holds_key(text: &[u8]) -> bool {
+/// Returns whether the text has the mark of a key, plain or encoded any number of times.
+fn has_key(text: &[u8]) -> bool {
     let mut text = text.to_ascii_lowercase();
     for _ in 0..DECODED_MAX {
-        if memmem::find(&text, MARK).is_some() {
+        if memmem::find(&text, KEY_MARK).is_some() {
             return true;
         }
         let decoded: Vec<u8> = percent_encoding::percent_decode(&text).collect();
@@ -57,7 +60,7 @@ fn holds_key(text: &[u8]) -> bool {
         }
         text = decoded;
     }
-    // So much encoding serves nobody but who hides something.
+    // No honest client encodes a text this often.
     true
 }
 
@@ -84,7 +87,10 @@ mod tests {
         ] {
             assert_eq!(loggable(path, query), logged);
         }
-        assert_eq!(loggable(&"/x".repeat(400), None).len(), SHOWN_BYTES + 3);
+        assert_eq!(
+            loggable(&"/x".repeat(400), None).len(),
+            LOGGED_BYTES_MAX + 3
+        );
     }
 
     #[test]

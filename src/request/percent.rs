@@ -1,65 +1,37 @@
-//! Strict percent-decoding: a `%` without two hex digits, or bytes that are not UTF-8, are errors.
+//! Strict percent-decoding: a `%` without two hex digits, and bytes that are not UTF-8, are errors.
 //!
-//! Text with nothing to decode is handed back as it is, without an allocation.
+//! Text without anything to decode is returned as it is, without an allocation.
 
 use std::borrow::Cow;
-use std::fmt;
 
-/// A `%` is not followed by two hex digits, or the decoded bytes are not UTF-8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BrokenEncoding;
+use percent_encoding::percent_decode_str;
 
-impl fmt::Display for BrokenEncoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("want % followed by two hex digits, and UTF-8 once decoded")
+/// Decodes one path segment, in which `+` stands for itself. `None` if its encoding is broken.
+pub(super) fn decode_segment(text: &str) -> Option<Cow<'_, str>> {
+    if memchr::memchr(b'%', text.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(text));
     }
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.ok().filter(|_| has_whole_escapes(text))
 }
 
-impl std::error::Error for BrokenEncoding {}
-
-/// Decodes one path segment; `+` stands for itself.
-pub fn decode_segment(text: &str) -> Result<Cow<'_, str>, BrokenEncoding> {
-    match memchr::memchr(b'%', text.as_bytes()) {
-        None => Ok(Cow::Borrowed(text)),
-        Some(first) => decode(text, first, false).map(Cow::Owned),
+/// Decodes a name or value of a form-encoded query, in which `+` is a space. `None` if its encoding
+/// is broken.
+pub(super) fn decode_form(text: &str) -> Option<Cow<'_, str>> {
+    if memchr::memchr(b'+', text.as_bytes()).is_none() {
+        return decode_segment(text);
     }
+    let decoded = decode_segment(&text.replace('+', " "))?.into_owned();
+    Some(Cow::Owned(decoded))
 }
 
-/// Decodes a name or a value of a form-encoded query; `+` is a space.
-pub fn decode_form(text: &str) -> Result<Cow<'_, str>, BrokenEncoding> {
-    match memchr::memchr2(b'%', b'+', text.as_bytes()) {
-        None => Ok(Cow::Borrowed(text)),
-        Some(first) => decode(text, first, true).map(Cow::Owned),
-    }
-}
-
-/// Decodes from byte `first` on, before which nothing is encoded.
-fn decode(text: &str, first: usize, plus_is_space: bool) -> Result<String, BrokenEncoding> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    decoded.extend_from_slice(&bytes[..first]);
-    let mut rest = bytes[first..].iter();
-    while let Some(&byte) = rest.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let high = hex(rest.next())?;
-                high << 4 | hex(rest.next())?
-            }
-            b'+' if plus_is_space => b' ',
-            other => other,
-        });
-    }
-    String::from_utf8(decoded).map_err(|_| BrokenEncoding)
-}
-
-/// The value of a hex digit in either case.
-fn hex(digit: Option<&u8>) -> Result<u8, BrokenEncoding> {
-    match digit {
-        Some(digit @ b'0'..=b'9') => Ok(digit - b'0'),
-        Some(digit @ b'a'..=b'f') => Ok(digit - b'a' + 10),
-        Some(digit @ b'A'..=b'F') => Ok(digit - b'A' + 10),
-        _ => Err(BrokenEncoding),
-    }
+/// Returns whether two hex digits follow every `%`.
+pub(super) fn has_whole_escapes(text: &str) -> bool {
+    let is_escape = |rest: &str| {
+        let digits = rest.bytes().take(2).filter(u8::is_ascii_hexdigit);
+        digits.count() == 2
+    };
+    text.split('%').skip(1).all(is_escape)
 }
 
 #[cfg(test)]
@@ -112,12 +84,12 @@ mod tests {
                 text.push_str(u.choose::<&str>(&PIECES)?);
             }
             assert_eq!(
-                decode_segment(&text).ok().map(Cow::into_owned),
+                decode_segment(&text).map(Cow::into_owned),
                 slow(&text, false),
                 "{text}"
             );
             assert_eq!(
-                decode_form(&text).ok().map(Cow::into_owned),
+                decode_form(&text).map(Cow::into_owned),
                 slow(&text, true),
                 "{text}"
             );
@@ -127,8 +99,8 @@ mod tests {
 
     #[test]
     fn text_with_nothing_to_decode_is_borrowed() {
-        assert!(matches!(decode_segment("a+b"), Ok(Cow::Borrowed("a+b"))));
-        assert!(matches!(decode_form("aé"), Ok(Cow::Borrowed("aé"))));
+        assert!(matches!(decode_segment("a+b"), Some(Cow::Borrowed("a+b"))));
+        assert!(matches!(decode_form("aé"), Some(Cow::Borrowed("aé"))));
         assert_eq!(decode_form("a+b").unwrap(), "a b");
     }
 

@@ -1,25 +1,24 @@
-//! The path: which endpoint is asked for, with which parameters.
+//! Parsing of a request target: the path selects an endpoint of the table, whose parameters are parsed.
 //!
-//! Segments are split first and decoded once each, so `%2F` separates nothing. Endpoints without
-//! text of their own are told apart without an allocation.
+//! The path is split into segments first, and each is decoded once, so `%2F` separates nothing.
+//! Endpoints without text of their own are parsed without an allocation.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::dumps::name_of_dump;
+use super::endpoint::Endpoint;
+use super::error::{Quoted, RouteError};
 use super::lists::{CreatorQuery, IslandQuery};
-use super::outside::{Outside, SiteFile};
-use super::percent::{BrokenEncoding, decode_segment};
+use super::percent::decode_segment;
 use super::query;
-use super::route_error::RouteError;
-use super::shown::Shown;
+use super::site_route::{SiteFile, SiteRoute};
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
-/// Segments of the longest path there is, `/v1/islands/{code}/ccu`.
-const SEGMENTS_MAX: usize = 4;
+/// One segment more than the longest path of the table has.
+const SEGMENTS_MAX: usize = 5;
 
-/// An endpoint, its parameters parsed.
+/// An endpoint with its parameters, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// `/v1`
@@ -34,7 +33,7 @@ pub enum Route {
     IslandCcu(IslandCode),
     /// `/v1/creators`
     Creators(CreatorQuery),
-    /// `/v1/creators/{slug}`: any text that is not empty, since what is no slug names no creator.
+    /// `/v1/creators/{slug}`: any text that is not empty. One that is not a slug names no creator.
     Creator(String),
     /// `/v1/live`
     Live,
@@ -48,34 +47,35 @@ pub enum Route {
     NewDays,
     /// `/v1/new/{date}`
     New(DayRef),
-    /// What is outside the API.
-    Outside(Outside),
+    /// A resource outside the API.
+    Site(SiteRoute),
 }
 
 impl Route {
     /// Returns the length of the texts of the route in bytes.
     pub fn text_bytes(&self) -> usize {
-        match self {
-            Route::Islands(query) => query.text_bytes(),
-            Route::Creators(query) => query.text_bytes(),
-            Route::Creator(slug) => slug.len(),
-            _ => 0,
-        }
+        let texts = match self {
+            Route::Islands(query) => [&query.tag, &query.creator, &query.q, &query.folded],
+            Route::Creators(query) => [&query.q, &query.folded, &None, &None],
+            Route::Creator(slug) => return slug.len(),
+            _ => return 0,
+        };
+        texts.into_iter().flatten().map(String::len).sum()
     }
 }
 
-/// The day that a path asks for.
+/// The day in a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DayRef {
     /// `latest`
     Latest,
     /// A day of the calendar.
     Day(UtcDay),
-    /// Shaped like a day but not in the calendar, as `2023-02-29`; the ten characters sent.
+    /// Ten characters of the form of a day that is not in the calendar, such as `2023-02-29`.
     NoSuchDay(String),
 }
 
-/// The text that was sent.
+/// Displays the text that was sent.
 impl fmt::Display for DayRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -86,130 +86,146 @@ impl fmt::Display for DayRef {
     }
 }
 
-/// A request target, judged.
+/// A parsed request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed {
-    /// Whether the target lies under `/v1`, where requests are metered, sound or not.
+pub struct ParsedTarget {
+    /// Whether the target is under `/v1`, where requests are metered, valid or not.
     pub under_v1: bool,
-    /// The endpoint, or what is wrong.
+    /// The endpoint, also if the path or its parameters are invalid.
+    pub endpoint: Endpoint,
+    /// The endpoint with its parameters, or the error.
     pub route: Result<Route, RouteError>,
 }
 
-/// Judges a path and a query string, both as sent.
-pub fn parse(path: &str, query: Option<&str>) -> Parsed {
+/// Parses a path and a query string, both as sent.
+pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
     let Some(rest) = path.strip_prefix('/') else {
-        let message = format!("the path is {}; want one that starts with /", Shown(path));
-        return Parsed {
+        let message = format!("the path must start with /, got {}", Quoted(path));
+        return ParsedTarget {
             under_v1: false,
+            endpoint: Endpoint::Unknown,
             route: Err(RouteError::BadRequest(message)),
         };
     };
-    let first = rest.split_once('/').map_or(rest, |(first, _)| first);
-    let under_v1 = decode_segment(first).is_ok_and(|first| first == "v1");
-    Parsed {
-        under_v1,
-        route: route(path, rest, query),
-    }
-}
-
-/// `rest` is the path without its leading slash.
-fn route(path: &str, rest: &str, query: Option<&str>) -> Result<Route, RouteError> {
-    let (segments, count) = split(rest).map_err(|broken| {
-        RouteError::BadRequest(format!(
-            "the path {} is not percent-encoded UTF-8; {broken}",
-            Shown(path)
-        ))
-    })?;
-    let segments = segments.each_ref().map(|segment| &**segment);
-    if segments[0] == "dumps" {
-        let name = rest.split_once('/').map_or("", |(_, name)| name);
-        let dump = name_of_dump(name).map(Outside::Dump);
-        return dump.map(Route::Outside);
-    }
-    if count > SEGMENTS_MAX || rest.ends_with('/') {
-        return Err(unknown(path));
-    }
-    let route = match &segments[..count] {
-        ["v1", ..] => api(&segments[..count], path, query)?,
-        other => Route::Outside(outside(other, path, query)?),
-    };
-    Ok(route)
-}
-
-/// What a path under `/v1` names.
-fn api(segments: &[&str], path: &str, query: Option<&str>) -> Result<Route, RouteError> {
-    let route = match segments {
-        ["v1", "islands"] => return Ok(Route::Islands(IslandQuery::parse(query)?)),
-        ["v1", "creators"] => return Ok(Route::Creators(CreatorQuery::parse(query)?)),
-        ["v1"] => Route::Index,
-        // Whoever probes it is told the state of the service, and spends nothing, whatever else is
-        // in the request.
-        ["v1", "health"] => return Ok(Route::Health),
-        ["v1", "islands", code] => Route::Island(island_code(code)?),
-        ["v1", "islands", code, "ccu"] => Route::IslandCcu(island_code(code)?),
-        ["v1", "creators", slug] => Route::Creator((*slug).to_owned()),
-        ["v1", "live"] => Route::Live,
-        ["v1", "live", "intraday"] => Route::Intraday,
-        ["v1", "rankings"] => Route::RankingDays,
-        ["v1", "rankings", date] => Route::Ranking(day_ref(date)?),
-        ["v1", "new"] => Route::NewDays,
-        ["v1", "new", date] => Route::New(day_ref(date)?),
-        _ => return Err(unknown(path)),
-    };
-    query::check(query)?;
-    Ok(route)
-}
-
-/// What any other path names. Queries of pages are for whoever led people there.
-fn outside(segments: &[&str], path: &str, query: Option<&str>) -> Result<Outside, RouteError> {
-    match segments {
-        ["openapi.json"] => Ok(Outside::OpenApi),
-        ["docs"] => Ok(Outside::Docs),
-        [""] if IslandQuery::is_in(query) => Ok(Outside::Search(IslandQuery::parse(query)?)),
-        [""] => Ok(Outside::Home),
-        ["islands", code] => Ok(Outside::Island(island_code(code)?)),
-        ["keys"] => Ok(Outside::Keys),
-        other => {
-            let file = SiteFile::find(other).map(Outside::Site);
-            file.ok_or_else(|| unknown(path))
-        }
-    }
-}
-
-/// The decoded segments, and how many the path has, which may be more than are kept.
-fn split(rest: &str) -> Result<([Cow<'_, str>; SEGMENTS_MAX], usize), BrokenEncoding> {
-    let mut segments = [const { Cow::Borrowed("") }; SEGMENTS_MAX];
-    let mut count = 0;
+    let mut decoded = [const { Cow::Borrowed("") }; SEGMENTS_MAX];
+    let (mut count, mut is_broken) = (0, false);
     for segment in rest.split('/') {
-        let decoded = decode_segment(segment)?;
-        if let Some(place) = segments.get_mut(count) {
-            *place = decoded;
+        let text = decode_segment(segment);
+        is_broken |= text.is_none();
+        if let Some(place) = decoded.get_mut(count) {
+            *place = text.unwrap_or(Cow::Borrowed(segment));
+            count += 1;
         }
-        count += 1;
     }
-    Ok((segments, count))
+    let segments = decoded.each_ref().map(|segment| &**segment);
+    let segments = &segments[..count];
+    let endpoint = Endpoint::find(segments);
+    let route = if is_broken {
+        let wanted = "percent-encoded UTF-8";
+        Err(RouteError::invalid("the path", wanted, path))
+    } else if endpoint == Endpoint::Dump {
+        dump_name(rest).map(|name| Route::Site(SiteRoute::Dump(name)))
+    } else if rest.ends_with('/') {
+        Err(unknown(path))
+    } else {
+        route(endpoint, segments, path, query)
+    };
+    ParsedTarget {
+        under_v1: segments[0] == "v1",
+        endpoint,
+        route,
+    }
+}
+
+/// Parses the parameters of an endpoint.
+fn route(
+    endpoint: Endpoint,
+    segments: &[&str],
+    path: &str,
+    query: Option<&str>,
+) -> Result<Route, RouteError> {
+    let route = match endpoint {
+        Endpoint::Islands => return Ok(Route::Islands(IslandQuery::parse(query)?)),
+        Endpoint::Creators => return Ok(Route::Creators(CreatorQuery::parse(query)?)),
+        // Probes get the state of the service whatever else is in the request.
+        Endpoint::Health => return Ok(Route::Health),
+        Endpoint::Index => Route::Index,
+        Endpoint::Island => Route::Island(island_code(segments[2])?),
+        Endpoint::IslandCcu => Route::IslandCcu(island_code(segments[2])?),
+        Endpoint::Creator => Route::Creator(segments[2].to_owned()),
+        Endpoint::Live => Route::Live,
+        Endpoint::Intraday => Route::Intraday,
+        Endpoint::RankingDays => Route::RankingDays,
+        Endpoint::Ranking => Route::Ranking(day_ref(segments[2])?),
+        Endpoint::NewDays => Route::NewDays,
+        Endpoint::New => Route::New(day_ref(segments[2])?),
+        _ => return site_route(endpoint, segments, path, query).map(Route::Site),
+    };
+    query::declared(query, [])?;
+    Ok(route)
+}
+
+/// Parses the parameters of an endpoint outside the API. Other sites add parameters to links, so
+/// undeclared ones are not even decoded.
+fn site_route(
+    endpoint: Endpoint,
+    segments: &[&str],
+    path: &str,
+    query: Option<&str>,
+) -> Result<SiteRoute, RouteError> {
+    Ok(match endpoint {
+        Endpoint::OpenApi => SiteRoute::OpenApi,
+        Endpoint::Docs => SiteRoute::Docs,
+        Endpoint::Home => {
+            // A broken pair might be one of them.
+            let is_declared = |name: &str| endpoint.query_parameters().contains(&name);
+            let mut pairs = query::pairs(query);
+            if !pairs.any(|pair| pair.is_none_or(|(name, _)| is_declared(&name))) {
+                return Ok(SiteRoute::Home);
+            }
+            SiteRoute::Search(IslandQuery::parse(query)?)
+        }
+        Endpoint::IslandPage => SiteRoute::Island(island_code(segments[1])?),
+        Endpoint::Keys => SiteRoute::Keys,
+        _ => SiteRoute::File(SiteFile::find(segments).ok_or_else(|| unknown(path))?),
+    })
+}
+
+/// Returns the name of the dump at a path without its leading slash. Segments are decoded one by one:
+/// no name has an encoded slash. Whether there is such a dump is checked later.
+fn dump_name(path: &str) -> Result<String, RouteError> {
+    let name = path.split_once('/').map_or("", |(_, name)| name);
+    if name.is_empty() {
+        return Ok("index.json".to_owned());
+    }
+    let segments: Option<Vec<_>> = name.split('/').map(decode_segment).collect();
+    let segments = segments.filter(|all| all.iter().all(|segment| !segment.contains('/')));
+    segments.map_or_else(|| Err(no_dump(name)), |segments| Ok(segments.join("/")))
+}
+
+/// Returns the error for a name that no dump has.
+pub fn no_dump(name: &str) -> RouteError {
+    let name = Quoted(name);
+    RouteError::NotFound(format!(
+        "no dump is named {name}; the names are listed at /dumps/index.json"
+    ))
 }
 
 fn unknown(path: &str) -> RouteError {
     let bare = path.trim_end_matches('/');
     RouteError::NotFound(if bare.is_empty() || bare.len() == path.len() {
-        format!(
-            "unknown path {}; the endpoints are listed at /v1",
-            Shown(path)
-        )
+        let path = Quoted(path);
+        format!("unknown path {path}; the endpoints are listed at /v1")
     } else {
-        format!(
-            "unknown path with a trailing slash; without it: {}",
-            Shown(bare)
-        )
+        let bare = Quoted(bare);
+        format!("unknown path with a trailing slash; without the slash it is {bare}")
     })
 }
 
 fn island_code(text: &str) -> Result<IslandCode, RouteError> {
-    text.parse().map_err(|_| {
-        let want = "want three groups of four digits, as 1234-5678-9012";
-        RouteError::BadRequest(format!("the island code is {}; {want}", Shown(text)))
-    })
+    let wanted = "three groups of four digits such as 1234-5678-9012";
+    let invalid = |_| RouteError::invalid("the island code", wanted, text);
+    text.parse().map_err(invalid)
 }
 
 fn day_ref(text: &str) -> Result<DayRef, RouteError> {
@@ -217,182 +233,12 @@ fn day_ref(text: &str) -> Result<DayRef, RouteError> {
         return Ok(DayRef::Latest);
     }
     if !UtcDay::looks_like(text) {
-        let message = format!(
-            "the date is {}; want a day as YYYY-MM-DD, or latest",
-            Shown(text)
-        );
-        return Err(RouteError::BadRequest(message));
+        let wanted = "latest or a day in the form YYYY-MM-DD";
+        return Err(RouteError::invalid("the date", wanted, text));
     }
     Ok(UtcDay::parse(text).map_or_else(|| DayRef::NoSuchDay(text.to_owned()), DayRef::Day))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sound(path: &str) -> Route {
-        parse(path, Some("key=k")).route.unwrap()
-    }
-
-    /// 400 or 404, and the message.
-    fn refused(path: &str) -> (u16, String) {
-        match parse(path, None).route.unwrap_err() {
-            RouteError::BadRequest(message) => (400, message),
-            RouteError::NotFound(message) => (404, message),
-        }
-    }
-
-    #[test]
-    fn every_endpoint_has_its_path() {
-        let code: IslandCode = "0034-5678-9012".parse().unwrap();
-        let day = DayRef::Day(UtcDay::parse("2024-02-29").unwrap());
-        for (path, route) in [
-            ("/v1", Route::Index),
-            ("/%76%31", Route::Index),
-            ("/v1/health", Route::Health),
-            (
-                "/v1/islands",
-                Route::Islands(IslandQuery::parse(None).unwrap()),
-            ),
-            ("/v1/islands/0034-5678-9012", Route::Island(code)),
-            ("/v1/islands/0034%2D5678-9012/ccu", Route::IslandCcu(code)),
-            (
-                "/v1/creators",
-                Route::Creators(CreatorQuery::parse(None).unwrap()),
-            ),
-            (
-                "/v1/creators/a%2Fb+%C3%A9",
-                Route::Creator("a/b+é".to_owned()),
-            ),
-            ("/v1/live", Route::Live),
-            ("/v1/live/intraday", Route::Intraday),
-            ("/v1/rankings", Route::RankingDays),
-            ("/v1/rankings/latest", Route::Ranking(DayRef::Latest)),
-            ("/v1/rankings/2024-02-29", Route::Ranking(day.clone())),
-            ("/v1/new", Route::NewDays),
-            ("/v1/new/2024-02-29", Route::New(day)),
-            (
-                "/v1/new/2023-02-29",
-                Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
-            ),
-            ("/openapi.json", Route::Outside(Outside::OpenApi)),
-            ("/docs", Route::Outside(Outside::Docs)),
-            (
-                "/assets/style.css",
-                Route::Outside(Outside::Site(SiteFile::Style)),
-            ),
-            ("/", Route::Outside(Outside::Home)),
-            (
-                "/islands/0034-5678-9012",
-                Route::Outside(Outside::Island("0034-5678-9012".parse().unwrap())),
-            ),
-            ("/keys", Route::Outside(Outside::Keys)),
-        ] {
-            assert_eq!(sound(path), route, "{path}");
-            assert_eq!(
-                parse(path, None).under_v1,
-                path.starts_with("/v1") || path.starts_with("/%76"),
-                "{path}"
-            );
-        }
-    }
-
-    #[test]
-    fn unknown_paths_are_404() {
-        for path in [
-            "//",
-            "/assets",
-            "/assets/style.css/x",
-            "/islands",
-            "//v1",
-            "/V1",
-            "/v1%2Flive",
-            "/v1/x",
-            "/v1/live/x",
-            "/v1/islands/1234/x",
-            "/v1/islands/0034-5678-9012/ccu/x",
-            "/v1/creators/a/b",
-            "/v1//islands",
-            "/openapi.json/v1",
-        ] {
-            let message = format!("unknown path \"{path}\"; the endpoints are listed at /v1");
-            assert_eq!(refused(path), (404, message));
-        }
-    }
-
-    #[test]
-    fn a_trailing_slash_is_404_and_the_message_names_the_path_without_it() {
-        for path in [
-            "/v1",
-            "/v1/islands",
-            "/v1/islands/bad",
-            "/openapi.json",
-            "/v1/creators",
-        ] {
-            let message = format!("unknown path with a trailing slash; without it: \"{path}\"");
-            assert_eq!(refused(&format!("{path}/")), (404, message.clone()));
-            assert_eq!(refused(&format!("{path}//")), (404, message));
-        }
-    }
-
-    #[test]
-    fn malformed_segments_are_400() {
-        for (path, part) in [
-            ("/v1/islands/12", "island code is \"12\""),
-            ("/v1/islands//ccu", "island code is \"\""),
-            (
-                "/v1/rankings/today",
-                "date is \"today\"; want a day as YYYY-MM-DD, or latest",
-            ),
-            ("/v1/new/2024-1-01", "date is \"2024-1-01\""),
-            ("/v1/creators/%ff", "not percent-encoded UTF-8"),
-            ("/v1/a/b/c/d/e/%2", "not percent-encoded UTF-8"),
-            ("v1/islands", "starts with /"),
-            ("", "starts with /"),
-            ("/%zz/v1", "not percent-encoded UTF-8"),
-        ] {
-            let (status, message) = refused(path);
-            assert_eq!(status, 400, "{path}");
-            assert!(message.contains(part), "{message}");
-            assert_eq!(
-                parse(path, None).under_v1,
-                path.starts_with("/v1"),
-                "{path}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_broken_query_is_400_on_endpoints_of_the_api_only() {
-        for path in ["/v1", "/v1/islands", "/v1/creators/a", "/v1/new/2023-02-29"] {
-            let parsed = parse(path, Some("x=%zz"));
-            assert!(
-                matches!(parsed.route, Err(RouteError::BadRequest(_))),
-                "{path}"
-            );
-            let ignored = parse(path, Some("limits=0&x=1&x=2"));
-            assert!(ignored.route.is_ok(), "{path}");
-        }
-        assert_eq!(
-            parse("/openapi.json", Some("x=%zz")).route,
-            Ok(Route::Outside(Outside::OpenApi))
-        );
-        assert!(parse("/v1/live", Some("limit=0")).route.is_ok());
-        assert!(parse("/v1/creators", Some("limit=0")).route.is_err());
-    }
-
-    #[test]
-    fn health_is_told_whatever_the_query() {
-        for query in [None, Some("x=%zz"), Some("%"), Some("limit=0")] {
-            assert_eq!(
-                parse("/v1/health", query).route,
-                Ok(Route::Health),
-                "{query:?}"
-            );
-        }
-    }
-}
-
-#[cfg(test)]
-#[path = "dump_route_tests.rs"]
-mod dump_tests;
+#[path = "route_tests.rs"]
+mod tests;

@@ -109,7 +109,7 @@ impl Snapshot {
             | Route::Creators(_)
             | Route::Live
             | Route::Intraday
-            | Route::Outside(_) => return Err(Missing::Payload),
+            | Route::Site(_) => return Err(Missing::Payload),
         };
         let bodies = &history.bodies;
         Ok(Stored { bodies, family, at })

@@ -6,23 +6,7 @@ use serde::Serialize;
 use super::body::Packed;
 use super::history::Stamp;
 use crate::calendar::UnixSeconds;
-
-/// Endpoints in the index, in the order of SPEC section 4.
-const ENDPOINTS: [&str; 13] = [
-    "GET /v1",
-    "GET /v1/health",
-    "GET /v1/islands",
-    "GET /v1/islands/{code}",
-    "GET /v1/islands/{code}/ccu",
-    "GET /v1/creators",
-    "GET /v1/creators/{slug}",
-    "GET /v1/live",
-    "GET /v1/live/intraday",
-    "GET /v1/rankings",
-    "GET /v1/rankings/{date}",
-    "GET /v1/new",
-    "GET /v1/new/{date}",
-];
+use crate::request::Endpoint;
 
 /// Published payloads, as `/v1/health` lists them (CONTRACT section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -82,7 +66,7 @@ pub(super) fn index(stamp: Stamp, base_url: &str) -> Packed {
         generated_at: String,
         version: &'static str,
         counts: Counts,
-        endpoints: [&'static str; 13],
+        endpoints: Vec<String>,
         docs: String,
         license: &'static str,
         meta: Meta,
@@ -99,7 +83,9 @@ pub(super) fn index(stamp: Stamp, base_url: &str) -> Packed {
             rankings,
             new,
         },
-        endpoints: ENDPOINTS,
+        endpoints: (Endpoint::API_PATHS.iter())
+            .map(|path| format!("GET {path}"))
+            .collect(),
         docs: format!("{base_url}/docs"),
         license: "CC-BY-4.0",
         meta: Meta {

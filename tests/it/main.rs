@@ -48,6 +48,7 @@
 //! - `guarded`: limits of connections: how many, how long, how old
 //! - `faulty`: datasets with faults, and what `check` and `publish` say of them
 //! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
+//! - `parsed_targets`: random paths and query strings, parsed by the program and by a plain reader
 //! - `pages`: pages for people, what they say and cost
 //! - `sign_up`: keys that people issue to themselves
 //! - `sign_up_limits`: how often and how long, and who is kept waiting by whom
@@ -91,6 +92,7 @@ mod naive_days;
 mod naive_query;
 mod openapi;
 mod pages;
+mod parsed_targets;
 mod patience;
 mod published;
 mod publishing;

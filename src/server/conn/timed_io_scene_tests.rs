@@ -14,7 +14,7 @@ use hyper::{Request, StatusCode};
 use super::answers::{answer, body, lines, refusal};
 use super::socket::{Side, Socket, Wire};
 use crate::observe::{LocalCounter, WorkerMetrics};
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::conn::buffers::Buffers;
 use crate::server::conn::pending_log::Journal;
 use crate::server::conn::pending_response::PendingResponse;
@@ -228,7 +228,7 @@ pub(in crate::server) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) ->
         turn: Turn::default(),
         asked: LocalCounter::default(),
         membership: roster.join(None),
-        metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
+        metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
         journal: Journal::default(),
     })
 }

@@ -15,7 +15,7 @@ use crate::model::Tier;
 use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::conn::limiter::Room;
 use crate::server::http::identity::Gate;
 use crate::server::http::request_id::RequestIds;
@@ -54,7 +54,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         buffers: Arc::default(),
         complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         limits: ConnectionLimits::default(),
-        metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
+        metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
         ids: RequestIds::new(),
         downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
         access: None,

@@ -107,7 +107,7 @@ pub enum KeyFault {
 impl Gate {
     /// A new connection. A direct peer's place among the counters is found here, once.
     pub fn arrive(&self, peer: IpAddr) -> Visit {
-        let peer = if self.proxies.trust(peer) {
+        let peer = if self.proxies.contains(peer) {
             Peer::Proxy(peer)
         } else {
             Peer::Client {
@@ -143,7 +143,7 @@ impl Gate {
 
     /// Whether a peer is a proxy that is trusted.
     pub fn is_proxy(&self, peer: IpAddr) -> bool {
-        self.proxies.trust(peer)
+        self.proxies.contains(peer)
     }
 
     /// Whom a request counts for: the key of the header, else of the query, else the address.

@@ -8,7 +8,7 @@ use hyper::header::TRANSFER_ENCODING;
 
 use crate::calendar::RequestTime;
 use crate::quota::Decision;
-use crate::request::{self, DayRef, Route, RouteError, Template};
+use crate::request::{self, DayRef, Endpoint, ParsedTarget, Route, RouteError};
 use crate::server::conn::limiter::Place;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, Gate, KeyFault, Visit};
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) answer: Answer,
     /// Its caller's figures, to send along.
     pub(crate) limits: Limits,
-    pub(crate) template: Template,
+    pub(crate) endpoint: Endpoint,
     /// Whom it counts for; nobody where no key was looked at.
     pub(crate) caller: Option<Caller>,
     /// The place of a long body among the downloads.
@@ -44,23 +44,21 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: RequestTime, state: Sta
         moment: now.moment(),
     };
     // The figures of the address, of which nothing is spent.
-    let unspent = |answer, template| {
+    let parsed = request::parse(head.path, head.query);
+    let endpoint = parsed.endpoint;
+    let unspent = |answer| {
         let caller = Caller::Anonymous(gate.client(visit, head.headers));
         Outcome {
             answer,
             limits: limits(gate, caller, gate.left(caller, now.day), now),
-            template,
+            endpoint,
             caller: None,
             place: None,
         }
     };
-    let route = match outside_api(head, state, visitor) {
-        Way::Outside(answer, template) => return unspent(answer, template),
+    let route = match outside_api(head, parsed, state, visitor) {
+        Way::Outside(answer) => return unspent(answer),
         Way::Api(route) => route,
-    };
-    let template = match &route {
-        Ok(route) => route.template(),
-        Err(_) => Template::of_path(head.path),
     };
     match gate.caller(visit, head.headers, head.query) {
         Ok(caller) => ApiRequest {
@@ -69,10 +67,10 @@ pub(crate) fn answer(head: Head<'_>, visit: &Visit, now: RequestTime, state: Sta
             now,
             state,
             caller,
-            template,
+            endpoint,
         }
         .answer(route.as_ref()),
-        Err(fault) => unspent(Answer::Failed(fault.into()), template),
+        Err(fault) => unspent(Answer::Failed(fault.into())),
     }
 }
 
@@ -91,7 +89,7 @@ struct ApiRequest<'a> {
     now: RequestTime,
     state: State<'a>,
     caller: Caller,
-    template: Template,
+    endpoint: Endpoint,
 }
 
 impl ApiRequest<'_> {
@@ -161,7 +159,7 @@ impl ApiRequest<'_> {
         Outcome {
             answer,
             limits: limits(self.state.gate, self.caller, remaining, self.now),
-            template: self.template,
+            endpoint: self.endpoint,
             caller: Some(self.caller),
             place: None,
         }
@@ -189,42 +187,44 @@ impl ApiRequest<'_> {
 enum Way {
     /// It is refused by its form, or asks for what is outside the API: no key is looked at and nothing
     /// is spent.
-    Outside(Answer, Template),
+    Outside(Answer),
     /// It comes to the key.
     Api(Result<Route, RouteError>),
 }
 
-fn outside_api<'a>(head: Head<'a>, state: State<'_>, visitor: impl Fn() -> Visitor<'a>) -> Way {
-    let outside = |answer| Way::Outside(answer, Template::of_path(head.path));
-    let refused = |error| outside(Answer::Failed(error));
+fn outside_api<'a>(
+    head: Head<'a>,
+    parsed: ParsedTarget,
+    state: State<'_>,
+    visitor: impl Fn() -> Visitor<'a>,
+) -> Way {
+    let refused = |error| Way::Outside(Answer::Failed(error));
     if let Some(fault) = head.host_fault() {
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
-    let takes_forms = || state.sign_up && unmetered::is_sign_up(head);
+    let takes_forms = state.sign_up && parsed.endpoint == Endpoint::Keys;
     if head.method == Method::OPTIONS {
-        let takes_forms = takes_forms();
-        return outside(Answer::Preflight { takes_forms });
+        return Way::Outside(Answer::Preflight { takes_forms });
     }
-    if head.method != Method::GET && head.method != Method::HEAD {
-        let takes_forms = takes_forms();
-        if !(takes_forms && head.method == Method::POST) {
-            return refused(ApiError::MethodNotAllowed { takes_forms });
-        }
+    if head.method != Method::GET
+        && head.method != Method::HEAD
+        && !(takes_forms && head.method == Method::POST)
+    {
+        return refused(ApiError::MethodNotAllowed { takes_forms });
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let fault = "no request has a body of unknown length here; leave Transfer-Encoding out";
         return refused(ApiError::BadRequest(fault.to_owned()));
     }
-    let parsed = request::parse(head.path, head.query);
     match parsed.route {
-        Ok(Route::Outside(ref asked)) => {
+        Ok(Route::Site(ref asked)) => {
             let found = state
                 .turn
                 .spend(|| unmetered::find(head, asked, state, visitor));
-            outside(unmetered::for_people(found, head))
+            Way::Outside(unmetered::for_people(found, head))
         }
         Err(error) if !parsed.under_v1 => {
-            outside(unmetered::for_people(Answer::Failed(error.into()), head))
+            Way::Outside(unmetered::for_people(Answer::Failed(error.into()), head))
         }
         route => Way::Api(route),
     }
@@ -242,7 +242,7 @@ fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
         Route::Intraday => ready.intraday,
         Route::RankingDays | Route::Ranking(_) => ready.rankings,
         Route::NewDays | Route::New(_) => ready.new,
-        Route::Health | Route::Outside(_) => true,
+        Route::Health | Route::Site(_) => true,
     }
 }
 

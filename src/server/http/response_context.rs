@@ -7,7 +7,7 @@ use hyper::{HeaderMap, Method, Response, StatusCode, Version};
 
 use crate::calendar::UnixSeconds;
 use crate::keys::KeyId;
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::conn::pending_log::Record;
 use crate::server::conn::timed_io::Shared;
 use crate::server::http::body::ResponseBody;
@@ -18,7 +18,7 @@ use crate::server::http::response::{Answer, Limits};
 pub(in crate::server) struct ResponseContext {
     pub(in crate::server) limits: Limits,
     pub(in crate::server) id: RequestId,
-    pub(in crate::server) template: Template,
+    pub(in crate::server) endpoint: Endpoint,
     pub(in crate::server) tier: usize,
     pub(in crate::server) headers: HeaderMap,
     /// The request's, of the last: to HTTP/1.0 hyper adds `keep-alive` otherwise.
@@ -71,9 +71,9 @@ impl ResponseContext {
 
     #[inline]
     fn count(&self, status: StatusCode, body_bytes: u64, gzip: bool, shared: &Shared) {
-        let (metrics, route) = (&shared.metrics, self.template as usize);
+        let (metrics, route) = (&shared.metrics, self.endpoint as usize);
         metrics.count_response(route, status.as_u16(), body_bytes, gzip);
-        if status == StatusCode::TOO_MANY_REQUESTS && self.template.is_metered() {
+        if status == StatusCode::TOO_MANY_REQUESTS && self.endpoint.is_metered() {
             metrics.quota_rejections[self.tier].add(1);
         }
         if let Some(asked) = &self.asked {
@@ -83,7 +83,7 @@ impl ResponseContext {
                 client: asked.client,
                 key: asked.key,
                 method: &asked.method,
-                route: self.template.text(),
+                route: self.endpoint.label(),
                 target: &asked.target,
                 status,
                 body_bytes,

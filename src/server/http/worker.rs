@@ -164,7 +164,7 @@ impl Worker {
         let Outcome {
             answer,
             limits,
-            template,
+            endpoint,
             caller,
             place: _,
         } = outcome;
@@ -178,7 +178,7 @@ impl Worker {
         let context = ResponseContext {
             limits,
             id: self.ids.next(),
-            template,
+            endpoint,
             tier: caller.map_or(0, Caller::tier),
             headers,
             version: closes.then(|| request.version()),

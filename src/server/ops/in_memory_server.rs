@@ -11,7 +11,7 @@ use hyper::rt::{Read, Write};
 
 use crate::calendar::Clock;
 use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::conn::limiter::Room;
 use crate::server::conn::registry::Roster;
 use crate::server::conn::timed_io::Shared;
@@ -51,7 +51,7 @@ impl InMemoryServer {
             buffers: Arc::default(),
             complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
             limits: ConnectionLimits::default(),
-            metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
+            metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
             ids: RequestIds::new(),
             downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
             access: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::observe::{
     AccessLog, CALLER_TIERS, CloseReason, Exposition, Histogram, Kind, STATUS_CODES, process,
 };
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
 use crate::sync::Ordering;
@@ -31,7 +31,7 @@ macro_rules! metrics {
 const METRICS: &[Metric] = metrics! {
     Counter "island_metrics_http_requests_total"
         "Responses by route template and status code."
-        |server, page| for (route, template) in Template::TEXTS.iter().enumerate() {
+        |server, page| for (route, template) in Endpoint::LABELS.iter().enumerate() {
             for (at, code) in STATUS_CODES.iter().enumerate() {
                 let count = server.sum(|worker| &worker.responses[route][at]);
                 if count > 0 {
@@ -41,7 +41,7 @@ const METRICS: &[Metric] = metrics! {
         };
     Counter "island_metrics_http_response_body_bytes_total"
         "Bytes of response bodies by route template and content encoding."
-        |server, page| for (route, template) in Template::TEXTS.iter().enumerate() {
+        |server, page| for (route, template) in Endpoint::LABELS.iter().enumerate() {
             for (at, encoding) in ["identity", "gzip"].iter().enumerate() {
                 let bytes = server.sum(|worker| &worker.body_bytes[route][at]);
                 if bytes > 0 {

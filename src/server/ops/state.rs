@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
-use crate::request::Template;
+use crate::request::Endpoint;
 use crate::server::conn::registry::Roster;
 use crate::server::http::identity::Gate;
 use crate::server::http::request_id::RequestIds;
@@ -77,7 +77,7 @@ impl ServerState {
                 buffers: Arc::default(),
                 complaints: Arc::clone(&complaints),
                 limits: settings.connections,
-                metrics: Arc::new(WorkerMetrics::new(Template::TEXTS.len())),
+                metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
                 ids: RequestIds::new(),
                 downloads: Arc::clone(&downloads),
                 access: access_log.as_ref().map(|log| Arc::new(log.buffer())),

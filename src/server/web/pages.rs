@@ -13,7 +13,7 @@ use hyper::{HeaderMap, StatusCode};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::AnonymousClient;
-use crate::request::{IslandQuery, Parameter, Route, SiteFile};
+use crate::request::{IslandQuery, Route, SiteFile};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::{accepts_gzip, is_known};
 use crate::server::http::response::Answer;
@@ -92,7 +92,7 @@ impl Pages {
         };
         Pages {
             openapi: body(site::openapi(base_url)),
-            files: SiteFile::ALL.map(|name| body(file(name))),
+            files: SiteFile::ALL.map(|(name, _)| body(file(name))),
             visits,
         }
     }
@@ -154,8 +154,7 @@ impl Pages {
         let Ok(body) = found else {
             return Answer::Failed(ApiError::Damaged);
         };
-        let given = query.given().filter(|(name, _)| *name != Parameter::Q);
-        let others: Vec<_> = given.map(|(name, value)| (name.as_str(), value)).collect();
+        let others: Vec<_> = query.given().filter(|(name, _)| *name != "q").collect();
         let q = query.q.as_deref().unwrap_or_default();
         let sought_code = q.trim().parse().ok();
         let html = site::search(

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
 
-use crate::request::Pairs;
+use crate::request;
 use crate::signup::Wish;
 
 /// Longer forms are not read. One holds an address and a pass.
@@ -163,7 +163,9 @@ fn wish(form: &str) -> Option<Wish> {
 
 /// The first value of that name.
 fn field(pairs: Option<&str>, name: &str) -> Option<String> {
-    let mut named = Pairs::new(pairs).flatten().filter(|pair| pair.0 == name);
+    let mut named = request::pairs(pairs)
+        .flatten()
+        .filter(|pair| pair.0 == name);
     named.next().map(|(_, value)| value.into_owned())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::request::{self, Outside, Route};
+use crate::request::{self, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::negotiate::{is_known, names_html, prefers_json};
@@ -23,30 +23,25 @@ pub(in crate::server) fn for_people(answer: Answer, head: Head<'_>) -> Answer {
 /// Finds what is asked for outside the API.
 pub(in crate::server) fn find<'a>(
     head: Head<'a>,
-    asked: &Outside,
+    asked: &SiteRoute,
     state: State<'_>,
     visitor: impl Fn() -> Visitor<'a>,
 ) -> Answer {
     let (pages, snapshot, headers) = (state.pages, state.snapshot, head.headers);
     match asked {
-        Outside::OpenApi => found(head, pages.openapi(headers)),
-        Outside::Docs => Pages::docs(snapshot, headers),
-        Outside::Site(file) => pages.file(*file, headers),
-        Outside::Home | Outside::Search(_) if prefers_json(headers) => {
+        SiteRoute::OpenApi => found(head, pages.openapi(headers)),
+        SiteRoute::Docs => Pages::docs(snapshot, headers),
+        SiteRoute::File(file) => pages.file(*file, headers),
+        SiteRoute::Home | SiteRoute::Search(_) if prefers_json(headers) => {
             let message = "no JSON is here; the endpoints are listed at /v1";
             Answer::Failed(ApiError::NotFound(message.to_owned()))
         }
-        Outside::Home => Pages::home(snapshot, headers),
-        Outside::Search(query) => pages.search(query, snapshot, visitor()),
-        Outside::Island(code) => pages.island(*code, snapshot, visitor()),
-        Outside::Keys => sign_up(head, state),
-        Outside::Dump(name) => dump(head, name, state, visitor),
+        SiteRoute::Home => Pages::home(snapshot, headers),
+        SiteRoute::Search(query) => pages.search(query, snapshot, visitor()),
+        SiteRoute::Island(code) => pages.island(*code, snapshot, visitor()),
+        SiteRoute::Keys => sign_up(head, state),
+        SiteRoute::Dump(name) => dump(head, name, state, visitor),
     }
-}
-
-/// Whether it is for sign-up, to which alone anything is posted.
-pub(in crate::server) fn is_sign_up(head: Head<'_>) -> bool {
-    request::parse(head.path, None).route == Ok(Route::Outside(Outside::Keys))
 }
 
 fn sign_up(head: Head<'_>, state: State<'_>) -> Answer {

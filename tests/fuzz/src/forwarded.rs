@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
         }
         let proxies = TrustedProxies::from(proxies);
         let is_trusted = networks.iter().any(|network| network.holds(self.peer));
-        if proxies.trust(self.peer) != is_trusted {
+        if proxies.contains(self.peer) != is_trusted {
             return Some(format!("{} trusted: {is_trusted}", self.peer));
         }
         let found = found(&proxies, self.peer, &self.lines);

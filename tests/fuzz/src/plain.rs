@@ -3,7 +3,7 @@
 
 /// What a target means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub(crate) enum Meaning {
     /// 400
     Bad,
     /// 404
@@ -28,22 +28,22 @@ pub enum Meaning {
 
 /// A list's filters, order and page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct List {
-    pub path: &'static str,
-    pub tag: Option<String>,
-    pub creator: Option<String>,
-    pub created_in: Option<String>,
-    pub q: Option<String>,
-    pub folded: Option<String>,
-    pub sort: String,
-    pub order: String,
-    pub limit: u64,
-    pub offset: u64,
+pub(crate) struct List {
+    pub(crate) path: &'static str,
+    pub(crate) tag: Option<String>,
+    pub(crate) creator: Option<String>,
+    pub(crate) created_in: Option<String>,
+    pub(crate) q: Option<String>,
+    pub(crate) folded: Option<String>,
+    pub(crate) sort: String,
+    pub(crate) order: String,
+    pub(crate) limit: u64,
+    pub(crate) offset: u64,
 }
 
 /// Ways to read wrongly, which the comparison must notice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
+pub(crate) enum Mistake {
     None,
     PlusStays,
     LastWins,
@@ -56,7 +56,7 @@ pub enum Mistake {
 
 /// The reader.
 #[derive(Clone, Copy)]
-pub struct Plain(pub Mistake);
+pub(crate) struct Plain(pub(crate) Mistake);
 
 const FIXED: [&str; 18] = [
     "/openapi.json",
@@ -102,7 +102,7 @@ type Pairs = Vec<(String, String)>;
 
 impl Plain {
     /// Whether the path is under `/v1`, and what the target means.
-    pub fn read(self, path: &str, query: Option<&str>) -> (bool, Meaning) {
+    pub(crate) fn read(self, path: &str, query: Option<&str>) -> (bool, Meaning) {
         if !path.starts_with('/') {
             return (false, Meaning::Bad);
         }
@@ -255,7 +255,7 @@ impl Plain {
     }
 
     /// The pairs of a query, decoded; `None` where one cannot be.
-    pub fn pairs(self, query: Option<&str>) -> Option<Pairs> {
+    pub(crate) fn pairs(self, query: Option<&str>) -> Option<Pairs> {
         let pieces = query
             .unwrap_or("")
             .split('&')
@@ -272,7 +272,7 @@ impl Plain {
 
     /// The values of the pairs whose name reads `key`, whatever the others are; a value that does not
     /// decode is none.
-    pub fn keys(self, query: Option<&str>) -> Vec<Option<String>> {
+    pub(crate) fn keys(self, query: Option<&str>) -> Vec<Option<String>> {
         let pieces = query
             .unwrap_or("")
             .split('&')

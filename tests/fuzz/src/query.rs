@@ -5,117 +5,23 @@
 #![no_main]
 
 mod plain;
+mod targets;
 
 use std::sync::LazyLock;
 
-use island_metrics::model::{CreatedIn, SortField, SortOrder};
-use island_metrics::request::{
-    CreatorQuery, DayRef, IslandQuery, Outside, Route, RouteError, SentKey, key, loggable, parse,
-};
+use island_metrics::request::{CreatorQuery, IslandQuery, Route, SiteRoute, loggable, parse};
 use libfuzzer_sys::fuzz_target;
 
-use plain::{List, Meaning, Mistake, Plain};
+use plain::{Mistake, Plain};
+use targets::differs;
 
 /// Bytes of a target that are logged, and what tells that there were more.
 const LOGGED_BYTES_MAX: usize = 512 + 5;
 
-fn of_route(route: Result<Route, RouteError>) -> Meaning {
-    let day = |path, day: DayRef| Meaning::Day {
-        path,
-        text: day.to_string(),
-        exists: !matches!(day, DayRef::NoSuchDay(_)),
-    };
-    match route {
-        Err(RouteError::BadRequest(_)) => Meaning::Bad,
-        Err(RouteError::NotFound(_)) => Meaning::Unknown,
-        Ok(Route::Index) => Meaning::Fixed("/v1"),
-        Ok(Route::Health) => Meaning::Fixed("/v1/health"),
-        Ok(Route::Live) => Meaning::Fixed("/v1/live"),
-        Ok(Route::Intraday) => Meaning::Fixed("/v1/live/intraday"),
-        Ok(Route::RankingDays) => Meaning::Fixed("/v1/rankings"),
-        Ok(Route::NewDays) => Meaning::Fixed("/v1/new"),
-        Ok(Route::Outside(outside)) => of_outside(outside),
-        Ok(Route::Island(code)) => Meaning::Island {
-            code: code.to_string(),
-            ccu: false,
-        },
-        Ok(Route::IslandCcu(code)) => Meaning::Island {
-            code: code.to_string(),
-            ccu: true,
-        },
-        Ok(Route::Creator(slug)) => Meaning::Creator(slug),
-        Ok(Route::Ranking(of)) => day("/v1/rankings", of),
-        Ok(Route::New(of)) => day("/v1/new", of),
-        Ok(Route::Islands(query)) => of_islands("/v1/islands", query),
-        Ok(Route::Creators(query)) => Meaning::List(List {
-            path: "/v1/creators",
-            q: query.q,
-            folded: query.folded,
-            sort: "peakCCU".to_owned(),
-            order: "desc".to_owned(),
-            limit: query.page.limit.into(),
-            offset: query.page.offset,
-            ..List::default()
-        }),
-    }
-}
-
-fn of_outside(outside: Outside) -> Meaning {
-    match outside {
-        Outside::OpenApi => Meaning::Fixed("/openapi.json"),
-        Outside::Docs => Meaning::Fixed("/docs"),
-        Outside::Site(file) => Meaning::Fixed(file.path()),
-        Outside::Home => Meaning::Fixed("/"),
-        Outside::Search(query) => of_islands("/", query),
-        Outside::Island(code) => Meaning::Island {
-            code: code.to_string(),
-            ccu: false,
-        },
-        Outside::Keys => Meaning::Fixed("/keys"),
-        Outside::Dump(name) => Meaning::Dump(name),
-    }
-}
-
-fn of_islands(path: &'static str, query: IslandQuery) -> Meaning {
-    Meaning::List(List {
-        path,
-        tag: query.tag,
-        creator: query.creator,
-        created_in: query.created_in.map(CreatedIn::as_str).map(str::to_owned),
-        q: query.q,
-        folded: query.folded,
-        sort: SortField::as_str(query.sort).to_owned(),
-        order: SortOrder::as_str(query.order).to_owned(),
-        limit: query.page.limit.into(),
-        offset: query.page.offset,
-    })
-}
-
-/// What the two readers disagree about, if they do.
-fn differs(plain: Plain, path: &str, query: Option<&str>) -> Option<String> {
-    let parsed = parse(path, query);
-    let found = (parsed.under_v1, of_route(parsed.route));
-    let want = plain.read(path, query);
-    if found != want {
-        return Some(format!("{found:?}, and it means {want:?}"));
-    }
-    let sent: Vec<Option<String>> = match key(query) {
-        SentKey::None => Vec::new(),
-        SentKey::Once(key) => vec![Some(key.into_owned())],
-        SentKey::Twice => vec![None; 2],
-    };
-    let want = plain.keys(query);
-    let agree = match (&sent[..], &want[..]) {
-        ([found], [want]) => found.as_deref().unwrap_or("") == want.as_deref().unwrap_or(""),
-        (found, want) => found.len().min(2) == want.len().min(2),
-    };
-    (!agree).then(|| format!("the keys {sent:?}, and they are {want:?}"))
-}
-
 /// What a link to the same list says reads as the same list.
 fn links_lead_back(path: &str, query: Option<&str>) {
     match parse(path, query).route {
-        Ok(Route::Islands(query) | Route::Outside(Outside::Search(query))) => {
+        Ok(Route::Islands(query) | Route::Site(SiteRoute::Search(query))) => {
             let link = format!("{}{}", query.to_query(), query.page.offset);
             assert_eq!(IslandQuery::parse(Some(&link)), Ok(query), "{link}");
         }

@@ -1,0 +1,96 @@
+//! The table of endpoints. The path of an endpoint is also its label in metrics and the access log.
+
+use super::lists::{CreatorQuery, IslandQuery};
+
+/// Declares the endpoints, one per row: a name and the segments of the path. A segment in braces is
+/// a parameter, which stands for any one segment.
+macro_rules! endpoints {
+    ($($name:ident: $($segment:literal)+;)+) => {
+        /// An endpoint, without its parameters. Its number is its index in [`Endpoint::LABELS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Endpoint {
+            $(#[doc = concat!("`" $(, "/", $segment)+, "`")] $name,)+
+            /// Any other path.
+            Unknown,
+        }
+
+        const TABLE: &[(Endpoint, &[&str])] = &[$((Endpoint::$name, &[$($segment),+])),+];
+
+        impl Endpoint {
+            /// The labels of all endpoints: their paths, and `unknown`.
+            pub const LABELS: &'static [&'static str] =
+                &[$(concat!($("/", $segment),+),)+ "unknown"];
+        }
+    };
+}
+
+endpoints! {
+    Index: "v1";
+    Health: "v1" "health";
+    Islands: "v1" "islands";
+    Island: "v1" "islands" "{code}";
+    IslandCcu: "v1" "islands" "{code}" "ccu";
+    Creators: "v1" "creators";
+    Creator: "v1" "creators" "{slug}";
+    Live: "v1" "live";
+    Intraday: "v1" "live" "intraday";
+    RankingDays: "v1" "rankings";
+    Ranking: "v1" "rankings" "{date}";
+    NewDays: "v1" "new";
+    New: "v1" "new" "{date}";
+    OpenApi: "openapi.json";
+    Home: "";
+    IslandPage: "islands" "{code}";
+    Keys: "keys";
+    Docs: "docs";
+    Objects: "objects";
+    Recipes: "recipes";
+    Gotchas: "gotchas";
+    Llms: "llms.txt";
+    Asset: "assets" "{name}";
+    Dump: "dumps" "{name}";
+}
+
+impl Endpoint {
+    /// The paths of the API, in the order of SPEC section 4.
+    pub const API_PATHS: &'static [&'static str] =
+        Endpoint::LABELS.split_at(Endpoint::OpenApi as usize).0;
+
+    /// Returns the endpoint of a path, given its decoded segments.
+    pub(super) fn find(segments: &[&str]) -> Endpoint {
+        // The name of a dump has any number of segments, or none for the index.
+        if segments[0] == "dumps" {
+            return Endpoint::Dump;
+        }
+        let fits = |(_, path): &&(Endpoint, &[&str])| {
+            let mut parts = path.iter().zip(segments);
+            path.len() == segments.len()
+                && parts.all(|(part, sent)| part == sent || part.starts_with('{'))
+        };
+        let found = TABLE.iter().find(fits);
+        found.map_or(Endpoint::Unknown, |(endpoint, _)| *endpoint)
+    }
+
+    /// Returns the endpoint's label in metrics and the access log.
+    pub const fn label(self) -> &'static str {
+        Endpoint::LABELS[self as usize]
+    }
+
+    /// Returns whether requests for it spend quota unless they fail early.
+    pub fn is_metered(self) -> bool {
+        (self as usize) < Endpoint::API_PATHS.len() && self != Endpoint::Health
+    }
+
+    /// Returns the names of its query parameters.
+    pub const fn query_parameters(self) -> &'static [&'static str] {
+        match self {
+            Endpoint::Islands | Endpoint::Home => &IslandQuery::PARAMETERS,
+            Endpoint::Creators => &CreatorQuery::PARAMETERS,
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "endpoint_tests.rs"]
+mod tests;

@@ -1,0 +1,234 @@
+//! Paths and queries, parsed.
+
+use super::*;
+
+fn sound(path: &str) -> Route {
+    parse(path, Some("key=k")).route.unwrap()
+}
+
+/// 400 or 404, and the message.
+fn refused(path: &str) -> (u16, String) {
+    match parse(path, None).route.unwrap_err() {
+        RouteError::BadRequest(message) => (400, message),
+        RouteError::NotFound(message) => (404, message),
+    }
+}
+
+#[test]
+fn every_endpoint_has_its_path() {
+    let code: IslandCode = "0034-5678-9012".parse().unwrap();
+    let day = DayRef::Day(UtcDay::parse("2024-02-29").unwrap());
+    for (path, route) in [
+        ("/v1", Route::Index),
+        ("/%76%31", Route::Index),
+        ("/v1/health", Route::Health),
+        (
+            "/v1/islands",
+            Route::Islands(IslandQuery::parse(None).unwrap()),
+        ),
+        ("/v1/islands/0034-5678-9012", Route::Island(code)),
+        ("/v1/islands/0034%2D5678-9012/ccu", Route::IslandCcu(code)),
+        (
+            "/v1/creators",
+            Route::Creators(CreatorQuery::parse(None).unwrap()),
+        ),
+        (
+            "/v1/creators/a%2Fb+%C3%A9",
+            Route::Creator("a/b+é".to_owned()),
+        ),
+        ("/v1/live", Route::Live),
+        ("/v1/live/intraday", Route::Intraday),
+        ("/v1/rankings", Route::RankingDays),
+        ("/v1/rankings/latest", Route::Ranking(DayRef::Latest)),
+        ("/v1/rankings/2024-02-29", Route::Ranking(day.clone())),
+        ("/v1/new", Route::NewDays),
+        ("/v1/new/2024-02-29", Route::New(day)),
+        (
+            "/v1/new/2023-02-29",
+            Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
+        ),
+        ("/openapi.json", Route::Site(SiteRoute::OpenApi)),
+        ("/docs", Route::Site(SiteRoute::Docs)),
+        (
+            "/assets/style.css",
+            Route::Site(SiteRoute::File(SiteFile::Style)),
+        ),
+        ("/", Route::Site(SiteRoute::Home)),
+        (
+            "/islands/0034-5678-9012",
+            Route::Site(SiteRoute::Island("0034-5678-9012".parse().unwrap())),
+        ),
+        ("/keys", Route::Site(SiteRoute::Keys)),
+    ] {
+        assert_eq!(sound(path), route, "{path}");
+        assert_eq!(
+            parse(path, None).under_v1,
+            path.starts_with("/v1") || path.starts_with("/%76"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn unknown_paths_are_404() {
+    for path in [
+        "//",
+        "/assets",
+        "/assets/style.css/x",
+        "/islands",
+        "//v1",
+        "/V1",
+        "/v1%2Flive",
+        "/v1/x",
+        "/v1/live/x",
+        "/v1/islands/1234/x",
+        "/v1/islands/0034-5678-9012/ccu/x",
+        "/v1/creators/a/b",
+        "/v1//islands",
+        "/openapi.json/v1",
+    ] {
+        let message = format!("unknown path \"{path}\"; the endpoints are listed at /v1");
+        assert_eq!(refused(path), (404, message));
+    }
+}
+
+#[test]
+fn a_trailing_slash_is_404_and_the_message_names_the_path_without_it() {
+    for path in [
+        "/v1",
+        "/v1/islands",
+        "/v1/islands/bad",
+        "/openapi.json",
+        "/v1/creators",
+    ] {
+        let message =
+            format!("unknown path with a trailing slash; without the slash it is \"{path}\"");
+        assert_eq!(refused(&format!("{path}/")), (404, message.clone()));
+        assert_eq!(refused(&format!("{path}//")), (404, message));
+    }
+}
+
+#[test]
+fn malformed_segments_are_400() {
+    for (path, part) in [
+        (
+            "/v1/islands/12",
+            "digits such as 1234-5678-9012, got \"12\"",
+        ),
+        (
+            "/v1/islands//ccu",
+            "the island code must be three groups of four digits",
+        ),
+        (
+            "/v1/rankings/today",
+            "the date must be latest or a day in the form YYYY-MM-DD, got \"today\"",
+        ),
+        ("/v1/new/2024-1-01", "the date must be"),
+        ("/v1/creators/%ff", "must be percent-encoded UTF-8"),
+        ("/v1/a/b/c/d/e/%2", "must be percent-encoded UTF-8"),
+        ("v1/islands", "must start with /"),
+        ("", "must start with /"),
+        ("/%zz/v1", "must be percent-encoded UTF-8"),
+    ] {
+        let (status, message) = refused(path);
+        assert_eq!(status, 400, "{path}");
+        assert!(message.contains(part), "{message}");
+        assert_eq!(
+            parse(path, None).under_v1,
+            path.starts_with("/v1"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_broken_query_is_400_on_endpoints_of_the_api_only() {
+    for path in ["/v1", "/v1/islands", "/v1/creators/a", "/v1/new/2023-02-29"] {
+        let parsed = parse(path, Some("x=%zz"));
+        assert!(
+            matches!(parsed.route, Err(RouteError::BadRequest(_))),
+            "{path}"
+        );
+        let ignored = parse(path, Some("limits=0&x=1&x=2"));
+        assert!(ignored.route.is_ok(), "{path}");
+    }
+    assert_eq!(
+        parse("/openapi.json", Some("x=%zz")).route,
+        Ok(Route::Site(SiteRoute::OpenApi))
+    );
+    assert!(parse("/v1/live", Some("limit=0")).route.is_ok());
+    assert!(parse("/v1/creators", Some("limit=0")).route.is_err());
+}
+
+#[test]
+fn health_is_told_whatever_the_query() {
+    for query in [None, Some("x=%zz"), Some("%"), Some("limit=0")] {
+        assert_eq!(
+            parse("/v1/health", query).route,
+            Ok(Route::Health),
+            "{query:?}"
+        );
+    }
+}
+
+#[test]
+fn a_dump_is_named_by_what_follows_segment_by_segment() {
+    for (path, name) in [
+        ("/dumps", "index.json"),
+        ("/dumps/", "index.json"),
+        ("/%64umps/", "index.json"),
+        ("/dumps/index.json", "index.json"),
+        ("/dumps/islands.csv", "islands.csv"),
+        (
+            "/dumps/daily/2026%2D11-20.csv.gz",
+            "daily/2026-11-20.csv.gz",
+        ),
+        ("/dumps/a/b/c/d/e/f", "a/b/c/d/e/f"),
+        ("/dumps//islands.csv", "/islands.csv"),
+        ("/dumps/islands.csv/", "islands.csv/"),
+        ("/dumps/../manifest.json", "../manifest.json"),
+        ("/dumps/%2e%2E/manifest.json", "../manifest.json"),
+        ("/dumps/a%00b", "a\0b"),
+    ] {
+        for query in [None, Some("key=x&key=y"), Some("%zz")] {
+            let parsed = parse(path, query);
+            assert_eq!(
+                parsed.route,
+                Ok(Route::Site(SiteRoute::Dump(name.to_owned()))),
+                "{path}"
+            );
+            assert!(!parsed.under_v1, "{path}");
+        }
+    }
+}
+
+#[test]
+fn an_encoded_slash_names_nothing() {
+    for path in [
+        "daily%2F2026-11-20.csv",
+        "..%2fmanifest.json",
+        "%2Fetc%2Fpasswd",
+        "a/%2f",
+    ] {
+        let refused = parse(&format!("/dumps/{path}"), None).route;
+        let Err(RouteError::NotFound(message)) = refused else {
+            panic!("{path}: {refused:?}");
+        };
+        assert!(message.contains("/dumps/index.json"), "{message}");
+    }
+    let broken = parse("/dumps/%ff", None).route;
+    assert!(matches!(broken, Err(RouteError::BadRequest(_))));
+    // Without the slash in front it is another path.
+    for path in [
+        "/dumpsx",
+        "/dumps.json",
+        "/Dumps",
+        "//dumps",
+        "/dumps%2Findex.json",
+    ] {
+        assert!(
+            matches!(parse(path, None).route, Err(RouteError::NotFound(_))),
+            "{path}"
+        );
+    }
+}

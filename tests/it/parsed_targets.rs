@@ -1,0 +1,149 @@
+//! Random request targets: the parser agrees with the plain reader of the fuzz targets about paths, and
+//! about query strings: duplicates, empty values, percent-encoding, limits.
+
+#[path = "../fuzz/src/plain.rs"]
+mod plain;
+#[path = "../fuzz/src/targets.rs"]
+mod targets;
+
+use plain::{Mistake, Plain};
+use targets::differs;
+
+const PATHS: [&str; 30] = [
+    "/",
+    "/v1",
+    "/v1/",
+    "/v1/health",
+    "/v1/islands",
+    "/v1/islands",
+    "/v1/islands",
+    "/v1/creators",
+    "/v1/creators",
+    "/v1/live",
+    "/v1/live/intraday",
+    "/v1/rankings",
+    "/v1/rankings/latest",
+    "/v1/rankings/2024-02-29",
+    "/v1/new/2023-02-29",
+    "/v1/new/2024-1-01",
+    "/v1/islands/1234-5678-9012",
+    "/v1/islands/1234-5678-901",
+    "/v1/islands/1234-5678-9012/ccu",
+    "/v1/creators/a%2Fb",
+    "/islands/0000-0000-0001",
+    "/docs",
+    "/llms.txt",
+    "/keys",
+    "/assets/style.css",
+    "/assets/x",
+    "/openapi.json",
+    "/dumps",
+    "/dumps/daily/2026-11-20.csv",
+    "v1",
+];
+const PATH_ENDS: [&str; 12] = [
+    "", "", "", "", "", "", "/", "/x", "%2F", "/%ff", "%", "/%2e",
+];
+const NAMES: [&str; 15] = [
+    "tag",
+    "creator",
+    "createdIn",
+    "q",
+    "sort",
+    "order",
+    "limit",
+    "offset",
+    "key",
+    "x",
+    "",
+    "Limit",
+    "l%69mit",
+    "%71",
+    "t%zz",
+];
+const VALUES: [&str; 34] = [
+    "",
+    "a",
+    "a+b",
+    "a%20b",
+    "%2B",
+    "%26",
+    "%C3%A9",
+    "%c3%a9",
+    "%ff",
+    "%",
+    "%4",
+    "+",
+    "%00",
+    "SHOPP%C4%B0NG",
+    "%CC%87",
+    "uefn",
+    "creative",
+    "UEFN",
+    "peakCCU",
+    "plays",
+    "asc",
+    "desc",
+    "Desc",
+    "0",
+    "1",
+    "007",
+    "200",
+    "201",
+    "%2B1",
+    "-1",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e2",
+    "%D9%A1",
+];
+
+/// A query string of a few pairs, some of them broken.
+fn query(
+    u: &mut arbtest::arbitrary::Unstructured<'_>,
+) -> arbtest::arbitrary::Result<Option<String>> {
+    if u.ratio(1, 8)? {
+        return Ok(None);
+    }
+    let mut query = String::new();
+    for _ in 0..u.int_in_range(0..=4)? {
+        let (name, value) = (u.choose(&NAMES)?, u.choose(&VALUES)?);
+        let equals = u.choose(&["=", "=", "=", "=", "", "=="])?;
+        let separator = u.choose(&["&", "&", "&", "&&", ""])?;
+        query += &[*name, equals, value, separator].concat();
+    }
+    Ok(Some(query))
+}
+
+#[test]
+fn the_parser_agrees_with_the_plain_reader() {
+    arbtest::arbtest(|u| {
+        let path = [*u.choose(&PATHS)?, *u.choose(&PATH_ENDS)?].concat();
+        let query = query(u)?;
+        let difference = differs(Plain(Mistake::None), &path, query.as_deref());
+        assert_eq!(difference, None, "{path:?} {query:?}");
+        Ok(())
+    })
+    .size_min(256)
+    .size_max(512)
+    .budget_ms(2_000);
+}
+
+#[test]
+fn a_reader_with_a_mistake_is_caught() {
+    for (mistake, path, query) in [
+        (Mistake::PlusStays, "/v1/islands", "q=a+b"),
+        (Mistake::LastWins, "/v1/islands", "limit=1&limit=2"),
+        (Mistake::DecodedTwice, "/v1/creators/%2541", ""),
+        (Mistake::SlashSeparates, "/v1%2Flive", ""),
+        (Mistake::LossyText, "/v1/creators/%FF", ""),
+        (Mistake::SignedNumbers, "/v1/creators", "offset=%2B1"),
+        (Mistake::EmptyFilters, "/v1/islands", "tag="),
+    ] {
+        assert!(
+            differs(Plain(mistake), path, Some(query)).is_some(),
+            "{path}?{query}"
+        );
+        assert_eq!(differs(Plain(Mistake::None), path, Some(query)), None);
+    }
+}
