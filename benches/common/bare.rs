@@ -1,4 +1,4 @@
-//! The reference: a bare hyper server that sends one captured answer to everything.
+//! Reference server: a bare hyper that sends one captured response to every request.
 
 use std::convert::Infallible;
 use std::io::{self, Write as _};
@@ -16,21 +16,21 @@ use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
 
 use super::Outcome;
-use super::http::Captured;
+use super::http::Response as Captured;
 
-/// The word that makes a bench this server.
+/// Argument that runs a bench as this server.
 pub(crate) const FLAG: &str = "--bare-hyper";
-/// As many connections may wait to be accepted as at the real server.
+/// Same backlog as the release server.
 const BACKLOG: u32 = 4096;
 
-/// Answers every request with a captured answer, on one thread.
+/// Serves the captured response on one thread.
 pub(crate) fn serve(captured: &Path) -> Outcome<()> {
     let captured = Captured::read(captured)?;
     let body = Bytes::from(captured.body);
     let mut headers = HeaderMap::new();
     for (name, value) in &captured.headers {
         let name: HeaderName = name.parse()?;
-        // Hyper writes these two by itself, as it does for the real server.
+        // Hyper writes these two itself.
         if name != CONTENT_LENGTH && name != DATE {
             headers.append(name, HeaderValue::from_str(value)?);
         }

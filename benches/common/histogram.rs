@@ -1,18 +1,18 @@
-//! Latencies in log-linear buckets: constant space, no value off by more than 1 in 128.
+//! Latency histogram with log-linear buckets: constant size, relative error at most 1/128.
 
-/// Buckets of one power of two.
+/// Each power of two has `PARTS` buckets.
 const PARTS_BITS: u32 = 7;
 const PARTS: usize = 1 << PARTS_BITS;
-/// 2^40 ns, 18 minutes: longer than any bench.
+/// 2^40 ns are 18 minutes, longer than any latency.
 const POWERS: usize = 40;
 
-/// Counts of values, in nanoseconds.
+/// Counts of values in nanoseconds.
 pub(crate) struct Histogram {
     counts: Vec<u32>,
     total: u32,
 }
 
-/// Values below `PARTS` have a bucket each; above, each power of two has `PARTS` of them.
+/// The bucket of a value. Values below `PARTS` have a bucket each.
 fn bucket(nanos: u64) -> usize {
     let nanos = nanos.min((1 << POWERS) - 1);
     let shift = (nanos | 1).ilog2().saturating_sub(PARTS_BITS);
@@ -36,13 +36,21 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// The value in microseconds that a share of all values do not exceed; 0 when there are none.
+    pub(crate) fn add(&mut self, other: &Histogram) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.total += other.total;
+    }
+
+    /// The smallest value in microseconds that a share of all values does not exceed; 0 without
+    /// values.
     pub(crate) fn quantile_micros(&self, share: f64) -> f64 {
-        let wanted = (f64::from(self.total) * share).ceil() as u32;
+        let target = (f64::from(self.total) * share).ceil() as u32;
         let mut seen = 0;
         for (at, count) in self.counts.iter().enumerate() {
             seen += count;
-            if seen >= wanted.max(1) {
+            if seen >= target.max(1) {
                 return (floor(at + 1) - 1) as f64 / 1000.0;
             }
         }
@@ -50,7 +58,7 @@ impl Histogram {
     }
 }
 
-/// Stops a bench whose buckets are wrong; a bench has no test of its own.
+/// Self-test of the buckets, run at the start of each bench that uses them: a bench has no tests.
 pub(crate) fn check() {
     for nanos in (0..100_000).chain((1..39).map(|power| (1 << power) + 12_345)) {
         let at = bucket(nanos);

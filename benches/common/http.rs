@@ -1,36 +1,37 @@
-//! HTTP/1.1 as far as the load needs it: requests as bytes, answers by their length.
+//! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 
 use memchr::memmem;
+use socket2::{Domain, Socket, Type};
 
 use super::{Outcome, STALL};
 
-/// What servers may set as they like: the moment, their name, and what HTTP/1.1 implies anyway.
+/// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
 const OWN_HEADERS: [&str; 3] = ["date", "server", "connection"];
 
 pub(crate) fn get(target: &str, headers: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nhost: bench\r\n{headers}\r\n").into_bytes()
 }
 
-/// What the head of an answer says of it.
+/// The head of a response.
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// Its own length, the empty line included.
+    /// Bytes of the head, with the empty line.
     pub(crate) length: usize,
     pub(crate) body_length: usize,
 }
 
 impl Head {
-    /// Reads the head that `bytes` begin with; `None` while it is unfinished.
+    /// Reads the head at the beginning of `bytes`; `None` while it is incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
         let length = memmem::find(bytes, b"\r\n\r\n")? + 4;
         let status = number(bytes.get(9..12)?);
-        // "Content-Length" and "content-length": both are in use. A 304 has no body.
+        // Matches "Content-Length" and "content-length". A 304 has no body.
         let name = b"ength: ";
         let body_length = match memmem::find(&bytes[..length], name) {
             Some(at) if status != 304 => number(&bytes[at + name.len()..length]),
@@ -42,17 +43,22 @@ impl Head {
             body_length,
         })
     }
+
+    /// The same, and `None` while the body is incomplete.
+    pub(crate) fn of_whole(bytes: &[u8]) -> Option<Head> {
+        Head::read(bytes).filter(|head| bytes.len() >= head.length + head.body_length)
+    }
 }
 
-/// The number that some bytes begin with.
+/// The decimal number at the beginning of `bytes`.
 fn number(bytes: &[u8]) -> usize {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
 }
 
-/// One answer, taken apart.
+/// A response, parsed.
 #[derive(Clone)]
-pub(crate) struct Captured {
+pub(crate) struct Response {
     pub(crate) raw: Vec<u8>,
     pub(crate) status: u16,
     /// Names in lower case, in the order sent.
@@ -60,35 +66,34 @@ pub(crate) struct Captured {
     pub(crate) body: Vec<u8>,
 }
 
-impl Captured {
-    pub(crate) fn parse(raw: Vec<u8>) -> Outcome<Captured> {
-        let head = Head::read(&raw).ok_or("an answer without a head")?;
+impl Response {
+    pub(crate) fn parse(raw: Vec<u8>) -> Outcome<Response> {
+        let head = Head::read(&raw).ok_or("a response without a head")?;
         let text = std::str::from_utf8(&raw[..head.length])?;
         let lines = text.lines().skip(1).filter_map(|line| line.split_once(':'));
         let headers = lines
             .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
             .collect();
-        let body = raw[head.length..].to_vec();
-        Ok(Captured {
+        Ok(Response {
             status: head.status,
             headers,
-            body,
+            body: raw[head.length..].to_vec(),
             raw,
         })
     }
 
-    pub(crate) fn read(path: &Path) -> Outcome<Captured> {
-        Captured::parse(fs::read(path)?)
+    pub(crate) fn read(path: &Path) -> Outcome<Response> {
+        Response::parse(fs::read(path)?)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
-        let (_, value) = headers.find(|(held, _)| held == name)?;
+        let (_, value) = headers.find(|(present, _)| present == name)?;
         Some(value)
     }
 
-    /// What another server's answer has otherwise; `None` when it is the same answer.
-    pub(crate) fn difference(&self, other: &Captured) -> Option<String> {
+    /// The first difference of another server's response; `None` if it is the same.
+    pub(crate) fn difference(&self, other: &Response) -> Option<String> {
         if self.status != other.status {
             return Some(format!("status {}, not {}", other.status, self.status));
         }
@@ -102,7 +107,7 @@ impl Captured {
         Some(format!("header \"{name}: {value}\" differs"))
     }
 
-    /// How often each header line stands there.
+    /// The header lines as a multiset.
     fn counted(&self) -> BTreeMap<&(String, String), u32> {
         let mut counts = BTreeMap::new();
         for header in &self.headers {
@@ -114,32 +119,53 @@ impl Captured {
     }
 }
 
-/// Asks once, on a connection of its own.
-pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Captured> {
-    let mut stream = TcpStream::connect(address)?;
+/// Connects from a local address, with a receive buffer of so many bytes if that is given.
+pub(crate) fn connect(
+    from: Ipv4Addr,
+    to: SocketAddr,
+    receive_bytes: Option<usize>,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    if let Some(bytes) = receive_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(&SocketAddr::from((from, 0)).into())?;
+    socket.connect_timeout(&to.into(), STALL)?;
+    socket.set_tcp_nodelay(true)?;
+    let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(STALL))?;
+    stream.set_write_timeout(Some(STALL))?;
+    Ok(stream)
+}
+
+/// Sends a request on a connection of its own and returns the response.
+pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
+    let mut stream = connect(Ipv4Addr::LOCALHOST, address, None)?;
     stream.write_all(request)?;
-    let (mut held, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
+    let (mut received, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         let count = stream.read(&mut chunk)?;
         if count == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        held.extend_from_slice(&chunk[..count]);
-        if let Some(head) = Head::read(&held)
-            && held.len() >= head.length + head.body_length
-        {
-            return Captured::parse(held);
+        received.extend_from_slice(&chunk[..count]);
+        if Head::of_whole(&received).is_some() {
+            return Response::parse(received);
         }
     }
 }
 
-/// Asks with GET for what must be there.
-pub(crate) fn found(address: SocketAddr, target: &str) -> Outcome<Captured> {
-    let answer = fetch(address, &get(target, ""))?;
-    if answer.status == 200 {
-        Ok(answer)
+/// Sends GET for a resource that must exist.
+pub(crate) fn found(address: SocketAddr, target: &str) -> Outcome<Response> {
+    let response = fetch(address, &get(target, ""))?;
+    if response.status == 200 {
+        Ok(response)
     } else {
-        Err(format!("{target} is answered {}", answer.status).into())
+        Err(format!("the status of {target} is {}", response.status).into())
     }
+}
+
+/// The same, and its body as text.
+pub(crate) fn text(address: SocketAddr, target: &str) -> Outcome<String> {
+    Ok(String::from_utf8(found(address, target)?.body)?)
 }

@@ -1,4 +1,4 @@
-//! Servers as processes: started, pinned, watched through `/proc`, stopped when dropped.
+//! Server processes: started, pinned to a core, measured through `/proc`, killed when dropped.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,10 +14,14 @@ use super::{LOAD_CORE, Outcome};
 
 /// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
-/// How long a server may take to end by itself.
+/// Time a server has to start listening, or to exit after SIGTERM.
 const STOPPING: Duration = Duration::from_secs(2);
+/// Argument that marks a process started by [`with_raised_limit`].
+pub(crate) const RAISED: &str = "--raised";
+/// Shell command that raises the descriptor limit to the hard limit.
+pub(crate) const RAISE_LIMIT: &str = "ulimit -n \"$(ulimit -Hn)\"";
 
-/// A temporary directory, removed at the end.
+/// A temporary directory, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -38,16 +42,16 @@ impl Drop for Scratch {
     }
 }
 
-/// A server of ours, ended by handle when dropped.
+/// A server process, killed when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Held open, so that the server may go on writing to it, until somebody reads it.
+    /// Kept open while unread, so that the server can go on writing to it.
     stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Server {
-    /// Starts a server and waits for the line that names its address.
+    /// Starts a server and waits for the log line with its address.
     pub(crate) fn start(mut command: Command) -> Outcome<Server> {
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = spawned.stderr(Stdio::piped()).spawn()?;
@@ -74,7 +78,7 @@ impl Server {
         })
     }
 
-    /// Starts a server that says nothing, at an address that was chosen for it.
+    /// Starts a server that logs no address, to listen on the given one.
     pub(crate) fn start_silent(mut command: Command, address: SocketAddr) -> Outcome<Server> {
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut server = Server {
@@ -92,27 +96,21 @@ impl Server {
         Ok(server)
     }
 
-    /// It, and the processes it started.
+    /// `/proc` directories of the process and its children.
     fn processes(&self) -> Vec<PathBuf> {
         let own = PathBuf::from(format!("/proc/{}", self.child.id()));
         let mut all = vec![own.clone()];
-        for task in fs::read_dir(own.join("task"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        let tasks = fs::read_dir(own.join("task")).into_iter().flatten();
+        for task in tasks.flatten() {
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(
-                children
-                    .split_whitespace()
-                    .map(|id| Path::new("/proc").join(id)),
-            );
+            let ids = children.split_whitespace();
+            all.extend(ids.map(|id| Path::new("/proc").join(id)));
         }
         all
     }
 
-    /// How long its threads and children were ready to run, but another process had the core; 0
-    /// where the kernel does not count that.
+    /// Time that its threads and children were runnable while another process had the core; 0
+    /// where the kernel does not count it.
     pub(crate) fn waited_nanos(&self) -> u64 {
         let processes = self.processes();
         processes.iter().filter_map(|one| schedstat(one, 1)).sum()
@@ -120,29 +118,23 @@ impl Server {
 
     /// User and system time of all its threads and children.
     pub(crate) fn cpu_nanos(&self) -> Outcome<u64> {
-        let times = self.processes();
-        times.iter().map(|process| cpu_nanos(process)).sum()
+        let processes = self.processes();
+        processes.iter().map(|process| cpu_nanos(process)).sum()
     }
 
-    /// What it says from now on; `None` for the second who asks.
-    pub(crate) fn stderr(&mut self) -> Option<BufReader<ChildStderr>> {
-        self.stderr.take()
-    }
-
-    /// Collects what it says from now on, until it ends.
-    pub(crate) fn listen(&mut self) -> Outcome<JoinHandle<Vec<String>>> {
-        let stderr = self.stderr().ok_or("somebody else listens")?;
+    /// Collects its log lines from now until it exits. To be called once.
+    pub(crate) fn collect_log(&mut self) -> Outcome<JoinHandle<Vec<String>>> {
+        let stderr = self.stderr.take().ok_or("the log is collected already")?;
         Ok(thread::spawn(move || {
             stderr.lines().map_while(Result::ok).collect()
         }))
     }
 
-    /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal, named as `kill` does.
+    /// Sends a signal by its name for `kill`.
     pub(crate) fn signal(&self, name: &str) -> Outcome<()> {
         let mut kill = Command::new("kill");
         kill.arg(format!("-{name}"))
@@ -150,8 +142,8 @@ impl Server {
         run(kill).map(drop)
     }
 
-    /// Asks it to end, and waits until it has; says whether that was a good end.
-    pub(crate) fn end(&mut self, within: Duration) -> Outcome<bool> {
+    /// Sends SIGTERM and returns whether the process exits with success in time.
+    pub(crate) fn terminate(&mut self, within: Duration) -> Outcome<bool> {
         self.signal("TERM")?;
         let begun = Instant::now();
         while begun.elapsed() < within {
@@ -163,47 +155,46 @@ impl Server {
         Ok(false)
     }
 
-    /// Resident memory in KiB.
-    pub(crate) fn resident_kib(&self) -> Outcome<u64> {
-        self.status_kib("VmRSS:")
+    pub(crate) fn usage(&self) -> Outcome<Usage> {
+        let process = format!("/proc/{}", self.child.id());
+        Ok(Usage {
+            resident_kib: status_kib(&process, "VmRSS:")?,
+            anonymous_kib: status_kib(&process, "RssAnon:")?,
+            descriptors: fs::read_dir(format!("{process}/fd"))?.count(),
+        })
     }
+}
 
-    /// The part of that which no file backs.
-    pub(crate) fn anonymous_kib(&self) -> Outcome<u64> {
-        self.status_kib("RssAnon:")
-    }
-
-    fn status_kib(&self, field: &str) -> Outcome<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let mut lines = status.lines();
-        let line = lines.find_map(|line| line.strip_prefix(field));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        Ok(number.ok_or(format!("no {field}"))?.parse()?)
-    }
-
+/// What a process uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) resident_kib: u64,
+    /// Resident memory that no file backs.
+    pub(crate) anonymous_kib: u64,
     /// Open descriptors.
-    pub(crate) fn descriptors(&self) -> Outcome<usize> {
-        Ok(fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
-    }
+    pub(crate) descriptors: usize,
+}
+
+/// A size in the `status` of a process, given as `/proc/ID`.
+pub(crate) fn status_kib(process: &str, field: &str) -> Outcome<u64> {
+    let status = fs::read_to_string(format!("{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or(format!("no {field}"))?.parse()?)
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has children is asked first, so that it ends them.
+        // SIGTERM lets a server with children stop them.
         if self.processes().len() > 1 {
-            let id = self.child.id().to_string();
-            let _ = Command::new("kill").args(["-TERM", &id]).status();
-            let begun = Instant::now();
-            while begun.elapsed() < STOPPING && matches!(self.child.try_wait(), Ok(None)) {
-                thread::sleep(Duration::from_millis(2));
-            }
+            let _ = self.terminate(STOPPING);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A field of `schedstat` summed over a process's threads: 0 has the time on a core, 1 that of
+/// A field of `schedstat`, summed over a process's threads: 0 is the time on a core, 1 the time
 /// waiting for one.
 fn schedstat(process: &Path, field: usize) -> Option<u64> {
     let tasks = fs::read_dir(process.join("task")).ok()?;
@@ -214,21 +205,22 @@ fn schedstat(process: &Path, field: usize) -> Option<u64> {
     nanos.sum()
 }
 
-/// A process's CPU time: to the nanosecond where the kernel keeps that, else in ticks.
+/// CPU time of a process: from `schedstat` where the kernel has it, else in ticks.
 fn cpu_nanos(process: &Path) -> Outcome<u64> {
     if let Some(nanos) = schedstat(process, 0)
         && nanos > 0
     {
         return Ok(nanos);
     }
-    // After the command's name, which may hold anything: utime and stime are the 12th and 13th.
+    // The command's name may contain anything; after it, utime and stime are fields 12 and 13.
     let text = fs::read_to_string(process.join("stat"))?;
     let (_, fields) = text.rsplit_once(')').ok_or("no name in stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     Ok(ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()? * TICK_NANOS)
 }
 
-/// A command on one core, where `taskset` exists, without the project's variables.
+/// A command without the project's environment variables, pinned to a core if one is given and
+/// `taskset` exists.
 pub(crate) fn command(program: impl AsRef<OsStr>, core: Option<u32>) -> Command {
     let mut command = match core {
         Some(core) if has_taskset() => {
@@ -246,14 +238,14 @@ pub(crate) fn command(program: impl AsRef<OsStr>, core: Option<u32>) -> Command 
     command
 }
 
-/// This program again, in another part: a reference server.
-pub(crate) fn myself(flag: &str, captured: &Path, core: Option<u32>) -> Outcome<Command> {
+/// A command that runs this program as a reference server.
+pub(crate) fn reference(flag: &str, captured: &Path, core: Option<u32>) -> Outcome<Command> {
     let mut command = command(env::current_exe()?, core);
     command.arg(flag).arg(captured);
     Ok(command)
 }
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).map(|directory| directory.join(program));
@@ -261,14 +253,15 @@ pub(crate) fn installed(program: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn has_taskset() -> bool {
-    // Not the cores left to this process, which is pinned to one of them.
+    // Not `available_parallelism`: this process may be pinned to one core already.
     Path::new("/sys/devices/system/cpu/cpu1").exists() && installed("taskset").is_some()
 }
 
-/// Leaves the load's core to this process, before it has other threads; says so if it cannot.
+/// Pins this process to the core of the load; to be called before it starts threads. Returns a
+/// line for the output.
 pub(crate) fn pin_load() -> Outcome<&'static str> {
     if !has_taskset() {
-        return Ok("nothing is pinned, for there is no taskset or one core: expect noise");
+        return Ok("nothing is pinned (no taskset, or one core): expect noise");
     }
     let id = std::process::id().to_string();
     let mut taskset = Command::new("taskset");
@@ -277,11 +270,24 @@ pub(crate) fn pin_load() -> Outcome<&'static str> {
     Ok("servers on core 0, load on core 1")
 }
 
-/// Runs a command to its end.
+/// Runs a command, which must succeed, and returns its stdout.
 pub(crate) fn run(mut command: Command) -> Outcome<String> {
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(String::from_utf8(output.stdout)?);
     }
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
+/// Runs this program again with the descriptor limit raised, which a process cannot do for itself
+/// without calling C.
+pub(crate) fn with_raised_limit() -> Outcome<()> {
+    let mut again = Command::new("sh");
+    again.args(["-c", &format!("{RAISE_LIMIT}; exec \"$0\" \"$@\"")]);
+    again.arg(env::current_exe()?).args(env::args_os().skip(1));
+    let status = again.arg(RAISED).status()?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("the run with a raised descriptor limit ended with {status}").into())
 }

@@ -1,13 +1,18 @@
 //! Medians, and ratios that a slow moment does not distort.
 
-/// The median; NaN of nothing.
+/// The median; NaN without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The median of the rounds' ratios: both sides of each were measured within the same moments.
+/// The median of the ratios of each round: both sides of a ratio were measured within moments.
 pub(crate) fn median_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     median(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
+}
+
+/// The largest value; 0 without values.
+pub(crate) fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
 }

@@ -1,13 +1,23 @@
-//! Values picked out of JSON, and put into queries.
+//! Members of JSON texts, and percent-encoding.
 
-/// The values of a member of JSON, wherever it stands; all that is looked for are plain strings.
+/// Sort fields of the list of islands.
+pub(crate) const SORTS: [&str; 6] = [
+    "peakCCU",
+    "uniquePlayers",
+    "minutesPlayed",
+    "favorites",
+    "plays",
+    "recommendations",
+];
+
+/// All values of a JSON member, at any depth; the values are plain strings.
 pub(crate) fn values<'a>(json: &'a str, member: &str) -> Vec<&'a str> {
     let name = format!("\"{member}\":\"");
     let rest = json.split(name.as_str()).skip(1);
     rest.filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Percent-encoding of all but letters and digits.
+/// Percent-encodes all bytes but letters and digits.
 pub(crate) fn encode(text: &str) -> String {
     let encode = |byte: u8| match byte {
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),

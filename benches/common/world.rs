@@ -1,4 +1,4 @@
-//! What the real server serves: made up, published, and started.
+//! Synthetic datasets, published, and the release server started on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,10 @@ use std::process::Command;
 use super::process::{Server, command, run};
 use super::{BINARY, Outcome, SERVER_CORE};
 
-/// How large a made-up dataset is.
+/// When most benches publish, by `--generated-at`.
+pub(crate) const GENERATED_AT: &str = "2026-11-21T12:05:00Z";
+
+/// Size of a synthetic dataset.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) islands: u32,
@@ -15,8 +18,15 @@ pub(crate) struct Size {
     pub(crate) days: u32,
 }
 
-/// Makes a dataset up.
-pub(crate) fn synthesize(dataset: &Path, size: Size) -> Outcome<()> {
+/// Enough to show that a bench works.
+pub(crate) const TINY: Size = Size {
+    islands: 400,
+    creators: 150,
+    days: 3,
+};
+
+/// Writes a synthetic dataset. `more` are further arguments of `synth`.
+pub(crate) fn synthesize(dataset: &Path, size: Size, more: &[(&str, u32)]) -> Outcome<()> {
     let mut synth = command(BINARY, None);
     synth.arg("synth").arg("--to").arg(dataset);
     let sizes = [
@@ -24,34 +34,31 @@ pub(crate) fn synthesize(dataset: &Path, size: Size) -> Outcome<()> {
         ("--creators", size.creators),
         ("--days", size.days),
     ];
-    for (flag, number) in sizes {
+    for (flag, number) in sizes.iter().chain(more) {
         synth.arg(flag).arg(number.to_string());
     }
     run(synth).map(drop)
 }
 
-/// Publishes a dataset as of a moment.
-pub(crate) fn publish(dataset: &Path, published: &Path, generated_at: &str) -> Outcome<()> {
+/// A command that publishes a dataset.
+pub(crate) fn publish_command(dataset: &Path, published: &Path, generated_at: &str) -> Command {
     let mut publish = command(BINARY, None);
     publish.arg("publish").arg("--dataset").arg(dataset);
     publish.arg("--to").arg(published);
-    run({
-        publish.args(["--generated-at", generated_at]);
-        publish
-    })
-    .map(drop)
+    publish.args(["--generated-at", generated_at]);
+    publish
 }
 
-/// Publishes a made-up dataset; says where.
+/// Publishes a synthetic dataset and returns the published directory.
 pub(crate) fn published(scratch: &Path, size: Size) -> Outcome<PathBuf> {
     let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
-    synthesize(&dataset, size)?;
-    publish(&dataset, &published, "2026-11-21T12:05:00Z")?;
+    synthesize(&dataset, size, &[])?;
+    run(publish_command(&dataset, &published, GENERATED_AT))?;
     fs::remove_dir_all(&dataset)?;
     Ok(published)
 }
 
-/// Issues a key that may ask without end; says its secret.
+/// Issues a key of the largest tier and returns it.
 pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
     let mut issue = command(BINARY, None);
     issue.args(["keys", "issue", "--tier", "pro", "--address", address]);
@@ -59,47 +66,20 @@ pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
     Ok(run(issue)?.trim().to_owned())
 }
 
-/// One worker, and limits that the load stays below.
-const SERVE: [&str; 9] = [
-    "serve",
-    "--listen",
-    "127.0.0.1:0",
-    "--workers",
-    "1",
-    "--limit-anonymous",
-    "65535",
-    "--limit-pro",
-    "4000000000",
-];
-
-/// The real server as [`serve`] starts it, from a shell that runs `before` first, with more words.
-pub(crate) fn serve_behind(before: &str, more: impl FnOnce(&mut Command)) -> Outcome<Server> {
-    let mut outer = command("sh", None);
-    outer.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
-    let inner = command(BINARY, Some(SERVER_CORE));
-    outer.arg(inner.get_program()).args(inner.get_args());
-    outer.args(SERVE);
-    more(&mut outer);
-    Server::start(outer)
+/// A command run by a shell that first runs `before`, such as `ulimit`.
+pub(crate) fn shell(before: &str, inner: &Command) -> Command {
+    let mut shell = command("sh", None);
+    shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
+    shell.arg(inner.get_program()).args(inner.get_args());
+    shell
 }
 
-/// The real server with one worker, and limits that the load stays below. Before it go the words
-/// of `wrapper`, if any.
-pub(crate) fn serve(published: &Path, state: Option<&Path>, wrapper: &[&str]) -> Outcome<Server> {
-    let mut serve = match wrapper {
-        [] => command(BINARY, Some(SERVER_CORE)),
-        [program, words @ ..] => {
-            let mut outer = command(program, None);
-            let inner = command(BINARY, Some(SERVER_CORE));
-            outer.args(words).arg(inner.get_program());
-            outer.args(inner.get_args());
-            outer
-        }
-    };
-    serve.args(SERVE);
-    serve.arg("--published").arg(published);
-    if let Some(state) = state {
-        serve.arg("--state").arg(state);
-    }
+/// Starts the release server with one worker and limits above any load, from a shell that first
+/// runs `before`. `configure` adds arguments.
+pub(crate) fn serve(before: &str, configure: impl FnOnce(&mut Command)) -> Outcome<Server> {
+    let mut serve = shell(before, &command(BINARY, Some(SERVER_CORE)));
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
+    serve.args(["--limit-anonymous", "65535", "--limit-pro", "4000000000"]);
+    configure(&mut serve);
     Server::start(serve)
 }

@@ -1,83 +1,54 @@
-//! Connections that come, ask once and go: how many a second, and the server's CPU for each.
+//! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
 use std::time::Instant;
 
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-
 use crate::common::Outcome;
-use crate::common::http::{Head, get};
-use crate::common::lines::{Sources, connect};
+use crate::common::http::{Head, connect, get};
+use crate::common::pool::Sources;
 use crate::common::process::Server;
 use crate::common::stats::{median, median_ratio};
 use crate::{Pair, TARGET};
 
-/// Clients at the same time.
+/// Concurrent clients.
 const CLIENTS: usize = 32;
 
-async fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
-    stream.ready(Interest::WRITABLE).await?;
-    let sent = stream.try_write(bytes)?;
-    if sent == bytes.len() {
-        Ok(())
-    } else {
-        Err(io::Error::other("a socket took a part of a request"))
-    }
-}
-
-/// Connects, asks, reads the answer, closes.
-async fn visit(
-    from: Ipv4Addr,
-    to: SocketAddr,
-    request: &[u8],
-    held: &mut Vec<u8>,
-) -> io::Result<()> {
-    let stream = connect(from, to).await?;
-    send(&stream, request).await?;
-    held.clear();
-    let mut chunk = [0; 4096];
+/// Connects, sends a request, reads the response, closes.
+fn visit(from: Ipv4Addr, to: SocketAddr, request: &[u8], buffer: &mut [u8]) -> io::Result<()> {
+    let mut stream = connect(from, to, None)?;
+    stream.write_all(request)?;
+    let mut received = 0;
     loop {
-        stream.readable().await?;
-        match stream.try_read(&mut chunk) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            other => held.extend_from_slice(&chunk[..other?]),
+        match stream.read(&mut buffer[received..])? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => received += count,
         }
-        if let Some(head) = Head::read(held)
-            && held.len() >= head.length + head.body_length
-        {
-            return match head.status {
-                200 => Ok(()),
-                status => Err(io::Error::other(format!("answered {status}"))),
-            };
+        match Head::of_whole(&buffer[..received]).map(|head| head.status) {
+            None => {}
+            Some(200) => return Ok(()),
+            Some(status) => return Err(io::Error::other(format!("status {status}"))),
         }
     }
 }
 
-/// So many visits: the server's CPU microseconds for each, and visits a second.
+/// Makes so many visits; returns the server's CPU microseconds for each, and visits a second.
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
-    let each = count / CLIENTS;
-    let froms: Vec<Ipv4Addr> = (0..CLIENTS).map(|_| sources.fresh()).collect();
-    let to = server.address;
+    let (each, to) = (count / CLIENTS, server.address);
     let (before, begun) = (server.cpu_nanos()?, Instant::now());
-    sources.runtime().block_on(async {
-        let mut clients = JoinSet::new();
-        for from in froms {
-            clients.spawn(async move {
-                let (request, mut held) = (get(TARGET, ""), Vec::with_capacity(4096));
-                for _ in 0..each {
-                    visit(from, to, &request, &mut held).await?;
-                }
-                Ok::<_, io::Error>(())
-            });
+    thread::scope(|scope| -> Outcome<()> {
+        let clients = (0..CLIENTS).map(|_| {
+            let from = sources.fresh();
+            scope.spawn(move || {
+                let (request, mut buffer) = (get(TARGET, ""), vec![0; 16 * 1024]);
+                (0..each).try_for_each(|_| visit(from, to, &request, &mut buffer))
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.join().map_err(|_| "a client panicked")??;
         }
-        while let Some(ended) = clients.join_next().await {
-            ended??;
-        }
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok(())
     })?;
     let done = (each * CLIENTS) as f64;
     let seconds = begun.elapsed().as_secs_f64();
@@ -85,7 +56,7 @@ fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64,
     Ok((micros / done, done / seconds))
 }
 
-/// Both servers in turns; prints the medians.
+/// Measures both servers in turns; prints medians.
 pub(crate) fn measure(
     pair: &Pair,
     sources: &mut Sources,
@@ -96,9 +67,9 @@ pub(crate) fn measure(
     let mut speed = [Vec::new(), Vec::new()];
     for round in 0..=rounds {
         for turn in 0..2 {
-            // Whoever goes first finds a cooler core, so they take turns at that.
+            // The first of a round finds a cooler core, so the order alternates.
             let at = (turn + round) % 2;
-            let (micros, rate) = visits(sources, &pair.servers[at].1, count)?;
+            let (micros, rate) = visits(sources, &pair[at].1, count)?;
             // The first round warms up.
             if round > 0 {
                 cpu[at].push(micros);
@@ -108,8 +79,8 @@ pub(crate) fn measure(
     }
     println!("\nconnect, one request, close: {count} times in each of {rounds} interleaved rounds");
     println!("  {:<16}{:>10}{:>16}", "", "CPU us", "connections/s");
-    for (at, (name, _)) in pair.servers.iter().enumerate() {
-        let (micros, rate) = (median(cpu[at].clone()), median(speed[at].clone()));
+    for ((name, _), (cpu, speed)) in pair.iter().zip(cpu.iter().zip(&speed)) {
+        let [micros, rate] = [cpu, speed].map(|values| median(values.iter().copied()));
         println!("  {name:<16}{micros:>10.1}{rate:>16.0}");
     }
     println!("  ratio of CPU {:.2}", median_ratio(&cpu[0], &cpu[1]));

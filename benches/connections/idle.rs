@@ -1,65 +1,49 @@
-//! Connections that have had one answer and stay: memory each, and what is left when all have gone.
+//! Idle connections after one response: memory of each, and leaks after all are closed.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::flow::{Requests, closed};
 use crate::common::http::get;
-use crate::common::lines::{Lines, Sources};
-use crate::common::process::Server;
+use crate::common::loops::{Requests, closed};
+use crate::common::pool::{Pool, Sources};
+use crate::common::process::{Server, Usage};
 use crate::common::{Outcome, STALL};
 use crate::{Pair, TARGET};
 
-/// More than once, for a leak shows when it goes on.
+/// A leak shows as growth in each cycle.
 const CYCLES: usize = 6;
-/// Growth in the last cycle that is a leak, as a share of what all connections took at first.
+/// Growth in the last cycle that is a leak, as a share of the memory of all connections.
 const LEAK_SHARE: f64 = 0.03;
-/// Growth that says nothing, since memory comes in pages and heaps.
+/// Growth below this is ignored: memory is taken in pages and heaps.
 const LEAK_KIB: u64 = 1024;
-/// Connections from one address: an address may open many, but not all.
+/// Connections from one address, which may not open all.
 const PER_ADDRESS: usize = 100;
-/// What the project wants an idle connection to stay below.
+/// Goal for an idle connection.
 const GOAL_KIB: f64 = 12.0;
 
-/// What a server holds.
-#[derive(Clone, Copy)]
-struct Held {
-    resident_kib: u64,
-    descriptors: usize,
-}
-
-fn held(server: &Server) -> Outcome<Held> {
-    Ok(Held {
-        resident_kib: server.resident_kib()?,
-        descriptors: server.descriptors()?,
-    })
-}
-
-/// Opens connections that each have one answer.
-fn opened(sources: &mut Sources, server: &Server, count: usize) -> Outcome<Lines> {
-    let mut streams = Vec::new();
-    let mut from = sources.fresh();
-    for number in 0..count {
-        if number % PER_ADDRESS == 0 {
-            from = sources.fresh();
-        }
-        streams.push(sources.connect(from, server.address)?);
-    }
-    let mut lines = Lines::new(streams)?;
+/// Opens connections and sends one request on each.
+fn open(sources: &mut Sources, server: &Server, count: usize) -> Outcome<Pool> {
+    let froms: Vec<_> = (0..count)
+        .map(|number| match number % PER_ADDRESS {
+            0 => sources.fresh(),
+            _ => sources.last(),
+        })
+        .collect();
+    let mut pool = Pool::connect(froms, server.address)?;
     let mut requests = Requests::same(&get(TARGET, ""), 1, 200);
-    let (answers, _) = closed(&mut lines, &mut requests, Duration::ZERO)?;
-    if answers as usize == count {
-        Ok(lines)
+    let (responses, _) = closed(&mut pool, &mut requests, Duration::ZERO)?;
+    if responses as usize == count {
+        Ok(pool)
     } else {
-        Err(format!("{answers} answers on {count} connections").into())
+        Err(format!("{responses} responses on {count} connections").into())
     }
 }
 
-/// Waits until the server has noticed that they are gone.
-fn settled(server: &Server, descriptors: usize) -> Outcome<Held> {
+/// Waits until the server has closed its ends.
+fn settled(server: &Server, descriptors: usize) -> Outcome<Usage> {
     let begun = Instant::now();
     loop {
-        let now = held(server)?;
+        let now = server.usage()?;
         if now.descriptors <= descriptors || begun.elapsed() > STALL {
             return Ok(now);
         }
@@ -67,17 +51,17 @@ fn settled(server: &Server, descriptors: usize) -> Outcome<Held> {
     }
 }
 
-/// Opens and closes in cycles; prints what each server held.
+/// Opens and closes connections in cycles; prints the usage of each server.
 pub(crate) fn measure(pair: &Pair, sources: &mut Sources, count: usize) -> Outcome<()> {
     println!(
-        "\n{count} idle connections, each with one answer had (goal: at most {GOAL_KIB} KiB each)"
+        "\n{count} idle connections after one response each (goal: at most {GOAL_KIB} KiB each)"
     );
     println!(
         "  {:<16}{:>6}{:>12}{:>12}{:>12}{:>10}{:>8}{:>8}{:>8}",
         "", "cycle", "KiB before", "KiB with", "KiB after", "KiB each", "fds", "with", "after"
     );
     let (mut each, mut leaks) = (Vec::new(), Vec::new());
-    for (name, server) in &pair.servers {
+    for (name, server) in pair {
         let cycles = cycles(name, server, sources, count)?;
         each.push(cycles.iter().map(|cycle| cycle.each).collect::<Vec<f64>>());
         leaks.extend(leak(name, &cycles));
@@ -89,33 +73,33 @@ pub(crate) fn measure(pair: &Pair, sources: &mut Sources, count: usize) -> Outco
     }
     if leaks.is_empty() {
         println!(
-            "  descriptors are back, and memory grows by less than a leak of 3 % would make it"
+            "  descriptors are as before, and memory grows by less than 3 % of that of all connections"
         );
         return Ok(());
     }
     Err(leaks.join("; ").into())
 }
 
-/// What a server held in one cycle.
+/// Usage of a server in one cycle.
 struct Cycle {
-    before: Held,
-    with: Held,
-    after: Held,
-    /// KiB for each connection over what the server held before the first cycle.
+    before: Usage,
+    with: Usage,
+    after: Usage,
+    /// KiB for each connection above the usage before the first cycle.
     each: f64,
 }
 
 fn cycles(name: &str, server: &Server, sources: &mut Sources, count: usize) -> Outcome<Vec<Cycle>> {
-    // What the first connection of all brings is not counted to any.
-    drop(opened(sources, server, 1)?);
+    // Memory taken for the first connection of all is not counted.
+    drop(open(sources, server, 1)?);
     thread::sleep(Duration::from_millis(100));
-    let start = held(server)?;
+    let start = server.usage()?;
     let mut all = Vec::new();
     for number in 1..=CYCLES {
-        let before = held(server)?;
-        let lines = opened(sources, server, count)?;
-        let with = held(server)?;
-        drop(lines);
+        let before = server.usage()?;
+        let pool = open(sources, server, count)?;
+        let with = server.usage()?;
+        drop(pool);
         let after = settled(server, start.descriptors)?;
         let grown = with.resident_kib.saturating_sub(start.resident_kib);
         let each = grown as f64 / count as f64;
@@ -138,22 +122,17 @@ fn cycles(name: &str, server: &Server, sources: &mut Sources, count: usize) -> O
     Ok(all)
 }
 
-/// What stays behind, if anything does. An allocator keeps what it has had, and needs some cycles
-/// until its holes fit; a leak would add as much each time.
+/// The leak, if there is one. An allocator keeps freed memory and needs some cycles until it reuses
+/// all; a leak would add as much in each cycle.
 fn leak(name: &str, cycles: &[Cycle]) -> Option<String> {
     let (first, last) = (cycles.first()?, cycles.last()?);
     if last.after.descriptors > first.before.descriptors {
         let stay = last.after.descriptors - first.before.descriptors;
         return Some(format!("{name} keeps {stay} descriptors"));
     }
-    let taken = first
-        .with
-        .resident_kib
-        .saturating_sub(first.before.resident_kib);
-    let grown = last
-        .after
-        .resident_kib
-        .saturating_sub(last.before.resident_kib);
+    let growth = |to: Usage, from: Usage| to.resident_kib.saturating_sub(from.resident_kib);
+    let taken = growth(first.with, first.before);
+    let grown = growth(last.after, last.before);
     let leaks = grown as f64 > taken as f64 * LEAK_SHARE && grown > LEAK_KIB;
     leaks.then(|| format!("{name} still grows, by {grown} KiB in the last cycle"))
 }

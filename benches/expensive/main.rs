@@ -1,45 +1,41 @@
-//! The most expensive requests that an anonymous client can send to a full catalogue: what they cost, what
-//! they hold, and how long other connections of the same worker wait meanwhile.
+//! The most expensive requests of an anonymous client on a full catalogue: CPU time, memory, and the
+//! delay of other connections of the same worker.
 //!
-//! In: the release binary with 300,000 islands, all of them new on the first day. Out: a table on stdout, and
-//! an error if a figure is not what it must be. See `benches/README.md`.
+//! In: the release binary with 300,000 islands, all of them new on the first day. Out: a table on
+//! stdout, and an error if a value is above its bound. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
     clippy::print_stdout,
-    reason = "a program that computes with measurements and prints what comes of it"
+    reason = "computes with measurements and prints them"
 )]
 
-#[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, BufWriter, Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Socket, Type};
-
 use crate::common::histogram::Histogram;
-use crate::common::http::get;
-use crate::common::process::{Scratch, Server, pin_load};
-use crate::common::world::{self, Size};
-use crate::common::{Outcome, STALL, is_quick};
+use crate::common::http::{Response, connect, get};
+use crate::common::process::{Scratch, Server, pin_load, run};
+use crate::common::world::{self, GENERATED_AT, Size, publish_command};
+use crate::common::{Outcome, is_quick};
 
-/// Every island is new on this day: 121 MB of 300,000.
+/// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
 const GZIP: &str = "accept-encoding: gzip\r\n";
 const MIB: f64 = 1024.0;
 
-/// What is measured, printed as it comes.
+/// The values, printed as they are measured.
 #[derive(Default)]
 struct Table {
-    /// Names of the figures that are above their bounds.
+    /// Names of the values above their bounds.
     faults: Vec<String>,
 }
 
@@ -52,14 +48,14 @@ impl Table {
     }
 }
 
-/// Makes a dataset whose first day has every island.
+/// Writes a dataset whose first day has every island.
 fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
     let size = Size {
         islands,
         creators: islands / 3,
         days: 3,
     };
-    world::synthesize(directory, size)?;
+    world::synthesize(directory, size, &[])?;
     let mut codes = BufReader::new(File::open(directory.join("islands.csv"))?).lines();
     codes.next();
     fs::create_dir_all(directory.join("ccu"))?;
@@ -75,10 +71,13 @@ fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends requests and reads until the server closes; returns the bytes that came.
+fn open(server: &Server) -> Outcome<TcpStream> {
+    Ok(connect(Ipv4Addr::LOCALHOST, server.address, None)?)
+}
+
+/// Sends requests and reads until the server closes; returns the number of bytes received.
 fn exchange(server: &Server, requests: &[u8]) -> Outcome<u64> {
-    let mut stream = TcpStream::connect(server.address)?;
-    stream.set_read_timeout(Some(STALL))?;
+    let mut stream = open(server)?;
     let mut writing = stream.try_clone()?;
     thread::scope(|scope| {
         let sending = scope.spawn(move || writing.write_all(requests));
@@ -94,37 +93,34 @@ fn exchange(server: &Server, requests: &[u8]) -> Outcome<u64> {
     })
 }
 
-/// The same request so many times in a row, the last of which closes.
+/// A request repeated so many times; the last closes the connection.
 fn pipeline(line: &str, headers: &str, times: usize) -> Vec<u8> {
     let head = |more: &str| format!("{line} HTTP/1.1\r\nhost: x\r\n{headers}{more}\r\n");
     (head("").repeat(times - 1) + &head("connection: close\r\n")).into_bytes()
 }
 
-/// Milliseconds of CPU that a request takes, one of so many in a row.
+/// CPU milliseconds of a request, the mean of so many.
 fn cpu_millis(server: &Server, line: &str, headers: &str, times: usize) -> Outcome<f64> {
     let before = server.cpu_nanos()?;
     exchange(server, &pipeline(line, headers, times))?;
     Ok((server.cpu_nanos()? - before) as f64 / 1e6 / times as f64)
 }
 
-/// Milliseconds that health takes on another connection of the worker while `work` goes on: the median, and
+/// Milliseconds that health takes on another connection of the worker during `work`: the median and
 /// the longest.
 fn health_beside(server: &Server, work: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f64)> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let watching = scope.spawn(|| -> Result<(Histogram, u64), String> {
-            let told = |error: std::io::Error| error.to_string();
-            let mut stream = TcpStream::connect(server.address).map_err(told)?;
-            stream.set_nodelay(true).map_err(told)?;
-            stream.set_read_timeout(Some(STALL)).map_err(told)?;
+        let watching = scope.spawn(|| -> Outcome<(Histogram, u64)> {
+            let mut stream = open(server)?;
             let (mut seen, mut longest) = (Histogram::new(), 0);
             let mut buffer = [0; 4096];
             while !is_over.load(Ordering::Relaxed) {
                 let begun = Instant::now();
-                stream.write_all(&get("/v1/health", "")).map_err(told)?;
-                let count = stream.read(&mut buffer).map_err(told)?;
+                stream.write_all(&get("/v1/health", ""))?;
+                let count = stream.read(&mut buffer)?;
                 if !buffer[..count].ends_with(b"}") {
-                    return Err("health came in pieces".to_owned());
+                    return Err("health arrived in pieces".into());
                 }
                 let nanos = begun.elapsed().as_nanos() as u64;
                 seen.record(nanos);
@@ -141,42 +137,32 @@ fn health_beside(server: &Server, work: impl FnOnce() -> Outcome<()>) -> Outcome
     })
 }
 
-/// MiB of memory that so many clients hold that take next to nothing of what they requested.
-fn held_by_slow_readers(server: &Server, request: &[u8], readers: usize) -> Outcome<f64> {
-    let before = server.anonymous_kib()?;
+/// MiB of memory for so many clients that read next to nothing of the response.
+fn memory_of_slow_readers(server: &Server, request: &[u8], readers: usize) -> Outcome<f64> {
+    let before = server.usage()?.anonymous_kib;
     let mut streams = Vec::new();
     for _ in 0..readers {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-        socket.set_recv_buffer_size(4096)?;
-        socket.connect(&server.address.into())?;
-        let mut stream: TcpStream = socket.into();
+        let mut stream = connect(Ipv4Addr::LOCALHOST, server.address, Some(4096))?;
         stream.write_all(request)?;
         streams.push(stream);
     }
     for stream in &mut streams {
-        stream.set_read_timeout(Some(STALL))?;
         stream.read_exact(&mut [0; 100])?;
     }
     thread::sleep(Duration::from_millis(500));
-    Ok(server.anonymous_kib()?.saturating_sub(before) as f64 / MIB)
+    let after = server.usage()?.anonymous_kib;
+    Ok(after.saturating_sub(before) as f64 / MIB)
 }
 
-/// The entity tag of what a HEAD requests.
-fn entity_tag(server: &Server, line: &str) -> Outcome<String> {
-    let mut stream = TcpStream::connect(server.address)?;
-    stream.set_read_timeout(Some(STALL))?;
-    stream.write_all(&pipeline(line, "", 1))?;
-    let mut head = String::new();
-    stream.read_to_string(&mut head)?;
-    let mut lines = head.lines();
-    let etag = lines.find_map(|line| line.strip_prefix("etag: "));
-    Ok(etag.ok_or("no entity tag")?.to_owned())
-}
-
-/// What requests cost of which nothing is sent, and all of the long body.
+/// CPU time of requests whose body is not sent, and of the whole body.
 fn costs(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     let (read, head) = (format!("GET {target}"), format!("HEAD {target}"));
-    let known = format!("if-none-match: {}\r\n", entity_tag(server, &head)?);
+    let (mut stream, mut raw) = (open(server)?, Vec::new());
+    stream.write_all(&pipeline(&head, "", 1))?;
+    stream.read_to_end(&mut raw)?;
+    let response = Response::parse(raw)?;
+    let etag = response.header("etag").ok_or("no entity tag")?;
+    let known = format!("if-none-match: {etag}\r\n");
     let page = "HEAD /v1/islands?limit=200&offset=7";
     for (name, line, headers) in [
         ("HEAD of it", head.as_str(), ""),
@@ -201,7 +187,7 @@ fn costs(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     Ok(())
 }
 
-/// How long others wait.
+/// Delays of other connections.
 fn waits(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     let heads = pipeline(&format!("HEAD {target}"), "", 100);
     let (_, longest) = health_beside(server, || exchange(server, &heads).map(drop))?;
@@ -214,7 +200,7 @@ fn waits(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     let request = pipeline(&format!("GET {target}"), "", 1);
     let (_, longest) = health_beside(server, || {
         thread::scope(|scope| {
-            let read = || exchange(server, &request).map_err(|error| error.to_string());
+            let read = || exchange(server, &request);
             let readers: Vec<_> = (0..6).map(|_| scope.spawn(read)).collect();
             for reader in readers {
                 reader.join().map_err(|_| "a reader panicked")??;
@@ -241,7 +227,7 @@ fn waits(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     Ok(())
 }
 
-/// What clients hold that take next to nothing.
+/// Memory for clients that read next to nothing.
 fn memory(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
     let live = b"GET /v1/live HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx".to_vec();
     for (name, request, readers, at_most) in [
@@ -249,8 +235,8 @@ fn memory(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
         ("it, gzip", get(target, GZIP), 25, 150.0),
         ("/v1/live, with a body", live, 90, 16.0),
     ] {
-        let mib = held_by_slow_readers(server, &request, readers)?;
-        let name = format!("held by {readers} slow readers of {name}");
+        let mib = memory_of_slow_readers(server, &request, readers)?;
+        let name = format!("memory of {readers} slow readers of {name}");
         table.row(&name, mib, "MiB", at_most);
     }
     Ok(())
@@ -263,8 +249,8 @@ fn main() -> Outcome<()> {
     let data = scratch.path().join("dataset");
     let published = scratch.path().join("published");
     dataset(&data, islands)?;
-    world::publish(&data, &published, "2026-11-21T12:05:00Z")?;
-    let server = world::serve_behind("true", |serve| {
+    run(publish_command(&data, &published, GENERATED_AT))?;
+    let server = world::serve("true", |serve| {
         serve.arg("--published").arg(&published);
         serve.args(["--memory", "64MiB"]);
     })?;

@@ -1,14 +1,14 @@
-//! A key file of any size, written as the program writes it, and the keys that nobody should have.
+//! A key file of any size in the format of the program, and well-formed keys that are not in it.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A state directory with many keys, removed when dropped.
-pub(crate) struct KeyFile {
-    directory: PathBuf,
+/// A state directory with a key file.
+pub(crate) struct KeyFile<'a> {
+    directory: &'a Path,
     keys: u32,
 }
 
@@ -21,9 +21,9 @@ fn digits(mut number: u64, count: usize) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The id of a key; those that are issued have even numbers.
+/// The id of a key. Issued keys have even numbers.
 fn id(number: u64) -> String {
-    // Spread over all ids, ascending: 62^10 / 2^40.
+    // Spreads the numbers over all ids in ascending order: 62^10 / 2^40.
     digits(number * 763_334 * 5_000_000, 10)
 }
 
@@ -33,11 +33,9 @@ fn key(number: u64, secret: u64) -> String {
     text + &check
 }
 
-impl KeyFile {
-    /// Issues `keys` keys to as many addresses, and revokes every third.
-    pub(crate) fn write(keys: u32) -> KeyFile {
-        let directory = std::env::temp_dir().join(format!("im-judge-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+impl<'a> KeyFile<'a> {
+    /// Writes `keys` keys of as many addresses, every third revoked.
+    pub(crate) fn write(directory: &'a Path, keys: u32) -> KeyFile<'a> {
         let mut lines = String::new();
         for number in 0..keys {
             let key = key(2 * u64::from(number), number.into());
@@ -57,13 +55,13 @@ impl KeyFile {
             "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
             crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
         );
-        #[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
+        #[expect(clippy::disallowed_methods, reason = "a crash may lose it")]
         fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();
         KeyFile { directory, keys }
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        &self.directory
+        self.directory
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -76,18 +74,12 @@ pub(crate) fn known(number: u32) -> String {
     key(2 * u64::from(number), number.into())
 }
 
-/// An issued key's id with another secret.
+/// The id of an issued key with another secret.
 pub(crate) fn wrong_secret(number: u32) -> String {
     key(2 * u64::from(number), u64::from(number) + 1)
 }
 
-/// A key of an id that was never issued.
+/// A key with an id that was not issued.
 pub(crate) fn unknown(number: u32) -> String {
     key(2 * u64::from(number) + 1, number.into())
-}
-
-impl Drop for KeyFile {
-    fn drop(&mut self) {
-        let _gone_already = fs::remove_dir_all(&self.directory);
-    }
 }

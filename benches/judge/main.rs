@@ -1,8 +1,8 @@
-//! What it costs to know who asks and whether they may: address, key and quota, without sockets.
+//! Identification and admission of clients (address, key, quota), without sockets.
 //!
-//! `cargo bench --bench judge` prints nanoseconds of wall time a request, the median of rounds that
-//! take turns, beside the time of a cache miss in the same rounds; then throughput and memory.
-//! See `benches/README.md`.
+//! `cargo bench --bench judge` prints nanoseconds of wall time a request, medians of interleaved
+//! rounds, beside the time of a cache miss in the same rounds; then throughput and memory. See
+//! `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -11,8 +11,9 @@
     reason = "a program that prints its results and stops at the first failure"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod keys;
-mod memory;
 mod timing;
 
 use std::hint::black_box;
@@ -32,32 +33,42 @@ use island_metrics::request::{Endpoint, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
+use common::process::{Scratch, status_kib};
 use keys::KeyFile;
-use memory::{peak_kib, resident_kib};
 use timing::{Chase, Round, report};
 
 const DAY: i32 = 20_777;
-/// Requests on one day: below every limit, so that all are admitted.
+/// Requests a day, below every limit, so that all are admitted.
 const A_DAY: usize = 60_000;
 /// Days in a round.
 const DAYS: i32 = 5;
 const KEYS: u32 = 100_000;
 
+fn resident_kib() -> i64 {
+    own_kib("VmRSS:")
+}
+
+/// A size in the status of this process.
+fn own_kib(field: &str) -> i64 {
+    status_kib("/proc/self", field).unwrap().cast_signed()
+}
+
 fn main() {
     let quick = std::env::args().any(|word| word == "--test");
     let count = if quick { 1_000 } else { KEYS };
-    // First, while nothing that was freed can be taken again.
+    // First, before freed memory can be reused.
     counters(count);
-    let keys = KeyFile::write(count);
-    ring(&keys);
+    let scratch = Scratch::new().unwrap();
+    let keys = KeyFile::write(scratch.path(), count);
+    key_table(&keys);
     let gate = gate(&keys);
-    judgements(&gate, &keys, if quick { 1 } else { 25 });
+    requests(&gate, &keys, if quick { 1 } else { 25 });
     timing::same_time(&keys, if quick { 2_000 } else { 1_000_000 });
     throughput(if quick { 100_000 } else { 20_000_000 });
     spray(if quick { 10_000 } else { 10_000_000 });
 }
 
-fn gate(keys: &KeyFile) -> Gate {
+fn gate(keys: &KeyFile<'_>) -> Gate {
     let records = KeyStore::new(keys.directory()).read().unwrap();
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
@@ -83,7 +94,7 @@ fn gate(keys: &KeyFile) -> Gate {
     }
 }
 
-/// The headers that a browser sends, and more.
+/// The headers of a browser, and `more`.
 fn headers(more: &[(&'static str, &str)]) -> HeaderMap {
     let usual = [
         ("host", "api.example.com"),
@@ -104,12 +115,19 @@ fn headers(more: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-/// Requests of one connection, of which every one is admitted: no day is used twice.
-fn ask(gate: &Gate, visit: &Visit, headers: &HeaderMap, query: Option<&str>, first: i32) -> Round {
+/// Requests of one connection, all admitted: a client uses no day twice.
+fn admitted(
+    gate: &Gate,
+    from: IpAddr,
+    headers: &HeaderMap,
+    query: Option<&str>,
+    first: i32,
+) -> Round {
+    let visit = gate.arrive(from);
     let mut round = Round::start();
     for day in first..first + DAYS {
         for _ in 0..A_DAY {
-            let caller = gate.caller(visit, black_box(headers), black_box(query));
+            let caller = gate.caller(&visit, black_box(headers), black_box(query));
             let decision = gate.admit(caller.unwrap(), UtcDay(day));
             assert_ne!(black_box(decision), Decision::Refuse);
         }
@@ -118,19 +136,19 @@ fn ask(gate: &Gate, visit: &Visit, headers: &HeaderMap, query: Option<&str>, fir
     round
 }
 
-/// What a request counts for metrics: its route, status, bytes, and for one in 16 the time.
+/// Counting of a response for metrics: route, status, bytes, and the time of one in 16.
 fn counted() -> Round {
     let metrics = WorkerMetrics::new(Endpoint::LABELS.len());
     let requests = A_DAY * DAYS.unsigned_abs() as usize;
     let mut round = Round::start();
     for number in 0..requests {
-        let read = metrics.times_next().then(Instant::now);
+        let begun = metrics.times_next().then(Instant::now);
         let (route, status) = (black_box(number % 16), black_box(STATUS_CODES[number % 4]));
         metrics.count_response(route, status, black_box(300), black_box(false));
         metrics.sent_bytes.add(black_box(900));
         metrics.count_batch();
-        if let Some(read) = read {
-            metrics.durations.observe(read.elapsed());
+        if let Some(begun) = begun {
+            metrics.durations.observe(begun.elapsed());
         }
     }
     round.stop(requests);
@@ -138,47 +156,53 @@ fn counted() -> Round {
     round
 }
 
-fn judgements(gate: &Gate, keys: &KeyFile, rounds: usize) {
+/// Kinds of requests, measured in turn.
+fn requests(gate: &Gate, keys: &KeyFile<'_>, rounds: usize) {
     let plain = headers(&[]);
     let bearer = headers(&[("authorization", &format!("Bearer {}", keys::known(7)))]);
     let forwarded = headers(&[("x-forwarded-for", "198.51.100.7, 10.1.2.3")]);
     let query = format!("sort=plays&limit=50&key={}", keys::known(10));
     let (peer, proxy): (IpAddr, IpAddr) =
         ("192.0.2.1".parse().unwrap(), "10.0.0.1".parse().unwrap());
-    let mut all: [Vec<Round>; 9] = Default::default();
+    let listed = Some("sort=plays&limit=50");
     let chase = Chase::new();
-    // Keyed and other callers have counters of their own, but two of these are the same address.
-    for first in (DAY..)
-        .step_by(2 * DAYS.unsigned_abs() as usize)
-        .take(rounds)
-    {
-        let listed = Some("sort=plays&limit=50");
-        all[0].push(chase.round());
-        all[1].push(ask(gate, &gate.arrive(peer), &plain, None, first));
-        all[2].push(ask(gate, &gate.arrive(peer), &plain, listed, first + DAYS));
-        all[3].push(ask(gate, &gate.arrive(peer), &bearer, None, first));
-        all[4].push(ask(gate, &gate.arrive(peer), &plain, Some(&query), first));
-        all[5].push(ask(gate, &gate.arrive(proxy), &forwarded, None, first));
-        all[6].push(first_use(gate, keys));
-        all[7].push(refused(gate, &bearer));
-        all[8].push(counted());
-    }
-    let names = [
-        "a cache miss, for comparison",
-        "address",
-        "address, with a query string",
-        "key in the header, known on the connection",
-        "key in the query, known on the connection",
-        "address behind a trusted proxy",
-        "key, first use on a connection (hashed)",
-        "key, malformed",
-        "counting an answer for metrics",
+    let run = |from: IpAddr, headers: &HeaderMap, query: Option<&str>, day: i32| {
+        admitted(gate, from, headers, query, day)
+    };
+    let kinds: [(&str, &dyn Fn(i32) -> Round); 9] = [
+        ("a cache miss, for comparison", &|_| chase.round()),
+        ("address", &|day| run(peer, &plain, None, day)),
+        // The same address as before, so on other days.
+        ("address, with a query string", &|day| {
+            run(peer, &plain, listed, day + DAYS)
+        }),
+        ("key in the header, known on the connection", &|day| {
+            run(peer, &bearer, None, day)
+        }),
+        ("key in the query, known on the connection", &|day| {
+            run(peer, &plain, Some(&query), day)
+        }),
+        ("address behind a trusted proxy", &|day| {
+            run(proxy, &forwarded, None, day)
+        }),
+        ("key, first use on a connection (hashed)", &|_| {
+            first_use(gate, keys)
+        }),
+        ("key, malformed", &|_| refused(gate, &bearer)),
+        ("counting a response for metrics", &|_| counted()),
     ];
-    report(&names, &all);
+    let mut all: [Vec<Round>; 9] = Default::default();
+    let days = (DAY..).step_by(2 * DAYS.unsigned_abs() as usize);
+    for day in days.take(rounds) {
+        for ((_, kind), rounds) in kinds.iter().zip(&mut all) {
+            rounds.push(kind(day));
+        }
+    }
+    report(&kinds.map(|(name, _)| name), &all);
 }
 
-fn first_use(gate: &Gate, keys: &KeyFile) -> Round {
-    // Those that are not revoked.
+fn first_use(gate: &Gate, keys: &KeyFile<'_>) -> Round {
+    // Only keys that are not revoked.
     let count = (keys.len() / 3).min(20_000);
     let sent: Vec<HeaderMap> = (0..count)
         .map(|at| {
@@ -215,7 +239,7 @@ fn refused(gate: &Gate, bearer: &HeaderMap) -> Round {
     round
 }
 
-/// Two threads, a million clients, each asking in turn: admissions a second of both together.
+/// Admissions a second of two threads, with a million clients at random.
 fn throughput(calls: usize) {
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
     let clients: Vec<AnonymousClient> = (0..1_000_000)
@@ -248,7 +272,7 @@ fn throughput(calls: usize) {
     );
 }
 
-/// As many IPv4 and IPv6 addresses as asked for, each asking once, into a table made for five million.
+/// One request each of many IPv4 and IPv6 addresses, with a table for five million.
 fn spray(addresses: u32) {
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
     let known = AnonymousClient::new(&quota, Ipv4Addr::new(192, 0, 2, 1).into());
@@ -272,14 +296,14 @@ fn spray(addresses: u32) {
     let each = begun.elapsed().as_secs_f64() * 1e9 / (2.0 * f64::from(addresses));
     let after = resident_kib();
     println!(
-        "{addresses} IPv4 and as many IPv6 addresses, once each: {each:.0} ns an address, \
-         {refused} refused, memory {:+} KiB, a client seen before has {} of 50 left",
+        "{addresses} IPv4 and as many IPv6 addresses, one request each: {each:.0} ns an address, \
+         {refused} refused, memory {:+} KiB, a client counted before has {} of 50 left",
         after - before,
         quota.peek(known, 100, day)
     );
 }
 
-/// What the counters take in memory.
+/// Memory of the counters.
 fn counters(keys: u32) {
     let before = resident_kib();
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
@@ -294,8 +318,8 @@ fn counters(keys: u32) {
     black_box((quota, keyed));
 }
 
-/// What the keys take in memory, and how long they take to load.
-fn ring(keys: &KeyFile) {
+/// Memory and loading time of the keys.
+fn key_table(keys: &KeyFile<'_>) {
     let store = KeyStore::new(keys.directory());
     let before = resident_kib();
     let begun = Instant::now();
@@ -305,6 +329,6 @@ fn ring(keys: &KeyFile) {
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",
         ring.len(),
         ring.bytes() / 1024,
-        peak_kib() - before
+        own_kib("VmHWM:") - before
     );
 }

@@ -1,10 +1,11 @@
-//! Rounds that take turns, their medians, and the test that two kinds of work take the same time.
+//! Interleaved rounds, their medians, and a test that kinds of keys take the same time.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use island_metrics::keys::{KeyPrefix, KeyStatus, KeyStore, KeyTable};
 
+use crate::common::stats::{median, median_ratio};
 use crate::keys::{KeyFile, known, unknown, wrong_secret};
 
 /// One measurement of one kind of work.
@@ -27,28 +28,25 @@ impl Round {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Prints the medians; the first kind is what the others are compared with, round by round.
+/// Prints the medians, and the medians of each round's ratio to the first kind.
 pub(crate) fn report(names: &[&str], all: &[Vec<Round>]) {
     println!("{:<46} {:>8} {:>12}", "", "ns", "cache misses");
+    let each = |rounds: &[Round]| rounds.iter().map(|round| round.each).collect::<Vec<_>>();
+    let misses = each(&all[0]);
     for (name, rounds) in names.iter().zip(all) {
-        let each = median(rounds.iter().map(|round| round.each).collect());
-        let pairs = rounds.iter().zip(&all[0]);
-        let ratio = median(pairs.map(|(round, miss)| round.each / miss.each).collect());
+        let rounds = each(rounds);
+        let ratio = median_ratio(&rounds, &misses);
+        let each = median(rounds);
         println!("{name:<46} {each:>8.1} {ratio:>12.2}");
     }
 }
 
-/// A walk through memory far larger than the caches, each step waiting for the one before.
+/// A walk through memory far larger than the caches; each step depends on the one before.
 pub(crate) struct Chase(Vec<u32>);
 
 impl Chase {
     pub(crate) fn new() -> Chase {
-        // One cycle through all places, by Sattolo's shuffle.
+        // A single cycle, by Sattolo's shuffle.
         let mut next: Vec<u32> = (0..1 << 26).collect();
         let mut state = 1_u64;
         for at in (1..next.len()).rev() {
@@ -72,8 +70,8 @@ impl Chase {
     }
 }
 
-/// Kinds of keys that must take the same time to judge; the last two are of one kind, and show
-/// what the measurement itself makes of no difference.
+/// Kinds of keys whose verification has to take the same time. The last two are of one kind, and
+/// show the measurement's own variation.
 const KINDS: [&str; 4] = [
     "unknown id",
     "revoked id, wrong secret",
@@ -81,9 +79,9 @@ const KINDS: [&str; 4] = [
     "known id, wrong secret (again)",
 ];
 
-/// Prints how long a ring takes over each kind, and Welch's t of each against the last: `count`
-/// measurements of each, in random order, the slowest hundredth of all left out.
-pub(crate) fn same_time(keys: &KeyFile, count: usize) {
+/// Prints the verification time of each kind, and Welch's t against the last: `count` measurements
+/// of each, in random order, without the slowest hundredth of all.
+pub(crate) fn same_time(keys: &KeyFile<'_>, count: usize) {
     let records = KeyStore::new(keys.directory()).read().unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), &records);
     let mut times: [Vec<f64>; 4] = Default::default();
@@ -94,7 +92,7 @@ pub(crate) fn same_time(keys: &KeyFile, count: usize) {
         state ^= state >> 7;
         state ^= state << 17;
         let kind = (state >> 40 & 3) as usize;
-        // Any key, each as often: where in memory it lies tells more than what it is.
+        // Any key with the same probability: its place in memory matters more than its kind.
         let any = state as u32 % (keys.len() / 3 - 1) * 3;
         let text = match kind {
             0 => unknown(any + (state >> 50) as u32 % 3),
@@ -102,7 +100,7 @@ pub(crate) fn same_time(keys: &KeyFile, count: usize) {
             2 => wrong_secret(any + 1),
             _ => wrong_secret(any + 2),
         };
-        // All kinds from the same place in memory.
+        // All kinds are read from one buffer.
         buffer.copy_from_slice(text.as_bytes());
         let begun = Instant::now();
         let verdict = ring.verify(black_box(&buffer));

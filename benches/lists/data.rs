@@ -1,7 +1,7 @@
-//! Datasets of any size, published to a temporary directory and opened: what is measured.
+//! Synthetic datasets of any size, published to a temporary directory and opened.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,37 +12,21 @@ use island_metrics::model::{CreatedIn, CreatorSlug, fold};
 use island_metrics::publish::{PublishOptions, publish};
 use island_metrics::snapshot::{History, Snapshot, Storage};
 
+use crate::common::process::Scratch;
+
 /// 2026-11-20, and noon of the day after.
 const LAST_DAY: UtcDay = UtcDay(20_777);
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
-/// A directory that goes when this does.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(islands: u32) -> Temporary {
-        let name = format!("island-metrics-lists-{}-{islands}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir(&directory).unwrap();
-        Temporary(directory)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The published islands, and what is asked of them.
+/// The published islands, and values for queries.
 pub(crate) struct World {
     pub(crate) islands: u32,
-    /// The history alone, and with caches that keep nothing, so that each page is put together.
+    /// The history alone, and a snapshot with caches of size zero, so that each page is rendered.
     pub(crate) history: Arc<History>,
     pub(crate) snapshot: Snapshot,
-    /// How long the payload took to open.
+    /// Time to open the payload.
     pub(crate) opened: Duration,
-    /// The folded titles, one after the other, and where each ends.
+    /// The folded titles in one text, and the end of each.
     pub(crate) text: String,
     pub(crate) ends: Vec<usize>,
     /// Tags, the most used first.
@@ -55,11 +39,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(islands: u32) -> World {
-        let directory = Temporary::new(islands);
-        let files = made_up(islands, &directory.0.join("dataset"));
+        let scratch = Scratch::new().unwrap();
+        let files = synthetic(islands, &scratch.path().join("dataset"));
         let catalogue = catalogue(&files);
         let options = PublishOptions {
-            directory: &directory.0.join("published"),
+            directory: &scratch.path().join("published"),
             published: PUBLISHED,
             force: false,
             full: false,
@@ -70,7 +54,7 @@ impl World {
         let file = options.directory.join(history.file);
         let open =
             || History::open(Storage::File(Arc::new(File::open(&file).unwrap())), 0).unwrap();
-        // Once before, so that what is measured does not wait for the disk to take the file.
+        // The first time reads the file into the page cache.
         drop(open());
         let begun = Instant::now();
         let history = Arc::new(open());
@@ -103,7 +87,7 @@ impl World {
         &self.text[self.ends[row]..self.ends[row + 1]]
     }
 
-    /// A tag by its place among the most used.
+    /// A tag by its rank.
     pub(crate) fn tag(&self, place: usize) -> Option<String> {
         self.tags.get(place).cloned()
     }
@@ -124,7 +108,7 @@ fn catalogue(files: &Files<'_>) -> Catalogue {
         .unwrap()
 }
 
-fn made_up(islands: u32, directory: &Path) -> Files<'static> {
+fn synthetic(islands: u32, directory: &Path) -> Files<'static> {
     let spec = SyntheticSpec {
         islands,
         creators: islands / 5,
@@ -143,7 +127,7 @@ fn made_up(islands: u32, directory: &Path) -> Files<'static> {
     Files::Directory(directory.to_owned())
 }
 
-/// Distinct texts, those that stand there most often first.
+/// Distinct texts, the most frequent first.
 fn by_use<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for text in texts.filter(|text| !text.is_empty()) {

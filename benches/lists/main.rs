@@ -1,8 +1,7 @@
-//! What the two lists cost before a row is sent: reading the query, choosing the page's rows,
-//! searching titles.
+//! The two lists, without sockets: parsing the query, selecting the rows of a page, searching titles.
 //!
-//! `cargo bench --bench lists` prints nanoseconds of wall time, medians of rounds that take turns,
-//! and ratios. See `benches/README.md`.
+//! `cargo bench --bench lists` prints nanoseconds of wall time, medians of interleaved rounds, and
+//! ratios. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -12,6 +11,8 @@
     reason = "a program that prints its results and stops at the first failure"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod data;
 mod rounds;
 mod search;
@@ -36,14 +37,14 @@ fn main() {
     requests(rounds);
     let mut worlds: Vec<World> = sizes.iter().map(|islands| World::new(*islands)).collect();
     growth(&worlds, rounds);
-    // The last but one is the size that the goals for searches are set for.
+    // The goals for searches are set for the second largest size.
     let world = worlds.swap_remove(sizes.len() - 2);
     drop(worlds);
     combined(&world, rounds);
     search::tables(&world, rounds.min(7));
 }
 
-/// The query of the first page in the usual order.
+/// The query of the first page in the default order.
 pub(crate) fn plain() -> IslandQuery {
     IslandQuery::parse(None).unwrap()
 }
@@ -57,7 +58,7 @@ pub(crate) fn searching(needle: &str) -> IslandQuery {
     }
 }
 
-/// What the router and the normalizer of queries take.
+/// The router and the parser of queries.
 fn requests(rounds: usize) {
     let targets = [
         ("/v1", None),
@@ -79,7 +80,7 @@ fn requests(rounds: usize) {
     });
     let kinds: Vec<Work<'_>> = routed.chain(normalized).collect();
     let times = medians(&kinds, rounds);
-    println!("{:<74} {:>10}", "reading a request", "ns");
+    println!("{:<74} {:>10}", "parsing a request", "ns");
     let route_names =
         targets.map(|(path, query)| format!("route {path} {}", query.unwrap_or_default()));
     let query_names = queried.map(|query| format!("query {query}"));
@@ -88,7 +89,7 @@ fn requests(rounds: usize) {
     }
 }
 
-/// Asks in all twelve orders in turn, so that no order's rows are the only ones in the caches.
+/// Selects rows in all twelve orders in turn, so that the CPU caches do not hold one order's rows.
 pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<'a> {
     let all = SortField::ALL.into_iter().flat_map(|sort| {
         SortOrder::ALL.map(|order| IslandQuery {
@@ -106,9 +107,9 @@ pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<
     })
 }
 
-/// Puts pages together whole: of every order in turn, each from another row on if `step` is not 0.
-fn put_together(world: &World, step: u64) -> Work<'_> {
-    // No share of any number of rows, so that all are met.
+/// Renders whole pages of every order in turn, each from another row on if `step` is not 0.
+fn whole_pages(world: &World, step: u64) -> Work<'_> {
+    // A prime, so that all rows are visited.
     const FAR: u64 = 7919;
     let orders = SortField::ALL.len() as u64 * 2;
     let turn = std::cell::Cell::new(0);
@@ -127,22 +128,22 @@ fn put_together(world: &World, step: u64) -> Work<'_> {
         };
         let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
         let Content::Whole(text) = found.body.content else {
-            unreachable!("a page is made whole");
+            unreachable!("a page is in memory");
         };
         text.len()
     })
 }
 
-/// A kind of page, and what is asked for it.
-type Asked<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
+/// The name of a kind of page, and its query.
+type PageKind<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
 
-/// Pages against the number of islands.
+/// Pages by the number of islands.
 fn growth(worlds: &[World], rounds: usize) {
     let page = |world: &World, share: f64| Page {
         limit: 50,
         offset: (f64::from(world.islands) * share) as u64,
     };
-    let kinds: [Asked<'_>; 9] = [
+    let kinds: [PageKind<'_>; 9] = [
         ("page", &|_| plain()),
         ("page, half-way in", &|world| IslandQuery {
             page: page(world, 0.5),
@@ -181,7 +182,7 @@ fn growth(worlds: &[World], rounds: usize) {
             .map(|world| in_every_order(world, &query(world)))
     });
     let whole = [1, 0].into_iter();
-    let whole = whole.flat_map(|step| worlds.iter().map(move |world| put_together(world, step)));
+    let whole = whole.flat_map(|step| worlds.iter().map(move |world| whole_pages(world, step)));
     let times = medians(&work.chain(whole).collect::<Vec<_>>(), rounds);
     let names = kinds.iter().map(|(name, _)| *name);
     let names = names.chain(["whole page, from anywhere", "whole page, the first again"]);
@@ -204,7 +205,7 @@ fn growth(worlds: &[World], rounds: usize) {
     println!();
 }
 
-/// Several filters at once, against the page of the one with fewest rows.
+/// Several filters together, beside the one with fewest rows.
 fn combined(world: &World, rounds: usize) {
     let (tag, rare) = (world.tag(0), world.tag(world.tags.len() - 1));
     // A creator of an island that has the commonest tag.

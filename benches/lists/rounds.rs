@@ -1,14 +1,16 @@
-//! Kinds of work measured in rounds that take turns, and their medians.
+//! Kinds of work measured in interleaved rounds.
 
 use std::time::{Duration, Instant};
 
-/// How long a kind of work is repeated in one round, if once takes less.
+use crate::common::stats::median;
+
+/// Work that takes less is repeated in a round.
 const REPEAT: Duration = Duration::from_micros(200);
 
-/// Work that is measured. What it returns keeps it from being left out.
+/// Work to measure. Its result keeps it from being optimized away.
 pub(crate) type Work<'a> = Box<dyn Fn() -> usize + 'a>;
 
-/// Nanoseconds that each kind takes in each of the rounds, in which all take turns.
+/// Nanoseconds of each kind in each round.
 pub(crate) fn measure(kinds: &[Work<'_>], rounds: usize) -> Vec<Vec<f64>> {
     let mut times = vec![Vec::new(); kinds.len()];
     let repeats: Vec<u32> = kinds.iter().map(repeats).collect();
@@ -25,18 +27,8 @@ pub(crate) fn medians(kinds: &[Work<'_>], rounds: usize) -> Vec<f64> {
     measure(kinds, rounds).into_iter().map(median).collect()
 }
 
-/// How many times as long as the other a kind takes: the median of the rounds, each by itself.
-pub(crate) fn ratio(kind: &[f64], other: &[f64]) -> f64 {
-    median(
-        kind.iter()
-            .zip(other)
-            .map(|(one, other)| one / other)
-            .collect(),
-    )
-}
-
 fn repeats(work: &Work<'_>) -> u32 {
-    // The least of a few: one that was interrupted would have all rounds measured cold.
+    // The least of a few: an interrupted one would have all rounds measured with cold caches.
     let once = (0..5).map(|_| time(work, 1)).fold(f64::MAX, f64::min);
     (REPEAT.as_nanos() as f64 / once.max(20.0)) as u32 + 1
 }
@@ -47,9 +39,4 @@ fn time(work: &Work<'_>, repeats: u32) -> f64 {
         std::hint::black_box(work());
     }
     begun.elapsed().as_nanos() as f64 / f64::from(repeats)
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -1,14 +1,15 @@
-//! Searches by kind of needle, against scans of all titles with a prebuilt finder.
+//! Searches by kind of needle, beside scans of all titles with a prebuilt finder.
 
 use island_metrics::model::fold;
 use island_metrics::request::{CreatorQuery, IslandQuery, Page};
 use memchr::memmem::Finder;
 
+use crate::common::stats::{largest, median, median_ratio};
 use crate::data::{TOOL, World};
-use crate::rounds::{self, Work, median, medians};
+use crate::rounds::{self, Work, medians};
 use crate::{in_every_order, searching};
 
-/// Kinds of needles and needles of each.
+/// Kinds of needles, and the needles of each.
 fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
     let own = |list: &[&str]| list.iter().map(|needle| fold(needle)).collect::<Vec<_>>();
     let titles = (1..10).map(|at| world.title(world.ends.len() / 10 * at));
@@ -67,14 +68,14 @@ fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// How many titles hold the needle, looking at each.
+/// Number of titles that contain the needle, by a scan of each.
 fn scan_titles(world: &World, finder: &Finder<'_>) -> usize {
     let text = world.text.as_bytes();
     let titles = world.ends.windows(2).map(|at| &text[at[0]..at[1]]);
     titles.filter(|title| finder.find(title).is_some()).count()
 }
 
-/// The same, looking through the one text that all titles make.
+/// The same, by a scan of the one text of all titles.
 fn scan_text(world: &World, finder: &Finder<'_>) -> usize {
     let (text, ends) = (world.text.as_bytes(), &world.ends);
     let (mut at, mut row, mut count) = (0, 0, 0);
@@ -93,10 +94,10 @@ fn scan_text(world: &World, finder: &Finder<'_>) -> usize {
     count
 }
 
-/// Where pages begin: at the start, half-way and near the end of what matches.
+/// Offsets of pages as shares of the matches: the start, half-way, near the end.
 const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
 
-/// Filters that a search is put together with.
+/// Filters combined with a search.
 fn filters(world: &World) -> [(&'static str, IslandQuery); 6] {
     let none = crate::plain();
     let tag = IslandQuery {
@@ -141,13 +142,13 @@ struct Measured {
     total: u64,
     /// Nanoseconds of a search.
     search: f64,
-    /// Against the scan of each title.
+    /// Ratio to the scan of each title.
     to_titles: f64,
-    /// Against the scan of the one text.
+    /// Ratio to the scan of the one text.
     to_text: f64,
 }
 
-/// Measures one needle: at every depth, and both scans.
+/// Measures one needle at every offset, and both scans.
 fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> Vec<Measured> {
     let finder = Finder::new(needle.as_bytes());
     let query = IslandQuery {
@@ -185,9 +186,9 @@ fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> 
     let measured = |search: &Vec<f64>| Measured {
         needle: needle.to_owned(),
         total,
-        search: median(search.clone()),
-        to_titles: rounds::ratio(search, &times[0]),
-        to_text: rounds::ratio(search, &times[1]),
+        search: median(search.iter().copied()),
+        to_titles: median_ratio(search, &times[0]),
+        to_text: median_ratio(search, &times[1]),
     };
     times[2..].iter().map(measured).collect()
 }
@@ -216,7 +217,6 @@ fn table(world: &World, name: &str, filter: &IslandQuery, rounds: usize) {
 
 fn row(kind: &str, measured: &[Measured]) {
     let of = |figure: &dyn Fn(&Measured) -> f64| measured.iter().map(figure).collect::<Vec<f64>>();
-    let most = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max);
     let worst = measured
         .iter()
         .max_by(|a, b| a.to_titles.total_cmp(&b.to_titles));
@@ -224,10 +224,10 @@ fn row(kind: &str, measured: &[Measured]) {
     println!(
         "{kind:<38} {:>10.0} {:>10.0} {:>8.4} {:>8.4} {:>8.4}  {:?} {} {:.0}",
         median(of(&|one| one.search)),
-        most(of(&|one| one.search)),
+        largest(&of(&|one| one.search)),
         median(of(&|one| one.to_titles)),
         worst.to_titles,
-        most(of(&|one| one.to_text)),
+        largest(&of(&|one| one.to_text)),
         worst.needle,
         worst.total,
         worst.search,

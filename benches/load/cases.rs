@@ -1,19 +1,19 @@
-//! The cases: for each the servers that take part, with the load that each gets.
+//! The cases: the servers that take part in each, and their requests.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::common::flow::Requests;
-use crate::common::http::{Captured, fetch, found, get};
-use crate::common::process::{Server, command, myself};
+use crate::common::http::{Response, fetch, found, get};
+use crate::common::loops::Requests;
+use crate::common::process::{Server, command, reference};
 use crate::common::{Outcome, SERVER_CORE, bare};
 use crate::requests::{PAGE, nearest, pages, searches};
 use crate::settings::Settings;
 use crate::{epoll, nginx};
 
-/// Who is measured.
+/// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Real,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Nginx,
     /// With all settings that make it faster here.
     NginxTuned,
-    /// The real server, asked for the same page from the cache.
+    /// The release server with a page from its cache.
     Cached,
 }
 
@@ -40,76 +40,59 @@ impl Kind {
         Kind::NginxTuned,
         Kind::Cached,
     ];
+    const NAMES: [&str; 8] = [
+        "island-metrics",
+        "bare hyper",
+        "epoll loop",
+        "axum",
+        "actix-web",
+        "nginx",
+        "nginx, tuned",
+        "page, cached",
+    ];
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Real => "island-metrics",
-            Kind::Hyper => "bare hyper",
-            Kind::Epoll => "epoll loop",
-            Kind::Axum => "axum",
-            Kind::Actix => "actix-web",
-            Kind::Nginx => "nginx",
-            Kind::NginxTuned => "nginx, tuned",
-            Kind::Cached => "page, cached",
-        }
+        Kind::NAMES[self as usize]
     }
 }
 
-/// A server under the load of a case.
+/// A server in a case.
 pub(crate) struct Contestant {
     pub(crate) kind: Kind,
     pub(crate) server: Rc<Server>,
     pub(crate) requests: Requests,
 }
 
-/// What all its servers are asked for.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// Bytes of an answer, head and body; of one of them where they differ.
+    /// Bytes of a response, head and body; of the first if they differ.
     pub(crate) bytes: usize,
     pub(crate) contestants: Vec<Contestant>,
-    /// Batches a second of the open loop; chosen by the slowest server.
+    /// Batches a second of the open loop.
     pub(crate) rate: f64,
 }
 
-/// What cases are made with.
+impl Case {
+    /// Requests a second of the open loop.
+    pub(crate) fn requests_per_second(&self) -> f64 {
+        self.rate * self.contestants[0].requests.depth as f64
+    }
+}
+
+/// What cases are made of.
 pub(crate) struct Maker<'a> {
     pub(crate) real: Rc<Server>,
     pub(crate) scratch: &'a Path,
+    /// The program of axum and actix-web.
     pub(crate) rivals: Option<PathBuf>,
-    /// The secret of a key, for `Authorization`.
     pub(crate) key: String,
-    /// Requests that differ, in each case that wants them.
-    pub(crate) distinct: usize,
-    /// How often a server is put under load in a case, at most.
-    pub(crate) runs: usize,
-    /// Parts of the names of the cases that are wanted; all cases where there are none.
-    pub(crate) chosen: Vec<String>,
-    made: usize,
+    pub(crate) settings: &'a Settings,
+    /// Parts of the names of the requested cases; empty for all.
+    pub(crate) chosen: &'a [String],
 }
 
-impl<'a> Maker<'a> {
-    pub(crate) fn new(
-        real: Server,
-        scratch: &'a Path,
-        rivals: Option<PathBuf>,
-        key: String,
-        settings: &Settings,
-    ) -> Maker<'a> {
-        Maker {
-            real: Rc::new(real),
-            scratch,
-            rivals,
-            key,
-            distinct: settings.distinct,
-            // To warm up, and in each round twice.
-            runs: 2 * settings.rounds + 1,
-            chosen: settings.chosen.clone(),
-            made: 0,
-        }
-    }
-
-    pub(crate) fn cases(&mut self, say: &mut dyn FnMut(String)) -> Outcome<Vec<Case>> {
+impl Maker<'_> {
+    pub(crate) fn cases(&self) -> Outcome<Vec<Case>> {
         let address = self.real.address;
         let sizes = nearest(address, &[300, 2_000, 20_000, 200_000])?;
         let [small, two, twenty, large] = &sizes[..] else {
@@ -120,6 +103,9 @@ impl<'a> Maker<'a> {
         let known = format!("if-none-match: {tag}\r\n");
         let key = format!("authorization: Bearer {}\r\n", self.key);
         let gzip = "accept-encoding: gzip\r\n";
+        let is_chosen = |name: &str| {
+            self.chosen.is_empty() || self.chosen.iter().any(|part| name.contains(part))
+        };
         let mut cases = Vec::new();
         for (name, target, headers, depth, status) in [
             ("300 B", small.as_str(), "", 1, 200),
@@ -132,41 +118,36 @@ impl<'a> Maker<'a> {
             ("300 B, with a key", small, key.as_str(), 1, 200),
             ("300 B, 16 pipelined", small, "", 16, 200),
         ] {
-            if !self.is_chosen(name) {
-                continue;
+            if is_chosen(name) {
+                cases.push(self.compared(name, &get(target, headers), depth, status)?);
             }
-            let request = get(target, headers);
-            cases.push(self.compared(name, &request, (depth, status), say)?);
         }
+        let count = self.settings.distinct;
         let name = "page of 50, uncached";
-        if self.is_chosen(name) {
-            cases.push(self.alone(name, pages(address, self.distinct)?)?);
+        if is_chosen(name) {
+            cases.push(self.uncached(name, pages(address, count)?)?);
         }
         let name = "search, uncached";
-        if self.is_chosen(name) {
-            cases.push(self.alone(name, searches(address, self.distinct)?)?);
+        if is_chosen(name) {
+            cases.push(self.uncached(name, searches(address, count)?)?);
         }
         Ok(cases)
     }
 
-    fn is_chosen(&self, name: &str) -> bool {
-        self.chosen.is_empty() || self.chosen.iter().any(|part| name.contains(part))
-    }
-
-    /// A case in which all send what the real server sent; who sends anything else is left out.
+    /// A case in which all send the response of the release server; a server that sends anything
+    /// else is left out.
     fn compared(
-        &mut self,
+        &self,
         name: &'static str,
         request: &[u8],
-        (depth, status): (usize, u16),
-        say: &mut dyn FnMut(String),
+        depth: usize,
+        status: u16,
     ) -> Outcome<Case> {
         let captured = fetch(self.real.address, request)?;
         if captured.status != status {
-            return Err(format!("{name}: answered {}", captured.status).into());
+            return Err(format!("{name}: status {}", captured.status).into());
         }
-        self.made += 1;
-        let directory = self.scratch.join(format!("case-{}", self.made));
+        let directory = self.scratch.join(name.replace([' ', ','], "-"));
         std::fs::create_dir_all(&directory)?;
         let path = directory.join("captured");
         File::create(&path)?.write_all(&captured.raw)?;
@@ -175,24 +156,23 @@ impl<'a> Maker<'a> {
             server: Rc::clone(&self.real),
             requests: Requests::same(request, depth, status),
         }];
-        for kind in &Kind::ALL[1..] {
+        for kind in Kind::ALL.into_iter().skip(1) {
             let mut request = request.to_vec();
-            let started = self.start(*kind, &path, &captured, &mut request);
-            let server = match started {
+            let server = match self.start(kind, &path, &captured, &mut request) {
                 Ok(Some(server)) => server,
                 Ok(None) => continue,
                 Err(error) => {
-                    say(format!("{name}: no {}: {error}", kind.name()));
+                    println!("{name}: no {}: {error}", kind.name());
                     continue;
                 }
             };
             let sent = fetch(server.address, &request)?;
             if let Some(difference) = captured.difference(&sent) {
-                say(format!("{name}: no {}: {difference}", kind.name()));
+                println!("{name}: no {}: {difference}", kind.name());
                 continue;
             }
             contestants.push(Contestant {
-                kind: *kind,
+                kind,
                 server: Rc::new(server),
                 requests: Requests::same(&request, depth, status),
             });
@@ -205,17 +185,18 @@ impl<'a> Maker<'a> {
         })
     }
 
+    /// Starts another server, if it is available; may change the request.
     fn start(
         &self,
         kind: Kind,
         path: &Path,
-        captured: &Captured,
+        captured: &Response,
         request: &mut Vec<u8>,
     ) -> Outcome<Option<Server>> {
         let core = Some(SERVER_CORE);
         let server = match (kind, &self.rivals) {
-            (Kind::Hyper, _) => Server::start(myself(bare::FLAG, path, core)?)?,
-            (Kind::Epoll, _) => Server::start(myself(epoll::FLAG, path, core)?)?,
+            (Kind::Hyper, _) => Server::start(reference(bare::FLAG, path, core)?)?,
+            (Kind::Epoll, _) => Server::start(reference(epoll::FLAG, path, core)?)?,
             (Kind::Axum | Kind::Actix, Some(program)) => {
                 let mut rival = command(program, core);
                 let framework = if kind == Kind::Axum { "axum" } else { "actix" };
@@ -238,23 +219,25 @@ impl<'a> Maker<'a> {
         Ok(Some(server))
     }
 
-    /// A case of the real server only, beside the same server with one page from its cache.
-    fn alone(&self, name: &'static str, requests: Vec<Vec<u8>>) -> Outcome<Case> {
+    /// A case of the release server only: distinct requests beside one page from its cache.
+    fn uncached(&self, name: &'static str, requests: Vec<Vec<u8>>) -> Outcome<Case> {
         let first = requests.first().ok_or("no requests")?;
         let bytes = fetch(self.real.address, first)?.raw.len();
-        let contestant = |kind, requests| Contestant {
+        // A server is under load once to warm up, and twice in each round.
+        let runs = 2 * self.settings.rounds + 1;
+        let contestants = [
+            (Kind::Real, Requests::distinct(requests, runs)),
+            (Kind::Cached, Requests::same(&get(PAGE, ""), 1, 200)),
+        ];
+        let contestants = contestants.map(|(kind, requests)| Contestant {
             kind,
             server: Rc::clone(&self.real),
             requests,
-        };
-        let cached = Requests::same(&get(PAGE, ""), 1, 200);
+        });
         Ok(Case {
             name,
             bytes,
-            contestants: vec![
-                contestant(Kind::Real, Requests::list(requests, Some(self.runs), false)),
-                contestant(Kind::Cached, cached),
-            ],
+            contestants: contestants.into(),
             rate: 0.0,
         })
     }

@@ -1,4 +1,4 @@
-//! The chart: a panel for each case with a bar for each server, each panel on its own scale.
+//! SVG chart: a panel for each case with a bar for each server; each panel has its own scale.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,19 @@ const COLUMNS: usize = 3;
 const PANEL_WIDTH: usize = 300;
 const BAR_HEIGHT: usize = 18;
 const TITLE_HEIGHT: usize = 30;
-/// Where bars begin, right of the names, and how long the longest is.
+/// Left end of the bars, and length of the longest.
 const BAR_LEFT: usize = 104;
 const BAR_LENGTH: f64 = 140.0;
 const TOP: usize = 44;
 
-/// Readable on light and dark paper; the server that it is about stands out.
+/// Colors for light and dark pages; the release server is highlighted.
 const STYLE: &str = "\
 text{font:12px system-ui,sans-serif;fill:#1f2328}\
 .t{font-weight:600}.v{font-size:11px}.n{text-anchor:end}\
 rect{fill:#8c959f}.r{fill:#0969da}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#6e7681}.r{fill:#4493f8}}";
 
-/// Server CPU a request, as SVG without scripts.
+/// Server CPU time a request.
 pub(crate) fn svg(cases: &[Case], rows: &[Row]) -> String {
     let panels: Vec<Vec<&Row>> = (0..cases.len())
         .map(|case| rows.iter().filter(|row| row.case == case).collect())
@@ -50,32 +50,21 @@ pub(crate) fn svg(cases: &[Case], rows: &[Row]) -> String {
         );
         let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
         let longest = panel.iter().map(|row| row.cpu).fold(0.0, f64::max);
-        let case = &cases[panel[0].case];
-        let _ = writeln!(
-            out,
-            "<text class=\"t\" x=\"8\" y=\"16\">{}</text>",
-            case.name
-        );
+        let name = cases[panel[0].case].name;
+        let _ = writeln!(out, "<text class=\"t\" x=\"8\" y=\"16\">{name}</text>");
         for (bar, row) in panel.iter().enumerate() {
             let top = TITLE_HEIGHT + bar * BAR_HEIGHT - 6;
             let length = row.cpu / longest * BAR_LENGTH;
-            let class = if row.kind == Kind::Real {
-                " class=\"r\""
-            } else {
-                ""
-            };
+            let is_real = row.kind == Kind::Real;
+            let class = if is_real { " class=\"r\"" } else { "" };
+            let (name, cpu, y) = (row.kind.name(), row.cpu, top + 11);
+            let (name_x, cpu_x) = (BAR_LEFT - 6, BAR_LEFT as f64 + length + 5.0);
+            let height = BAR_HEIGHT - 4;
             let _ = writeln!(
                 out,
-                "<text class=\"n\" x=\"{}\" y=\"{}\">{}</text>\
-                 <rect{class} x=\"{BAR_LEFT}\" y=\"{top}\" width=\"{length:.1}\" height=\"{}\" rx=\"2\"/>\
-                 <text class=\"v\" x=\"{:.1}\" y=\"{}\">{:.2}</text>",
-                BAR_LEFT - 6,
-                top + 11,
-                row.kind.name(),
-                BAR_HEIGHT - 4,
-                BAR_LEFT as f64 + length + 5.0,
-                top + 11,
-                row.cpu
+                "<text class=\"n\" x=\"{name_x}\" y=\"{y}\">{name}</text>\
+                 <rect{class} x=\"{BAR_LEFT}\" y=\"{top}\" width=\"{length:.1}\" height=\"{height}\" rx=\"2\"/>\
+                 <text class=\"v\" x=\"{cpu_x:.1}\" y=\"{y}\">{cpu:.2}</text>"
             );
         }
         out.push_str("</g>\n");

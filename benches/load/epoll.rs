@@ -1,5 +1,5 @@
-//! The floor: an epoll loop that counts ends of heads and writes prepared bytes. It parses nothing,
-//! knows no time (its `Date` stands still), and is what the kernel alone costs.
+//! Lower bound: an epoll loop that counts ends of heads and writes prepared bytes. It parses nothing
+//! and its `Date` is constant, so it measures what the kernel alone costs.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -10,37 +10,34 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::common::Outcome;
-use crate::common::http::Captured;
+use crate::common::http::Response;
 
-/// The word that makes the bench this server.
+/// Argument that runs the bench as this server.
 pub(crate) const FLAG: &str = "--epoll-loop";
 const LISTENER: Token = Token(usize::MAX);
 const END: [u8; 4] = *b"\r\n\r\n";
-/// Answers that leave in one write at most.
+/// Responses in one write at most.
 const BATCH: usize = 16;
 
 struct Connection {
     stream: TcpStream,
-    /// How many bytes of a head's end have come.
+    /// Received bytes of the end of a head.
     matched: usize,
-    /// Bytes that are still to be written.
+    /// Bytes that remain to be written.
     owed: usize,
 }
 
-/// Answers everything that ends like a head with a captured answer, on one thread.
+/// Sends the captured response for each end of a head, on one thread.
 pub(crate) fn serve(captured: &Path) -> Outcome<()> {
-    let answer = Captured::read(captured)?.raw;
-    let batch = answer.repeat(BATCH);
+    let response = Response::read(captured)?.raw;
+    let batch = response.repeat(BATCH);
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let interest = Interest::READABLE;
     poll.registry()
         .register(&mut listener, LISTENER, interest)?;
-    writeln!(
-        io::stderr(),
-        "listening on http://{}",
-        listener.local_addr()?
-    )?;
+    let address = listener.local_addr()?;
+    writeln!(io::stderr(), "listening on http://{address}")?;
     let mut events = Events::with_capacity(1024);
     let mut connections: HashMap<usize, Connection> = HashMap::new();
     let (mut buffer, mut next) = (vec![0; 64 * 1024], 0);
@@ -51,7 +48,7 @@ pub(crate) fn serve(captured: &Path) -> Outcome<()> {
             if event.token() == LISTENER {
                 accept(&listener, poll.registry(), &mut connections, &mut next)?;
             } else if let Some(connection) = connections.get_mut(&at)
-                && connection.ready(&mut buffer, &answer, &batch).is_err()
+                && connection.ready(&mut buffer, &response, &batch).is_err()
             {
                 connections.remove(&at);
             }
@@ -85,14 +82,15 @@ fn accept(
 }
 
 impl Connection {
-    /// Reads all that has come, then writes as much as the socket takes. An error ends it.
-    fn ready(&mut self, buffer: &mut [u8], answer: &[u8], batch: &[u8]) -> io::Result<()> {
+    /// Reads all that is available, then writes as much as the socket takes. An error ends the
+    /// connection.
+    fn ready(&mut self, buffer: &mut [u8], response: &[u8], batch: &[u8]) -> io::Result<()> {
         loop {
             match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.owed += answer.len() * self.heads(&buffer[..count]);
-                    // Less than there was room for is all there is; the next will be an event.
+                    self.owed += response.len() * self.heads(&buffer[..count]);
+                    // A short read has emptied the socket; more bytes raise another event.
                     if count < buffer.len() {
                         break;
                     }
@@ -102,8 +100,8 @@ impl Connection {
             }
         }
         while self.owed > 0 {
-            // What is owed ends with a whole answer, so its beginning says where to go on.
-            let from = (answer.len() - self.owed % answer.len()) % answer.len();
+            // The owed bytes end with a whole response, and may begin within one.
+            let from = (response.len() - self.owed % response.len()) % response.len();
             let until = batch.len().min(from + self.owed);
             match self.stream.write(&batch[from..until]) {
                 Ok(count) => self.owed -= count,
@@ -114,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// How many heads end in these bytes.
+    /// Number of heads that end in these bytes.
     fn heads(&mut self, bytes: &[u8]) -> usize {
         let mut heads = 0;
         for byte in bytes {

@@ -1,20 +1,20 @@
 //! The release server under load, beside others that send the same bytes: a bare hyper, an epoll
 //! loop, axum, actix-web and nginx.
 //!
-//! In: the release binary and a made-up dataset, or a published directory named in
-//! `IM_BENCH_PUBLISHED`. Out: a table on stdout, every round in `target/bench/load.csv`,
-//! and with `--save` the medians and a chart in `benches/results`, and the table in the README. See `benches/README.md`.
+//! In: the release binary and a synthetic dataset, or the published directory named by
+//! `IM_BENCH_PUBLISHED`. Out: a table on stdout, all rounds in `target/bench/load.csv`, and with
+//! `--save` medians and a chart in `benches/results` and the table in the README. See
+//! `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     clippy::print_stdout,
-    reason = "a program that computes with measurements and prints what comes of it"
+    reason = "computes with measurements and prints them"
 )]
 
 mod cases;
 mod chart;
-#[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 mod epoll;
@@ -31,19 +31,20 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 use crate::cases::{Case, Maker};
 use crate::common::http::found;
-use crate::common::lines::Sources;
+use crate::common::pool::Sources;
 use crate::common::process::{Scratch, Server, command, pin_load};
 use crate::common::stats::median;
 use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
 use crate::rounds::{Record, measure, warm};
 use crate::settings::{FULL, QUICK, RATE_SHARE, Settings};
 
-/// From the start of `serve` on the sample dataset to its first 200, in milliseconds.
-fn first_answer() -> Outcome<f64> {
+/// Milliseconds from the start of `serve` on the sample dataset to its first 200.
+fn first_response() -> Outcome<f64> {
     let mut serve = command(BINARY, None);
     serve.args(["serve", "--listen", "127.0.0.1:0"]);
     let begun = Instant::now();
@@ -52,7 +53,7 @@ fn first_answer() -> Outcome<f64> {
     Ok(begun.elapsed().as_secs_f64() * 1000.0)
 }
 
-/// Cargo's target directory, which the binary is in.
+/// Cargo's target directory, found from the path of the binary.
 fn target() -> Outcome<PathBuf> {
     let target = Path::new(BINARY).ancestors().nth(2);
     Ok(target.ok_or("no target directory")?.to_owned())
@@ -63,9 +64,8 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
     Ok(File::create(path)?.write_all(text.as_bytes())?)
 }
 
-fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
-    let settings = if quick { QUICK } else { FULL };
-    let settings = Settings { chosen, ..settings };
+fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
+    let settings: Settings = if quick { QUICK } else { FULL };
     histogram::check();
     let target = target()?;
     let rivals = rivals::build(&target, quick).map_err(|error| {
@@ -75,7 +75,7 @@ fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     });
     let begun = Instant::now();
     let scratch = Scratch::new()?;
-    let starts = (0..if quick { 1 } else { 5 }).map(|_| first_answer());
+    let starts = (0..if quick { 1 } else { 5 }).map(|_| first_response());
     let starts = starts.collect::<Outcome<Vec<f64>>>()?;
     println!("start to first 200 on the sample: {:.1} ms", median(starts));
     let published = match env::var_os("IM_BENCH_PUBLISHED") {
@@ -85,15 +85,24 @@ fn benchmark(quick: bool, save: bool, chosen: Vec<String>) -> Outcome<()> {
     println!("{}", pin_load()?);
     let state = scratch.path().join("state");
     let key = world::issue_key(&state, "bench@example.com")?;
-    let real = world::serve(&published, Some(&state), &[])?;
-    let rivals = rivals.ok();
-    let mut maker = Maker::new(real, scratch.path(), rivals, key, &settings);
-    let mut cases = maker.cases(&mut |line| println!("{line}"))?;
-    let mut sources = Sources::new()?;
+    let real = world::serve("true", |serve| {
+        serve.arg("--published").arg(&published);
+        serve.arg("--state").arg(&state);
+    })?;
+    let maker = Maker {
+        real: Rc::new(real),
+        scratch: scratch.path(),
+        rivals: rivals.ok(),
+        key,
+        settings: &settings,
+        chosen,
+    };
+    let mut cases = maker.cases()?;
+    let mut sources = Sources::new();
     warm(&mut sources, &mut cases, settings.closed)?;
     let records = measure(&mut sources, &mut cases, &settings, begun)?;
-    // Of a part of the cases there is nothing to publish.
-    let save = save && !quick && settings.chosen.is_empty();
+    // Only all cases together are saved.
+    let save = save && !quick && chosen.is_empty();
     report(&target, &cases, &records, save)?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
@@ -107,15 +116,15 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
         "\nmedians of {rounds} interleaved rounds; ratios are of CPU, round by round; latencies are \
          from the scheduled moment, at {RATE_SHARE} of what the slowest server can do"
     );
-    let waited = median(records.iter().map(|record| record.waited));
+    let waited = median(records.iter().map(|record| record.busy.waited));
     println!(
         "servers waited for their core {:.0} % of the time: other work on this machine, which \
-         lengthens latencies and lowers requests/s, CPU least",
+         affects latencies and requests/s, and CPU time least",
         waited * 100.0
     );
     let raw = target.join("bench/load.csv");
     write(&raw, &report::raw_csv(cases, records))?;
-    println!("every round: {}", raw.display());
+    println!("all rounds: {}", raw.display());
     if save {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
         write(&results.join("load.csv"), &report::median_csv(cases, &rows))?;
@@ -132,8 +141,8 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
 }
 
 fn main() -> Outcome<()> {
-    let words: Vec<OsString> = env::args_os().skip(1).collect();
-    if let [flag, captured] = &words[..] {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    if let [flag, captured] = &arguments[..] {
         if flag == bare::FLAG {
             return bare::serve(captured.as_ref());
         }
@@ -141,8 +150,11 @@ fn main() -> Outcome<()> {
             return epoll::serve(captured.as_ref());
         }
     }
-    let words: Vec<String> = env::args().skip(1).collect();
-    let save = words.iter().any(|word| word == "--save");
-    let chosen = words.into_iter().filter(|word| !word.starts_with("--"));
-    benchmark(is_quick(), save, chosen.collect())
+    let (flags, chosen): (Vec<String>, Vec<String>) =
+        env::args().skip(1).partition(|word| word.starts_with("--"));
+    benchmark(
+        is_quick(),
+        flags.iter().any(|flag| flag == "--save"),
+        &chosen,
+    )
 }

@@ -1,4 +1,4 @@
-//! nginx, where it is installed: a static file with the same headers, one worker.
+//! nginx, if it is installed: one worker that serves a static file with the same headers.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -7,18 +7,18 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::common::http::Captured;
+use crate::common::http::Response;
 use crate::common::process::{Server, command, installed};
 use crate::common::{Outcome, SERVER_CORE};
 
-/// Tuned, bodies above this go by `sendfile`; below it one write of head and body together is cheaper.
+/// With tuning, larger bodies are sent by `sendfile`. For others one write of head and body is cheaper.
 const SENDFILE_BYTES: usize = 32 * 1024;
 
-/// Starts nginx in a directory of its own; `None` where it is not installed. The other outcome is
-/// the entity tag by which it knows its file, since it compares no other.
+/// Starts nginx in a directory of its own; `None` if it is not installed. Also returns the entity
+/// tag of its file, the only one that it compares.
 pub(crate) fn start(
     prefix: &Path,
-    captured: &Captured,
+    captured: &Response,
     tuned: bool,
 ) -> Outcome<Option<(Server, String)>> {
     let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
@@ -27,7 +27,7 @@ pub(crate) fn start(
     };
     fs::create_dir_all(prefix)?;
     let file = prefix.join("body");
-    // A 304 is about a file that is there: any, for it is not sent.
+    // A 304 needs a file, whose content is not sent.
     let content: &[u8] = if captured.status == 304 {
         b"{}"
     } else {
@@ -45,11 +45,11 @@ pub(crate) fn start(
     Ok(Some((Server::start_silent(nginx, port)?, tag)))
 }
 
-fn configuration(prefix: &Path, captured: &Captured, listen: &str, tuned: bool) -> String {
+fn configuration(prefix: &Path, captured: &Response, listen: &str, tuned: bool) -> String {
     let place = prefix.display();
     let mut headers = String::new();
     for (name, value) in &captured.headers {
-        // These three it writes itself.
+        // nginx writes these three itself.
         if !["content-length", "content-type", "date"].contains(&name.as_str()) {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");
             let _ = writeln!(headers, "            add_header {name} \"{value}\";");
@@ -73,7 +73,7 @@ fn configuration(prefix: &Path, captured: &Captured, listen: &str, tuned: bool) 
     tcp_nopush on;"
             .to_owned()
     };
-    // Off in both: its log, its own tag, ranges.
+    // Both do without log, own entity tag and ranges.
     format!(
         "daemon off;
 worker_processes 1;

@@ -1,4 +1,4 @@
-//! The table of the README, which `--save` writes over the one before.
+//! The table in the README, replaced by `--save`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::cases::{Case, Kind};
 use crate::common::Outcome;
 use crate::report::Row;
 
-/// What stands around the table in the README.
+/// Lines around the table in the README.
 const BEGIN: &str = "<!-- table of benches/load -->\n";
 const END: &str = "<!-- end of table -->\n";
 
@@ -20,13 +20,13 @@ const HEAD: &str = "\
 /// Replaces the table.
 pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
     let text = fs::read_to_string(path)?;
-    let missing = || format!("{} has no place for the table", path.display());
+    let missing = || format!("{} has no lines around a table", path.display());
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
     let table = table(cases, rows);
     #[expect(
         clippy::disallowed_methods,
-        reason = "a file under version control, of which nothing is lost"
+        reason = "the file is under version control"
     )]
     fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
     Ok(())
@@ -34,13 +34,13 @@ pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
 
 fn table(cases: &[Case], rows: &[Row]) -> String {
     let mut text = HEAD.to_owned();
-    let mut alone = String::new();
+    let mut uncached = String::new();
     for (at, case) in cases.iter().enumerate() {
         let of = |kind: Kind| rows.iter().find(|row| row.case == at && row.kind == kind);
         let Some(real) = of(Kind::Real) else { continue };
         if of(Kind::Cached).is_some() {
             let _ = writeln!(
-                alone,
+                uncached,
                 "- {}: {:.2} µs, **{:.2}** times a page from the cache",
                 case.name, real.cpu, real.cached
             );
@@ -53,7 +53,7 @@ fn table(cases: &[Case], rows: &[Row]) -> String {
             grouped(case.bytes),
             real.cpu
         );
-        // In the order of the columns.
+        // `Kind::ALL` has the order of the columns.
         let others = Kind::ALL.into_iter();
         for kind in others.filter(|kind| !matches!(kind, Kind::Real | Kind::Cached)) {
             let cpu = of(kind).map_or(String::new(), |row| format!("{:.2}", row.cpu));
@@ -64,7 +64,7 @@ fn table(cases: &[Case], rows: &[Row]) -> String {
         }
         text.push('\n');
     }
-    format!("{text}\n{alone}")
+    format!("{text}\n{uncached}")
 }
 
 /// `20544` as `20,544`.

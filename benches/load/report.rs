@@ -1,4 +1,4 @@
-//! The results: a table for people, lines for programs.
+//! The results, as a table and as CSV.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::cases::{Case, Kind};
 use crate::common::stats::{median, median_ratio};
 use crate::rounds::Record;
 
-/// Whom everybody is compared with.
+/// The servers that all are compared with.
 const BASES: [Kind; 3] = [Kind::Hyper, Kind::Epoll, Kind::Nginx];
 
 /// The medians of one server in one case.
@@ -16,8 +16,9 @@ pub(crate) struct Row {
     pub(crate) cpu: f64,
     throughput: f64,
     latencies: [f64; 3],
-    /// CPU against each of `BASES`; against the cached page where that is all there is.
+    /// Ratios of CPU time to each of [`BASES`].
     pub(crate) ratios: [f64; 3],
+    /// Ratio of CPU time to the cached page.
     pub(crate) cached: f64,
 }
 
@@ -31,7 +32,7 @@ pub(crate) fn rows(cases: &[Case], records: &[Record]) -> Vec<Row> {
                 .filter(move |r| r.case == case && r.kind == kind);
             mine.collect::<Vec<&Record>>()
         };
-        let cpus = |kind: Kind| of(kind).iter().map(|r| r.cpu).collect::<Vec<f64>>();
+        let cpus = |kind: Kind| of(kind).iter().map(|r| r.busy.cpu).collect::<Vec<f64>>();
         for kind in Kind::ALL {
             let mine = of(kind);
             if mine.is_empty() {
@@ -42,7 +43,7 @@ pub(crate) fn rows(cases: &[Case], records: &[Record]) -> Vec<Row> {
                 case,
                 kind,
                 cpu: median(cpus(kind)),
-                throughput: median(mine.iter().map(|r| r.throughput)),
+                throughput: median(mine.iter().map(|r| r.busy.throughput)),
                 latencies: [0, 1, 2].map(|at| median(mine.iter().map(|r| r.latencies[at]))),
                 ratios: BASES.map(against),
                 cached: against(Kind::Cached),
@@ -52,7 +53,7 @@ pub(crate) fn rows(cases: &[Case], records: &[Record]) -> Vec<Row> {
     rows
 }
 
-/// A ratio, or nothing where there is nobody to compare with.
+/// A ratio; empty if there is no server to compare with.
 fn shown(ratio: f64) -> String {
     if ratio.is_nan() {
         String::new()
@@ -70,11 +71,12 @@ pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {
         } else {
             ["/cached", "", ""]
         };
-        let asked = case.rate * case.contestants[0].requests.depth as f64;
         let _ = writeln!(
             text,
-            "\n{}: {} bytes; latencies at {asked:.0} requests/s",
-            case.name, case.bytes
+            "\n{}: {} bytes; latencies at {:.0} requests/s",
+            case.name,
+            case.bytes,
+            case.requests_per_second()
         );
         let _ = writeln!(
             text,
@@ -103,25 +105,25 @@ pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {
     text
 }
 
-/// Every round, a line for each server and case.
+/// All rounds, a line for each server and case.
 pub(crate) fn raw_csv(cases: &[Case], records: &[Record]) -> String {
     let mut text = String::from(
         "round,case,bytes,server,cpu_us,waited,requests_per_s,open_loop_per_s,p50_us,p99_us,p999_us\n",
     );
     for record in records {
         let case = &cases[record.case];
-        let asked = case.rate * case.contestants[0].requests.depth as f64;
+        let rate = case.requests_per_second();
         let [p50, p99, p999] = record.latencies;
         let _ = writeln!(
             text,
-            "{},\"{}\",{},{},{:.3},{:.3},{:.0},{asked:.0},{p50:.1},{p99:.1},{p999:.1}",
+            "{},\"{}\",{},{},{:.3},{:.3},{:.0},{rate:.0},{p50:.1},{p99:.1},{p999:.1}",
             record.round,
             case.name,
             case.bytes,
             record.kind.name(),
-            record.cpu,
-            record.waited,
-            record.throughput
+            record.busy.cpu,
+            record.busy.waited,
+            record.busy.throughput
         );
     }
     text
@@ -135,12 +137,12 @@ pub(crate) fn median_csv(cases: &[Case], rows: &[Row]) -> String {
     );
     for row in rows {
         let case = &cases[row.case];
-        let asked = case.rate * case.contestants[0].requests.depth as f64;
+        let rate = case.requests_per_second();
         let [p50, p99, p999] = row.latencies;
         let [hyper, epoll, nginx] = row.ratios.map(shown);
         let _ = writeln!(
             text,
-            "\"{}\",{},{},{:.2},{:.0},{asked:.0},{p50:.0},{p99:.0},{p999:.0},{hyper},{epoll},{nginx},{}",
+            "\"{}\",{},{},{:.2},{:.0},{rate:.0},{p50:.0},{p99:.0},{p999:.0},{hyper},{epoll},{nginx},{}",
             case.name,
             case.bytes,
             row.kind.name(),

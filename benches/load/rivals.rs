@@ -1,4 +1,4 @@
-//! The frameworks that the bench compares with: a crate of their own, built here.
+//! Build of `benches/rivals`, the crate with axum and actix-web.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::common::Outcome;
 use crate::common::process::run;
 
-/// The frameworks' program, built into a directory of its own under `target`; a quick run takes it
-/// as it is, or goes without.
+/// Builds the program into `target/rivals` and returns its path. A quick run requires a program built
+/// before.
 pub(crate) fn build(target: &Path, quick: bool) -> Outcome<PathBuf> {
     let into = target.join("rivals");
     let program = into.join("release/rivals");
@@ -23,7 +23,7 @@ pub(crate) fn build(target: &Path, quick: bool) -> Outcome<PathBuf> {
     build.args(["build", "--release", "--locked", "--quiet"]);
     build.arg("--manifest-path").arg(manifest);
     build.arg("--target-dir").arg(into);
-    // Without a network this fails at once, not after a minute of attempts.
+    // Without a network this fails fast, not after a minute of attempts.
     build
         .env("CARGO_NET_RETRY", "0")
         .env("CARGO_HTTP_TIMEOUT", "15");

@@ -1,55 +1,53 @@
-//! The measuring: each server of each case in turn, round after round.
+//! Measurement: in each round, each server of each case.
 
 use std::time::{Duration, Instant};
 
 use crate::cases::{Case, Contestant, Kind};
 use crate::common::Outcome;
-use crate::common::flow::{closed, open};
-use crate::common::lines::Sources;
+use crate::common::loops::{closed, open};
+use crate::common::pool::Sources;
 use crate::settings::{CONNECTIONS, DEADLINE, RATE_SHARE, Settings};
 
-/// What one server did in one case of one round.
+/// Result of one server in one case of one round.
 pub(crate) struct Record {
     pub(crate) round: usize,
     pub(crate) case: usize,
     pub(crate) kind: Kind,
-    /// Server CPU microseconds a request, user and system, in the closed loop.
-    pub(crate) cpu: f64,
-    /// The share of the closed loop's time that the server waited for its core.
-    pub(crate) waited: f64,
-    /// Requests a second, in the closed loop.
-    pub(crate) throughput: f64,
-    /// Microseconds at the open loop's rate: p50, p99, p99.9.
+    pub(crate) busy: Busy,
+    /// Microseconds in the open loop: p50, p99, p99.9.
     pub(crate) latencies: [f64; 3],
 }
 
-/// What a server did in the closed loop, as in [`Record`].
-struct Busy {
-    cpu: f64,
-    waited: f64,
-    throughput: f64,
+/// Result of the closed loop.
+pub(crate) struct Busy {
+    /// Server CPU microseconds a request, user and system.
+    pub(crate) cpu: f64,
+    /// Share of the time that the server waited for its core.
+    pub(crate) waited: f64,
+    /// Requests a second.
+    pub(crate) throughput: f64,
 }
 
-/// Keeps a server busy for a while.
+/// Runs a closed loop.
 fn busy(sources: &mut Sources, contestant: &mut Contestant, run: Duration) -> Outcome<Busy> {
     let server = &contestant.server;
-    let mut lines = sources.lines(server.address, CONNECTIONS)?;
-    // What a connection costs once is another bench's; not of requests that are asked for once only.
+    let mut pool = sources.pool(server.address, CONNECTIONS)?;
+    // The first requests on a connection cost more; distinct requests cannot be spent on that.
     if !contestant.requests.are_distinct() {
-        closed(&mut lines, &mut contestant.requests, run / 10)?;
+        closed(&mut pool, &mut contestant.requests, run / 10)?;
     }
     let (before, waited) = (server.cpu_nanos()?, server.waited_nanos());
-    let (answers, seconds) = closed(&mut lines, &mut contestant.requests, run)?;
+    let (responses, seconds) = closed(&mut pool, &mut contestant.requests, run)?;
     let micros = (server.cpu_nanos()? - before) as f64 / 1000.0;
     let waited = server.waited_nanos().saturating_sub(waited) as f64 / 1e9;
     Ok(Busy {
-        cpu: micros / answers as f64,
+        cpu: micros / responses as f64,
         waited: waited / seconds,
-        throughput: answers as f64 / seconds,
+        throughput: responses as f64 / seconds,
     })
 }
 
-/// Warms every server, and chooses each case's rate by the slowest.
+/// Warms all servers up, and sets the rate of each case by its slowest.
 pub(crate) fn warm(sources: &mut Sources, cases: &mut [Case], run: Duration) -> Outcome<()> {
     for case in cases {
         let mut slowest = f64::INFINITY;
@@ -62,7 +60,7 @@ pub(crate) fn warm(sources: &mut Sources, cases: &mut [Case], run: Duration) -> 
     Ok(())
 }
 
-/// All rounds; fewer where the machine is slow.
+/// All rounds, or those that begin before [`DEADLINE`].
 pub(crate) fn measure(
     sources: &mut Sources,
     cases: &mut [Case],
@@ -77,21 +75,18 @@ pub(crate) fn measure(
         for (at, case) in cases.iter_mut().enumerate() {
             let rate = case.rate;
             let count = case.contestants.len();
-            // Who goes first finds a cooler core: each round another.
+            // The first server finds a cooler core, so the order changes.
             for turn in 0..count {
                 let contestant = &mut case.contestants[(turn + round) % count];
                 let busy = busy(sources, contestant, settings.closed)?;
-                let mut lines = sources.lines(contestant.server.address, CONNECTIONS)?;
-                let schedule = (rate, settings.open);
+                let mut pool = sources.pool(contestant.server.address, CONNECTIONS)?;
                 let requests = &mut contestant.requests;
-                let latencies = open(&mut lines, requests, schedule, |_, _, _| Ok(()))?;
+                let latencies = open(&mut pool, requests, rate, settings.open)?;
                 records.push(Record {
                     round,
                     case: at,
                     kind: contestant.kind,
-                    cpu: busy.cpu,
-                    waited: busy.waited,
-                    throughput: busy.throughput,
+                    busy,
                     latencies: [0.5, 0.99, 0.999].map(|share| latencies.quantile_micros(share)),
                 });
             }

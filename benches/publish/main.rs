@@ -1,19 +1,16 @@
-//! Publishing at the platform's scale: from nothing, with a live file more, with a day more; and beside
-//! it DuckDB, which makes the same JSON of every island from the same files.
+//! Publishing at the size of the platform: everything, one live file more, one day more; beside DuckDB,
+//! which writes the same JSON of each island from the same files.
 //!
-//! `cargo bench --bench publish`; words: `small` for a thirtieth of it, `starts` for those of a server
-//! alone, a number for so many rounds.
-//! DuckDB runs where a Python that has it is named: `IM_BENCH_DUCKDB=VENV/bin/python`.
+//! Arguments of `cargo bench --bench publish`: `small` for a thirtieth of the size, `starts` to
+//! measure server starts only, a number of rounds.
+//! DuckDB needs a Python with its package: `IM_BENCH_DUCKDB=VENV/bin/python`.
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
     clippy::doc_markdown,
     clippy::print_stdout,
-    reason = "a program that computes with measurements and prints what comes of it"
+    reason = "computes with measurements and prints them"
 )]
 
-#[allow(dead_code, reason = "each bench uses a part of it")]
 #[path = "../common/mod.rs"]
 mod common;
 mod same;
@@ -26,16 +23,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::process::{Scratch, command, run};
+use common::process::{Scratch, run};
 use common::stats::median;
-use common::{BINARY, Outcome, is_quick};
+use common::world::{Size, publish_command, synthesize};
+use common::{Outcome, is_quick};
 use watched::{Run, watch};
 
-/// How large the dataset is, and how often each is run.
+/// Size of the dataset, and number of runs.
 struct Settings {
-    islands: u32,
-    creators: u32,
-    days: u32,
+    size: Size,
     long_run_days: u32,
     rows: u32,
     rounds: usize,
@@ -43,43 +39,52 @@ struct Settings {
 }
 
 const FULL: Settings = Settings {
-    islands: 300_000,
-    creators: 100_000,
-    days: 365,
+    size: Size {
+        islands: 300_000,
+        creators: 100_000,
+        days: 365,
+    },
     long_run_days: 700,
     rows: 60_000,
     rounds: 3,
     starts: 15,
 };
 const SMALL: Settings = Settings {
-    islands: 20_000,
-    creators: 7_000,
-    days: 180,
+    size: Size {
+        islands: 20_000,
+        creators: 7_000,
+        days: 180,
+    },
     long_run_days: 360,
     rows: 4_000,
     rounds: 5,
     starts: 15,
 };
-/// Days enough for all rows, orders and indexes to be there.
+/// Two days are enough for all rows, orders and indexes.
 const STARTS: Settings = Settings {
-    days: 2,
+    size: Size {
+        days: 2,
+        ..FULL.size
+    },
     long_run_days: 2,
     rounds: 0,
     ..FULL
 };
 const QUICK: Settings = Settings {
-    islands: 400,
-    creators: 100,
-    days: 5,
+    size: Size {
+        islands: 400,
+        creators: 100,
+        days: 5,
+    },
     long_run_days: 8,
     rows: 80,
     rounds: 1,
     starts: 3,
 };
 
-/// The variable that names a Python which has DuckDB.
+/// Variable with the path of a Python that has DuckDB.
 const DUCKDB: &str = "IM_BENCH_DUCKDB";
-/// When each publish of a round says it was made.
+/// `generatedAt` of the publishes of a round.
 const STAMPS: [&str; 3] = [
     "2026-11-21T12:05:00Z",
     "2026-11-21T12:15:00Z",
@@ -95,11 +100,7 @@ struct Places {
 
 impl Places {
     fn publish(&self, stamp: &str) -> Command {
-        let mut publish = command(BINARY, None);
-        publish.arg("publish").arg("--dataset").arg(&self.dataset);
-        publish.arg("--to").arg(&self.published);
-        publish.args(["--generated-at", stamp]);
-        publish
+        publish_command(&self.dataset, &self.published, stamp)
     }
 
     fn duckdb(&self, python: &OsString) -> Command {
@@ -110,7 +111,7 @@ impl Places {
     }
 }
 
-/// What is measured, in the order of the table.
+/// The runs of each row of the table.
 #[derive(Default)]
 struct Runs {
     full: Vec<Run>,
@@ -155,13 +156,17 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
         published: at("published"),
         rival: at("rival"),
     };
-    synthesize(&places.dataset, settings)?;
+    let more = [
+        ("--long-run-days", settings.long_run_days),
+        ("--rows", settings.rows),
+    ];
+    synthesize(&places.dataset, settings.size, &more)?;
     let input_bytes = bytes_below(&places.dataset)?;
     println!(
         "{} islands, {} rows a day, {} days and {} long-run days: {} MB of CSV; {} rounds",
-        settings.islands,
+        settings.size.islands,
         settings.rows,
-        settings.days,
+        settings.size.days,
         settings.long_run_days,
         input_bytes / 1_000_000,
         settings.rounds
@@ -169,7 +174,7 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     let python = env::var_os(DUCKDB);
     if python.is_none() {
         println!(
-            "without DuckDB: want {DUCKDB}=VENV/bin/python, of a venv with `pip install duckdb`"
+            "without DuckDB: it needs {DUCKDB}=VENV/bin/python, of a venv with `pip install duckdb`"
         );
     }
     let mut runs = Runs::default();
@@ -184,26 +189,12 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
     starts::measure(&places.published, settings.starts)?;
     if python.is_some() && settings.rounds > 0 {
         let compared = same::compare(&places.published, &places.rival)?;
-        println!("DuckDB's JSON is ours: {compared} islands compared, detail and history");
+        println!("DuckDB's JSON is the same: {compared} islands compared, detail and history");
     }
     Ok(())
 }
 
-fn synthesize(dataset: &Path, settings: &Settings) -> Outcome<()> {
-    let mut synth = command(BINARY, None);
-    synth.arg("synth").arg("--to").arg(dataset);
-    for (flag, number) in [
-        ("--islands", settings.islands),
-        ("--creators", settings.creators),
-        ("--days", settings.days),
-        ("--long-run-days", settings.long_run_days),
-        ("--rows", settings.rows),
-    ] {
-        synth.arg(flag).arg(number.to_string());
-    }
-    run(synth).map(drop)
-}
-
+/// Sum of the sizes of all files.
 fn bytes_below(directory: &Path) -> Outcome<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {
@@ -259,14 +250,15 @@ fn table(runs: &Runs, input_bytes: u64) {
 }
 
 fn main() -> Outcome<()> {
-    let words: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
     let mut settings = match () {
         () if is_quick() => QUICK,
-        () if words.iter().any(|word| word == "small") => SMALL,
-        () if words.iter().any(|word| word == "starts") => STARTS,
+        () if has("small") => SMALL,
+        () if has("starts") => STARTS,
         () => FULL,
     };
-    if let Some(rounds) = words.iter().find_map(|word| word.parse().ok()) {
+    if let Some(rounds) = arguments.iter().find_map(|argument| argument.parse().ok()) {
         settings.rounds = rounds;
     }
     benchmark(&settings)

@@ -1,4 +1,4 @@
-//! Whether a rival made the same JSON: what is left out of its work is said here.
+//! Comparison of the JSON of DuckDB with that of the server.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use crate::common::Outcome;
 /// One line in so many is compared.
 const SHARE: usize = 97;
 
-/// Compares islands' details and histories; tells how many islands.
+/// Compares details and histories of islands; returns the number of islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
     let snapshot = Snapshot::open(&Directory::open(published)?, 1 << 20, "", None)?;
     let mut compared = 0;
@@ -23,14 +23,13 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();
         for line in lines.step_by(SHARE) {
             let mut theirs: Value = serde_json::from_str(&line?)?;
-            let code = if is_detail {
-                theirs["island"]["code"].as_str()
+            let island = if is_detail {
+                &theirs["island"]
             } else {
-                theirs["code"].as_str()
+                &theirs
             };
-            let code: IslandCode = code
-                .and_then(|code| code.parse().ok())
-                .ok_or("a line without a code")?;
+            let code = island["code"].as_str().and_then(|code| code.parse().ok());
+            let code: IslandCode = code.ok_or("a line without a code")?;
             let route = if is_detail {
                 Route::Island(code)
             } else {
@@ -40,7 +39,7 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             let found = found.map_err(|missing| format!("{code}: {missing:?}"))?;
             let body = found.body.content.into_bytes()?;
             let mut ours: Value = serde_json::from_slice(&body)?;
-            // The days that an island was seen are not asked of it, which would take a join more.
+            // DuckDB leaves out the days an island was seen, which would take another join.
             for value in [&mut ours, &mut theirs] {
                 if let Some(island) = value["island"].as_object_mut() {
                     island.remove("firstSeen");

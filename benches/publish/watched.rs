@@ -1,4 +1,4 @@
-//! A process run to its end, and what it took: time, cores' time, memory at most.
+//! A process run to its end: wall time, CPU time, peak memory.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,44 +6,38 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::Outcome;
+use crate::common::process::status_kib;
 
-/// How often it is looked at.
+/// Interval of samples.
 const INTERVAL: Duration = Duration::from_millis(5);
 /// Ticks of `/proc/PID/stat` in a second, on every Linux.
 const TICKS: f64 = 100.0;
 
-/// What a process took.
 pub(crate) struct Run {
     pub(crate) wall_seconds: f64,
     /// User and system time.
     pub(crate) cpu_seconds: f64,
-    /// Resident memory at most.
+    /// Peak of resident memory.
     pub(crate) peak_bytes: f64,
 }
 
 /// Runs a process, which must succeed.
 pub(crate) fn watch(mut command: Command) -> Outcome<Run> {
     let begun = Instant::now();
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()?;
-    let place = format!("/proc/{}", child.id());
-    let mut peak_kib = 0.0_f64;
-    // A process that has ended and is not waited for still tells its time, but no longer its memory.
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::inherit()).spawn()?;
+    let process = format!("/proc/{}", child.id());
+    let mut peak_kib = 0;
+    // A zombie still has its times, but no longer its memory.
     let cpu_seconds = loop {
-        let stat = fs::read_to_string(format!("{place}/stat"))?;
+        let stat = fs::read_to_string(format!("{process}/stat"))?;
         let (_, fields) = stat.rsplit_once(')').ok_or("no name in stat")?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         if fields.first() == Some(&"Z") {
             let ticks = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
             break ticks / TICKS;
         }
-        let status = fs::read_to_string(format!("{place}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next());
-        peak_kib = kib.map_or(Ok(peak_kib), str::parse)?;
+        peak_kib = status_kib(&process, "VmHWM:").unwrap_or(peak_kib);
         thread::sleep(INTERVAL);
     };
     let wall_seconds = begun.elapsed().as_secs_f64();
@@ -54,6 +48,6 @@ pub(crate) fn watch(mut command: Command) -> Outcome<Run> {
     Ok(Run {
         wall_seconds,
         cpu_seconds,
-        peak_bytes: peak_kib * 1024.0,
+        peak_bytes: peak_kib as f64 * 1024.0,
     })
 }

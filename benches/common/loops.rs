@@ -1,0 +1,161 @@
+//! Load on a pool: a closed loop (as fast as responses arrive) and an open loop (at a constant rate).
+//!
+//! Both poll without sleeping: the load has a core of its own, and a server that had to wake it
+//! would pay for that.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::histogram::Histogram;
+use super::pool::Pool;
+use super::{Outcome, STALL};
+
+/// The requests of all runs: one repeated, or each of a list once.
+pub(crate) struct Requests {
+    batches: Vec<Vec<u8>>,
+    next: usize,
+    /// Requests of a list that one run may take; `None` for a request that is repeated.
+    share: Option<usize>,
+    /// Requests in a batch.
+    pub(crate) depth: usize,
+    /// Status of every response.
+    pub(crate) status: u16,
+}
+
+impl Requests {
+    /// One request, sent `depth` at a time.
+    pub(crate) fn same(request: &[u8], depth: usize, status: u16) -> Requests {
+        Requests {
+            batches: vec![request.repeat(depth)],
+            next: 0,
+            share: None,
+            depth,
+            status,
+        }
+    }
+
+    /// Distinct requests, each sent once, shared out among so many runs.
+    pub(crate) fn distinct(requests: Vec<Vec<u8>>, runs: usize) -> Requests {
+        Requests {
+            share: Some(requests.len() / runs),
+            batches: requests,
+            next: 0,
+            depth: 1,
+            status: 200,
+        }
+    }
+
+    fn next(&mut self) -> Outcome<&[u8]> {
+        if self.next == self.batches.len() && self.share.is_none() {
+            self.next = 0;
+        }
+        let batch = self.batches.get(self.next).ok_or("no request is left")?;
+        self.next += 1;
+        Ok(batch)
+    }
+
+    pub(crate) fn are_distinct(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// Batches that a run may take.
+    fn limit(&self) -> usize {
+        let left = self.batches.len() - self.next;
+        self.share.map_or(usize::MAX, |share| share.min(left))
+    }
+}
+
+/// Keeps every connection busy for `duration`. Returns the number of responses, and the seconds
+/// until the last.
+pub(crate) fn closed(
+    pool: &mut Pool,
+    requests: &mut Requests,
+    duration: Duration,
+) -> Outcome<(u64, f64)> {
+    let begun = Instant::now();
+    let mut pending = vec![requests.depth; pool.len()];
+    let (mut busy, mut responses) = (pool.len(), 0);
+    let mut left = requests.limit().saturating_sub(busy);
+    for at in 0..busy {
+        pool.send(at, requests.next()?)?;
+    }
+    let mut done = Vec::new();
+    let mut last = begun;
+    while busy > 0 {
+        pool.receive(requests.status, &mut done)?;
+        let now = Instant::now();
+        check_stall(now, &mut last, !done.is_empty())?;
+        for &(at, ended) in &done {
+            responses += ended as u64;
+            pending[at] -= ended;
+            if pending[at] > 0 {
+                continue;
+            }
+            if left == 0 || now - begun >= duration {
+                busy -= 1;
+                continue;
+            }
+            pool.send(at, requests.next()?)?;
+            pending[at] = requests.depth;
+            left -= 1;
+        }
+    }
+    Ok((responses, begun.elapsed().as_secs_f64()))
+}
+
+/// Sends batches at `rate` a second for `duration`, each on an idle connection. A batch that finds
+/// none is delayed, and its latency still counts from when it was due.
+pub(crate) fn open(
+    pool: &mut Pool,
+    requests: &mut Requests,
+    rate: f64,
+    duration: Duration,
+) -> Outcome<Histogram> {
+    let mut latencies = Histogram::new();
+    let all = ((rate * duration.as_secs_f64()) as usize).min(requests.limit());
+    let (mut sent, mut answered) = (0, 0);
+    let mut idle: Vec<usize> = (0..pool.len()).rev().collect();
+    // When the batch of each connection was due, and its responses that are missing.
+    let mut pending = vec![(0, 0); pool.len()];
+    let mut done = Vec::new();
+    let begun = Instant::now();
+    let mut last = begun;
+    while answered < all {
+        let now = begun.elapsed().as_nanos() as u64;
+        while sent < all {
+            let due = (sent as f64 * 1e9 / rate) as u64;
+            if due > now {
+                break;
+            }
+            let Some(at) = idle.pop() else { break };
+            pool.send(at, requests.next()?)?;
+            pending[at] = (due, requests.depth);
+            sent += 1;
+        }
+        pool.receive(requests.status, &mut done)?;
+        let now = Instant::now();
+        let may_be_silent = sent < all && !idle.is_empty();
+        check_stall(now, &mut last, !done.is_empty() || may_be_silent)?;
+        for &(at, ended) in &done {
+            let (due, missing) = &mut pending[at];
+            *missing -= ended;
+            if *missing == 0 {
+                latencies.record(((now - begun).as_nanos() as u64).saturating_sub(*due));
+                idle.push(at);
+                answered += 1;
+            }
+        }
+    }
+    Ok(latencies)
+}
+
+/// Fails when a server has sent nothing for [`STALL`].
+fn check_stall(now: Instant, last: &mut Instant, is_alive: bool) -> io::Result<()> {
+    if is_alive {
+        *last = now;
+    }
+    if now - *last > STALL {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "no responses"));
+    }
+    Ok(())
+}

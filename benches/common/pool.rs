@@ -1,0 +1,174 @@
+//! Keep-alive connections that send prepared bytes and count whole responses.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use super::Outcome;
+use super::http::{Head, connect};
+
+/// Source addresses from 127.0.1.1 on: an address may send 65,535 requests a day.
+pub(crate) struct Sources(u32);
+
+impl Sources {
+    pub(crate) fn new() -> Sources {
+        Sources(Ipv4Addr::new(127, 0, 1, 0).to_bits())
+    }
+
+    /// An address not used before.
+    pub(crate) fn fresh(&mut self) -> Ipv4Addr {
+        self.0 += 1;
+        Ipv4Addr::from_bits(self.0)
+    }
+
+    /// The address returned last.
+    pub(crate) fn last(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.0)
+    }
+
+    /// A pool of connections, each from an address of its own.
+    pub(crate) fn pool(&mut self, to: SocketAddr, count: usize) -> Outcome<Pool> {
+        let froms: Vec<Ipv4Addr> = (0..count).map(|_| self.fresh()).collect();
+        Pool::connect(froms, to)
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Missing bytes of the current response's body.
+    body_left: usize,
+    /// The current response's head, while it is incomplete.
+    head: Vec<u8>,
+}
+
+/// Connections polled together.
+pub(crate) struct Pool {
+    poll: Poll,
+    events: Events,
+    connections: Vec<Connection>,
+    chunk: Vec<u8>,
+}
+
+impl Pool {
+    pub(crate) fn connect(
+        froms: impl IntoIterator<Item = Ipv4Addr>,
+        to: SocketAddr,
+    ) -> Outcome<Pool> {
+        let poll = Poll::new()?;
+        let mut connections = Vec::new();
+        for (at, from) in froms.into_iter().enumerate() {
+            let stream = connect(from, to, None)?;
+            stream.set_nonblocking(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            let registry = poll.registry();
+            registry.register(&mut stream, Token(at), Interest::READABLE)?;
+            connections.push(Connection {
+                stream,
+                body_left: 0,
+                head: Vec::new(),
+            });
+        }
+        Ok(Pool {
+            poll,
+            events: Events::with_capacity(1024),
+            connections,
+            chunk: vec![0; 256 * 1024],
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Sends on a connection without pending responses, so the socket's buffer is empty.
+    pub(crate) fn send(&mut self, at: usize, bytes: &[u8]) -> io::Result<()> {
+        let sent = self.connections[at].stream.write(bytes)?;
+        if sent == bytes.len() {
+            Ok(())
+        } else {
+            Err(io::Error::other("a socket took a part of a request"))
+        }
+    }
+
+    /// Polls once without waiting. `done` becomes the connections on which responses ended, and how
+    /// many on each. Another status than `status` is an error.
+    pub(crate) fn receive(
+        &mut self,
+        status: u16,
+        done: &mut Vec<(usize, usize)>,
+    ) -> io::Result<()> {
+        done.clear();
+        match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            other => other?,
+        }
+        for event in &self.events {
+            let Token(at) = event.token();
+            let ended = self.connections[at].read(&mut self.chunk, status)?;
+            if ended > 0 {
+                done.push((at, ended));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Reads all that is available and returns how many responses ended.
+    fn read(&mut self, chunk: &mut [u8], status: u16) -> io::Result<usize> {
+        let mut ended = 0;
+        loop {
+            match self.stream.read(chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    ended += self.count_ends(&chunk[..count], status)?;
+                    // A short read has emptied the socket; more bytes raise another event.
+                    if count < chunk.len() {
+                        return Ok(ended);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ended),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn count_ends(&mut self, mut bytes: &[u8], status: u16) -> io::Result<usize> {
+        let mut ended = 0;
+        while !bytes.is_empty() {
+            if self.body_left > 0 {
+                let taken = self.body_left.min(bytes.len());
+                bytes = &bytes[taken..];
+                self.body_left -= taken;
+                ended += usize::from(self.body_left == 0);
+                continue;
+            }
+            let before = self.head.len();
+            let found = if before == 0 {
+                Head::read(bytes)
+            } else {
+                self.head.extend_from_slice(bytes);
+                Head::read(&self.head)
+            };
+            let Some(head) = found else {
+                if before == 0 {
+                    self.head.extend_from_slice(bytes);
+                }
+                break;
+            };
+            if head.status != status {
+                let text = format!("status {}, not {status}", head.status);
+                return Err(io::Error::other(text));
+            }
+            self.head.clear();
+            bytes = &bytes[head.length - before..];
+            self.body_left = head.body_length;
+            ended += usize::from(head.body_length == 0);
+        }
+        Ok(ended)
+    }
+}

@@ -1,0 +1,128 @@
+//! A server without free descriptors: its CPU time, and how soon it serves a waiting client when one
+//! becomes free.
+
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::common::http::{self, get};
+use crate::common::process::{Server, installed, run};
+use crate::common::{Outcome, world};
+
+/// Descriptors that the server may open, and clients that connect.
+const DESCRIPTORS: usize = 64;
+const CLIENTS: u8 = 120;
+/// Time over which CPU time is measured.
+const MEASURED: Duration = Duration::from_secs(3);
+const CPU_SHARE_MAX: f64 = 0.01;
+const SERVED_WITHIN: Duration = Duration::from_millis(150);
+/// Longest wait for a client to be served.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) struct Starved {
+    pub(crate) name: &'static str,
+    /// Clients served while there was no free descriptor.
+    pub(crate) served: usize,
+    pub(crate) cpu_share: f64,
+    /// The longest time from a free descriptor to the first byte for another client.
+    pub(crate) slowest: Duration,
+}
+
+impl Starved {
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let (name, served) = (self.name, self.served);
+        if !(1..usize::from(CLIENTS)).contains(&served) {
+            faults.push(format!("{name}: {served} of {CLIENTS} were served"));
+        }
+        if self.cpu_share > CPU_SHARE_MAX {
+            let percent = self.cpu_share * 100.0;
+            faults.push(format!("{name}: {percent:.1} % of a core while it waited"));
+        }
+        if self.slowest > SERVED_WITHIN {
+            let millis = self.slowest.as_millis();
+            faults.push(format!("{name}: a response came after {millis} ms"));
+        }
+        faults
+    }
+}
+
+/// Connects a client that requests more than is buffered and reads nothing, so that the server does
+/// not close its connection. Each has an address of its own: one may have half of all connections.
+fn connect(to: SocketAddr, number: u8) -> Outcome<TcpStream> {
+    let mut stream = http::connect(Ipv4Addr::new(127, 4, 0, number), to, Some(4096))?;
+    stream.write_all(&get("/v1/islands?limit=200", "").repeat(64))?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn is_served(stream: &TcpStream) -> bool {
+    match stream.peek(&mut [0]) {
+        Ok(count) => count > 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
+/// With the limit set before the start: the server allows fewer connections.
+pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
+    let before = format!("ulimit -n {DESCRIPTORS}");
+    let server = world::serve(&before, |serve| {
+        serve.args(["--send-seconds", "60", "--connections-per-address", "1024"]);
+    })?;
+    starve("limit known at start", &server, times)
+}
+
+/// With the limit lowered while the server runs, so that accepting fails; `None` without `prlimit`.
+pub(crate) fn lowered_limit(times: usize) -> Outcome<Option<Starved>> {
+    if installed("prlimit").is_none() {
+        return Ok(None);
+    }
+    let server = world::serve("true", |serve| {
+        serve.args(["--send-seconds", "60"]);
+    })?;
+    let mut limit = Command::new("prlimit");
+    limit.arg("--pid").arg(server.id().to_string());
+    limit.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
+    run(limit)?;
+    starve("limit lowered", &server, times).map(Some)
+}
+
+fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved> {
+    let mut clients = (1..=CLIENTS)
+        .map(|number| connect(server.address, number))
+        .collect::<Outcome<Vec<TcpStream>>>()?;
+    thread::sleep(Duration::from_secs(1));
+    let before = (server.cpu_nanos()?, Instant::now());
+    thread::sleep(MEASURED);
+    let cpu_nanos = server.cpu_nanos()? - before.0;
+    let cpu_share = cpu_nanos as f64 / before.1.elapsed().as_nanos() as f64;
+    let served = clients.iter().filter(|client| is_served(client)).count();
+    let mut slowest = Duration::ZERO;
+    for _ in 0..times {
+        let Some(served) = clients.iter().position(is_served) else {
+            break;
+        };
+        if clients.iter().all(is_served) {
+            break;
+        }
+        let leaving = clients.swap_remove(served);
+        let waiting: Vec<&TcpStream> = clients.iter().filter(|client| !is_served(client)).collect();
+        SockRef::from(&leaving).set_linger(Some(Duration::ZERO))?;
+        let free = Instant::now();
+        drop(leaving);
+        while !waiting.iter().any(|client| is_served(client)) && free.elapsed() < WAIT_MAX {
+            thread::sleep(Duration::from_micros(500));
+        }
+        slowest = slowest.max(free.elapsed());
+    }
+    Ok(Starved {
+        name,
+        served,
+        cpu_share,
+        slowest,
+    })
+}

@@ -1,0 +1,433 @@
+//! Load that validates every response: keep-alive connections, in a closed loop or at a constant
+//! rate, and visits, each of which connects, sends one request and closes.
+//!
+//! A fault ends nothing: it is counted, reported, and the connection is replaced if necessary.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+use super::hostile::{Kind, dial};
+use crate::common::histogram::Histogram;
+use crate::common::http::Head;
+use crate::common::pool::Sources;
+use crate::common::{Outcome, STALL};
+
+/// Visits in progress at most, and visits from one source address.
+const VISITS_MAX: usize = 256;
+const VISITS_PER_ADDRESS: u64 = 500;
+/// Faults that are printed.
+const PRINTED_MAX: u64 = 20;
+/// Longest wait for an event, so that a closed loop reads the clock.
+const POLL_MAX: Duration = Duration::from_millis(10);
+const STALL_CHECK: Duration = Duration::from_secs(1);
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// What is wrong with a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It did not arrive, is incomplete, or is not a 200 with a readable body.
+    Failed(String),
+    /// Its parts are of two versions, or it follows a response of a later version.
+    Mixed(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Failed(reason) => write!(out, "failed: {reason}"),
+            Fault::Mixed(reason) => write!(out, "mixed: {reason}"),
+        }
+    }
+}
+
+/// Validates the responses to a list of requests.
+pub(crate) trait Validate {
+    /// Validates the response to request number `request`, received on `connection`.
+    fn validate(&mut self, connection: usize, request: usize, response: &[u8])
+    -> Result<(), Fault>;
+
+    /// A connection was replaced by another.
+    fn replaced(&mut self, _connection: usize) {}
+}
+
+/// The requests of a load, and how they are sent.
+pub(crate) struct Plan {
+    /// Keep-alive connections.
+    pub(crate) connections: usize,
+    /// Requests in the order sent, each without the empty line at its end.
+    pub(crate) requests: Vec<String>,
+    /// Further header lines, one text for each connection in turn.
+    pub(crate) headers: Vec<String>,
+    /// Requests a second on the connections; a closed loop if `None`.
+    pub(crate) rate: Option<f64>,
+    /// Visits a second.
+    pub(crate) visits: f64,
+    /// Sleep of an open loop that finds no event. Zero costs the core and measures best.
+    pub(crate) nap: Duration,
+}
+
+/// The result of a run.
+pub(crate) struct Flow {
+    /// Valid responses.
+    pub(crate) valid: u64,
+    pub(crate) failed: u64,
+    pub(crate) mixed: u64,
+    pub(crate) seconds: f64,
+    /// From when a request was due (open loop) or sent (closed loop).
+    pub(crate) latencies: Histogram,
+}
+
+impl Flow {
+    pub(crate) fn new() -> Flow {
+        Flow {
+            valid: 0,
+            failed: 0,
+            mixed: 0,
+            seconds: 0.0,
+            latencies: Histogram::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Flow) {
+        self.valid += other.valid;
+        self.failed += other.failed;
+        self.mixed += other.mixed;
+        self.seconds += other.seconds;
+        self.latencies.add(&other.latencies);
+    }
+
+    pub(crate) fn responses_per_second(&self) -> f64 {
+        self.valid as f64 / self.seconds
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    is_connected: bool,
+    /// Bytes of the current response.
+    received: Vec<u8>,
+    /// Length of the current response; 0 until its head is complete.
+    length: usize,
+    /// The number of the request in progress, and when it was due.
+    pending: Option<(usize, Instant)>,
+}
+
+pub(crate) struct Load<V> {
+    address: SocketAddr,
+    pub(crate) plan: Plan,
+    pub(crate) validator: V,
+    /// The sum of all runs.
+    pub(crate) total: Flow,
+    sources: Sources,
+    visits: u64,
+    next_request: usize,
+    poll: Poll,
+    /// The keep-alive connections, then places for visits.
+    connections: Vec<Option<Connection>>,
+    /// Idle keep-alive connections. The one idle for longest is next, so that none times out.
+    idle: VecDeque<usize>,
+    free_visits: Vec<usize>,
+    request: Vec<u8>,
+    chunk: Vec<u8>,
+    /// The current run.
+    flow: Flow,
+}
+
+impl<V: Validate> Load<V> {
+    pub(crate) fn new(address: SocketAddr, plan: Plan, validator: V) -> Outcome<Load<V>> {
+        let count = plan.connections;
+        let mut load = Load {
+            address,
+            plan,
+            validator,
+            total: Flow::new(),
+            sources: Sources::new(),
+            visits: 0,
+            next_request: 0,
+            poll: Poll::new()?,
+            connections: (0..count + VISITS_MAX).map(|_| None).collect(),
+            idle: (0..count).collect(),
+            free_visits: (count..count + VISITS_MAX).collect(),
+            request: Vec::new(),
+            chunk: vec![0; CHUNK_BYTES],
+            flow: Flow::new(),
+        };
+        for at in 0..count {
+            load.connect(at)?;
+        }
+        Ok(load)
+    }
+
+    fn connect(&mut self, at: usize) -> Outcome<()> {
+        let is_visit = at >= self.plan.connections;
+        let from = if is_visit && !self.visits.is_multiple_of(VISITS_PER_ADDRESS) {
+            self.sources.last()
+        } else {
+            self.sources.fresh()
+        };
+        self.visits += u64::from(is_visit);
+        let mut stream = dial(from, self.address, Kind::Idle)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        registry.register(&mut stream, Token(at), interest)?;
+        self.connections[at] = Some(Connection {
+            stream,
+            is_connected: false,
+            received: Vec::new(),
+            length: 0,
+            pending: None,
+        });
+        Ok(())
+    }
+
+    /// Runs the load for `duration`.
+    pub(crate) fn run_for(&mut self, duration: Duration) -> Outcome<Flow> {
+        self.run(&|elapsed| elapsed >= duration)
+    }
+
+    /// Runs the load while `work` runs on a thread of its own.
+    pub(crate) fn beside<T: Send>(
+        &mut self,
+        work: impl FnOnce() -> Outcome<T> + Send,
+    ) -> Outcome<(T, Flow)> {
+        thread::scope(|scope| {
+            let working = scope.spawn(work);
+            let flow = self.run(&|_| working.is_finished())?;
+            let done = working.join().map_err(|_| "a thread panicked")?;
+            Ok((done?, flow))
+        })
+    }
+
+    /// Runs the load until `is_over` of the elapsed time, and all responses have arrived.
+    fn run(&mut self, is_over: &dyn Fn(Duration) -> bool) -> Outcome<Flow> {
+        self.replace_closed()?;
+        let mut events = Events::with_capacity(1024);
+        let begun = Instant::now();
+        let (mut sent, mut visited, mut next_check) = (0, 0, STALL_CHECK);
+        let after = |count: u64, rate: f64| begun + Duration::from_secs_f64(count as f64 / rate);
+        loop {
+            let now = Instant::now();
+            let is_over = is_over(now - begun);
+            let mut all = self.connections.iter().flatten();
+            if is_over && all.all(|connection| connection.pending.is_none()) {
+                break;
+            }
+            while !is_over {
+                let due = self.plan.rate.map_or(now, |rate| after(sent + 1, rate));
+                let Some(at) = self.idle.front().copied().filter(|_| due <= now) else {
+                    break;
+                };
+                self.idle.pop_front();
+                sent += 1;
+                self.start(at, due)?;
+            }
+            while !is_over && self.plan.visits > 0.0 {
+                let due = after(visited + 1, self.plan.visits);
+                let Some(at) = self.free_visits.pop_if(|_| due <= now) else {
+                    break;
+                };
+                visited += 1;
+                self.connect(at)?;
+                self.start(at, due)?;
+            }
+            let wait = self.plan.rate.map_or(POLL_MAX, |_| Duration::ZERO);
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+            for event in &events {
+                let Token(at) = event.token();
+                if event.is_writable() {
+                    self.connected(at)?;
+                }
+                self.receive(at)?;
+            }
+            if now - begun >= next_check {
+                next_check += STALL_CHECK;
+                self.end_stalled()?;
+            }
+            if self.plan.rate.is_some() && events.is_empty() && !self.plan.nap.is_zero() {
+                thread::sleep(self.plan.nap);
+            }
+        }
+        let mut flow = std::mem::replace(&mut self.flow, Flow::new());
+        flow.seconds = begun.elapsed().as_secs_f64();
+        self.total.add(&flow);
+        Ok(flow)
+    }
+
+    /// Starts the next request, which is sent now or when the connection is established.
+    fn start(&mut self, at: usize, due: Instant) -> Outcome<()> {
+        let number = self.next_request;
+        self.next_request = (number + 1) % self.plan.requests.len();
+        if let Some(connection) = &mut self.connections[at] {
+            connection.pending = Some((number, due));
+            if connection.is_connected {
+                return self.send(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self, at: usize) -> Outcome<()> {
+        let Some(connection) = &mut self.connections[at] else {
+            return Ok(());
+        };
+        let is_new = !std::mem::replace(&mut connection.is_connected, true);
+        if is_new && connection.pending.is_some() {
+            return self.send(at);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, at: usize) -> Outcome<()> {
+        let Some(connection) = &mut self.connections[at] else {
+            return Ok(());
+        };
+        let Some((number, _)) = connection.pending else {
+            return Ok(());
+        };
+        let headers = &self.plan.headers[at % self.plan.headers.len()];
+        self.request.clear();
+        write!(self.request, "{}{headers}\r\n", self.plan.requests[number])?;
+        match connection.stream.write(&self.request) {
+            Ok(count) if count == self.request.len() => Ok(()),
+            Ok(_) => self.fail(at, "a socket took a part of a request"),
+            Err(error) => self.fail(at, &error.to_string()),
+        }
+    }
+
+    /// Reads what is available, and validates the response if it is complete.
+    fn receive(&mut self, at: usize) -> Outcome<()> {
+        let Some(connection) = &mut self.connections[at] else {
+            return Ok(());
+        };
+        let ended = connection.read(&mut self.chunk);
+        if connection.length == 0 || connection.received.len() < connection.length {
+            return ended.map_or_else(|error| self.fail(at, &error.to_string()), Ok);
+        }
+        let Some((number, due)) = connection.pending.take() else {
+            return self.fail(at, "a response without a request");
+        };
+        let latency = u64::try_from(due.elapsed().as_nanos())?;
+        self.flow.latencies.record(latency);
+        let response = std::mem::take(&mut connection.received);
+        connection.length = 0;
+        match self.validator.validate(at, number, &response) {
+            Ok(()) => self.flow.valid += 1,
+            Err(fault) => self.count(number, &fault),
+        }
+        let head = Head::read(&response).map_or(0, |head| head.length);
+        // The server announces that it closes the connection, as it does after so many requests.
+        let closes = memmem::find(&response[..head], b"\r\nconnection: close").is_some();
+        if let Some(connection) = &mut self.connections[at] {
+            connection.received = response;
+            connection.received.clear();
+        }
+        self.release(at, closes)
+    }
+
+    /// Makes a connection available for the next request.
+    fn release(&mut self, at: usize, closes: bool) -> Outcome<()> {
+        if at >= self.plan.connections {
+            self.connections[at] = None;
+            self.free_visits.push(at);
+            return Ok(());
+        }
+        self.idle.push_back(at);
+        if closes { self.replace(at) } else { Ok(()) }
+    }
+
+    fn count(&mut self, number: usize, fault: &Fault) {
+        match fault {
+            Fault::Failed(_) => self.flow.failed += 1,
+            Fault::Mixed(_) => self.flow.mixed += 1,
+        }
+        let before = self.total.failed + self.total.mixed;
+        if before + self.flow.failed + self.flow.mixed <= PRINTED_MAX {
+            let request = self.plan.requests[number].replace("\r\n", " ");
+            println!("{fault}; {request}");
+        }
+    }
+
+    /// Counts the failure of a connection, and of its request, and replaces it.
+    fn fail(&mut self, at: usize, reason: &str) -> Outcome<()> {
+        let connection = self.connections[at].as_mut();
+        let Some((number, _)) = connection.and_then(|connection| connection.pending.take()) else {
+            self.flow.failed += 1;
+            println!("failed: a connection without a request: {reason}");
+            // It is in `idle` already.
+            return self.replace(at);
+        };
+        self.count(number, &Fault::Failed(reason.to_owned()));
+        self.release(at, true)
+    }
+
+    /// Replaces connections that the server closed between two runs, as it does with idle ones.
+    fn replace_closed(&mut self) -> Outcome<()> {
+        for at in 0..self.plan.connections {
+            let connection = self.connections[at].as_ref();
+            let peeked = connection.map(|connection| connection.stream.peek(&mut [0]));
+            if peeked.is_none_or(|peeked| peeked.is_ok_and(|count| count == 0)) {
+                self.replace(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, at: usize) -> Outcome<()> {
+        self.connections[at] = None;
+        self.connect(at)?;
+        self.validator.replaced(at);
+        Ok(())
+    }
+
+    fn end_stalled(&mut self) -> Outcome<()> {
+        for at in 0..self.connections.len() {
+            let pending = self.connections[at]
+                .as_ref()
+                .and_then(|connection| connection.pending);
+            if pending.is_some_and(|(_, due)| due.elapsed() > STALL) {
+                self.fail(at, "no response")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Reads all that is available. The end of the connection is an error.
+    fn read(&mut self, chunk: &mut [u8]) -> io::Result<()> {
+        let ended = loop {
+            match self.stream.read(chunk) {
+                Ok(0) => break Err(io::Error::other("the connection was closed")),
+                Ok(count) => {
+                    self.received.extend_from_slice(&chunk[..count]);
+                    // A short read has emptied the socket; more bytes raise another event.
+                    if count < chunk.len() {
+                        break Ok(());
+                    }
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break Ok(()),
+                    io::ErrorKind::Interrupted => {}
+                    _ => break Err(error),
+                },
+            }
+        };
+        if self.length == 0
+            && let Some(head) = Head::read(&self.received)
+        {
+            self.length = head.length + head.body_length;
+        }
+        ended
+    }
+}

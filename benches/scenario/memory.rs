@@ -1,0 +1,59 @@
+//! Memory and descriptors of the server, sampled during a run: are they stable?
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::common::process::Usage;
+use crate::common::stats::median;
+
+/// The medians of parts of a shorter run depend on when histories are replaced: not checked.
+const CHECKED: Duration = Duration::from_mins(5);
+
+/// Samples, with the time of each since the beginning.
+#[derive(Default)]
+pub(crate) struct Memory(pub(crate) Vec<(Duration, Usage)>);
+
+impl Memory {
+    /// Prints the medians of an early and of the last part of a run and their ratios. Returns faults:
+    /// the ratios above `growth_max`, of resident and of anonymous memory, if the run is long enough.
+    pub(crate) fn report(
+        &self,
+        parts: [Range<Duration>; 2],
+        length: Duration,
+        growth_max: [f64; 2],
+    ) -> Vec<String> {
+        println!("  {:<10}{:>12}{:>12}{:>8}", "MiB", "early", "last", "ratio");
+        let is_checked = length >= CHECKED;
+        let mut faults = Vec::new();
+        let kinds: [(&str, fn(&Usage) -> u64); 2] = [
+            ("VmRSS", |usage| usage.resident_kib),
+            ("RssAnon", |usage| usage.anonymous_kib),
+        ];
+        for ((name, kib), growth_max) in kinds.into_iter().zip(growth_max) {
+            let [early, last] = parts.each_ref().map(|part| {
+                let within = self.0.iter();
+                let within = within.filter(|(at, _)| part.start <= *at && *at <= part.end);
+                median(within.map(|(_, usage)| kib(usage) as f64 / 1024.0))
+            });
+            let ratio = last / early;
+            println!("  {name:<10}{early:>12.1}{last:>12.1}{ratio:>8.3}");
+            if is_checked && ratio > growth_max {
+                faults.push(format!("{name} has grown by a factor of {ratio:.3}"));
+            }
+        }
+        let [early, last] = parts.map(|part| {
+            let [start, end] = [part.start, part.end].map(|at| at.as_secs_f64());
+            format!("{start:.0} to {end:.0} s")
+        });
+        println!(
+            "  medians of {early} and of {last}; goal: within 1 %, at most {}{}",
+            growth_max[0],
+            if is_checked {
+                ""
+            } else {
+                "; too short to check"
+            }
+        );
+        faults
+    }
+}

@@ -1,0 +1,258 @@
+//! A publish every second under full load, for ten minutes: no response fails, none is of two
+//! versions, memory does not grow, no file is left behind.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::load::{Flow, Load};
+use super::memory::Memory;
+use super::publisher::{Pace, Publish, Publisher};
+use super::targets::targets;
+use super::validator::Validator;
+use super::{
+    CONNECTIONS, Chore, Extent, FULL_SCALE, Faults, Platform, QUICK_SCALE, Rounds, Scale, Subject,
+    feed, run_beside, trial,
+};
+use crate::common::Outcome;
+use crate::common::process::Server;
+use crate::common::stats::{largest, median};
+use crate::common::world::Size;
+
+/// The longest part of a run whose median is compared, and the longest left out before the first.
+const MINUTE: Duration = Duration::from_mins(1);
+/// Highest growth of resident and of anonymous memory.
+const GROWTH_MAX: [f64; 2] = [1.05; 2];
+/// A publish of live data alone has to cost the first publish divided by this.
+const GOAL: f64 = 50.0;
+/// A running server has to serve a publish within a second.
+const SERVED_WITHIN_MILLIS: f64 = 1000.0;
+const LOADED: &str = "serving the publish of ";
+
+struct Settings {
+    scale: Scale,
+    length: Duration,
+    pace: Pace,
+    /// Rounds with publishes and without, and the length of each.
+    rounds: usize,
+    round: Duration,
+}
+
+const FULL: Settings = Settings {
+    scale: FULL_SCALE,
+    length: Duration::from_mins(10),
+    pace: Pace {
+        interval: Duration::from_secs(1),
+        history_every: 30,
+    },
+    rounds: 4,
+    round: Duration::from_secs(10),
+};
+
+const QUICK: Settings = Settings {
+    scale: QUICK_SCALE,
+    length: Duration::from_secs(5),
+    pace: Pace {
+        interval: Duration::from_millis(400),
+        history_every: 3,
+    },
+    rounds: 1,
+    round: Duration::from_millis(500),
+};
+
+impl Settings {
+    fn new(extent: &Extent) -> Settings {
+        let Some(length) = extent.length else {
+            return if extent.is_quick { QUICK } else { FULL };
+        };
+        // Histories change more often in a short run.
+        let mut pace = FULL.pace;
+        pace.history_every = (length.as_secs() as usize / 8).clamp(4, pace.history_every);
+        Settings {
+            length,
+            pace,
+            round: (length / 60).clamp(Duration::from_secs(1), FULL.round),
+            ..FULL
+        }
+    }
+
+    fn print(&self, targets: usize) {
+        let Size {
+            islands,
+            creators,
+            days,
+        } = self.scale.size;
+        println!(
+            "{islands} islands, {creators} creators, {days} daily files, {} live steps; {targets} targets, each with \
+             gzip and without; a publish every {:.1} s, one in {} with another history",
+            feed::STEPS,
+            self.pace.interval.as_secs_f64(),
+            self.pace.history_every
+        );
+    }
+}
+
+pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = Settings::new(extent);
+    let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
+    let subject = Subject::start(|serve| {
+        serve.arg("--published").arg(&platform.publisher.directory);
+        serve.arg("--state").arg(scratch.join("state"));
+    })?;
+    let address = subject.address;
+    let targets = targets(address, &settings.scale.counts)?;
+    settings.print(targets.len());
+    trial::run(&mut platform, address, &targets)?;
+    let mut load = platform.load(address, &targets)?;
+    let publisher = &mut platform.publisher;
+    load.run_for(settings.round)?;
+    let open = subject.settled(&mut load, None)?.descriptors;
+    let from = publisher.publishes.len();
+    let memory = full_load(&mut load, publisher, &subject.server, &settings, faults)?;
+    let under_load = from..publisher.publishes.len();
+    publisher.settle(address)?;
+    let rounds = Rounds::run(settings.rounds, |publishes| {
+        if !publishes {
+            return load.run_for(settings.round);
+        }
+        let next = Chore::new("publish", settings.pace.interval, || publisher.next());
+        let flow = run_beside(&mut load, settings.round, vec![next], faults)?;
+        publisher.settle(address)?;
+        Ok(flow)
+    })?;
+    let still_open = subject.settled(&mut load, Some(open))?.descriptors;
+    publisher.check_dumps()?;
+    faults.add_load(&load.total);
+    report_publishes(publisher, &load.validator, under_load, faults);
+    let is_expected = |line: &str| line.starts_with(LOADED) || line.starts_with("stopping: ");
+    let log = subject.end(&is_expected, faults)?;
+    let loaded = log.iter().filter(|line| line.starts_with(LOADED)).count();
+    println!("{loaded} publishes loaded after the first");
+    let (length, warm) = (settings.length, MINUTE.min(settings.length / 10));
+    let part = MINUTE.min(length / 5);
+    let parts = [warm..warm + part, length.saturating_sub(part)..length];
+    faults.add_all(memory.report(parts, length, GROWTH_MAX));
+    println!("descriptors: {open} at the beginning, {still_open} at the end");
+    if open != still_open {
+        faults.add("the number of open descriptors has changed");
+    }
+    report_costs(publisher);
+    rounds.report(&[
+        ("requests/s", Flow::responses_per_second),
+        ("p99 us", |flow| flow.latencies.quantile_micros(0.99)),
+    ]);
+    Ok(())
+}
+
+/// The whole length under full load with publishes.
+fn full_load(
+    load: &mut Load<Validator<'_>>,
+    publisher: &mut Publisher,
+    server: &Server,
+    settings: &Settings,
+    faults: &Faults,
+) -> Outcome<Memory> {
+    let mut memory = Memory::default();
+    let times = || server.cpu_nanos().map(|cpu| [cpu, server.waited_nanos()]);
+    let (before, begun) = (times()?, Instant::now());
+    let interval = settings.pace.interval;
+    let chores = vec![
+        Chore::new("publish", interval, || publisher.next()),
+        Chore::new("memory", interval.min(settings.length / 50), || {
+            memory.0.push((begun.elapsed(), server.usage()?));
+            Ok(())
+        }),
+    ];
+    let flow = run_beside(load, settings.length, chores, faults)?;
+    let after = times()?;
+    let [busy, waiting] = [0, 1].map(|which| {
+        let nanos = after[which].saturating_sub(before[which]);
+        nanos as f64 / flow.seconds / 1e7
+    });
+    println!(
+        "{:.0} s of full load on {CONNECTIONS} connections: {} responses, {:.0} a second, p99 {:.0} us; the server had \
+         its core {busy:.0} % of the time, and waited for it {waiting:.0} %",
+        flow.seconds,
+        flow.valid,
+        flow.responses_per_second(),
+        flow.latencies.quantile_micros(0.99),
+    );
+    Ok(memory)
+}
+
+/// All publishes, and how soon those under full load were served.
+fn report_publishes(
+    publisher: &Publisher,
+    validator: &Validator<'_>,
+    under_load: Range<usize>,
+    faults: &Faults,
+) {
+    let publishes = &publisher.publishes;
+    let loaded = &publishes[under_load.clone()];
+    let histories = loaded.iter().filter(|one| one.has_history).count();
+    let millis =
+        |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
+    // From the end of a publish to the first response of it; of one never seen, to the next publish.
+    let (mut lags, mut unseen) = (Vec::new(), Vec::new());
+    for number in under_load {
+        let ended = publishes[number].ended;
+        if let Some(seen) = validator.first_seen.get(&number) {
+            lags.push(millis(ended, *seen));
+        } else if let Some(next) = publishes.get(number + 1) {
+            unseen.push(millis(ended, next.ended));
+        }
+    }
+    println!(
+        "{} publishes under full load, {histories} with another history; {} seen in responses, {:.0} ms after their \
+         end (median), {:.0} at most; {} not seen, replaced after {:.0} ms at most; {} intervals missed by publishes \
+         that took longer",
+        loaded.len(),
+        lags.len(),
+        median(lags.iter().copied()),
+        largest(&lags),
+        unseen.len(),
+        largest(&unseen),
+        publisher.missed
+    );
+    println!(
+        "{} publishes in all; {} stray or missing files, or other faults of publishing",
+        publishes.len(),
+        publisher.faults.len(),
+    );
+    faults.add_all(publisher.faults.iter().cloned());
+    if largest(&unseen) > SERVED_WITHIN_MILLIS {
+        faults.add("a publish was not served within a second");
+    }
+    for (number, checksum) in &validator.page_checksums {
+        let history = &publishes[*number].history;
+        if format!("{checksum:08x}") != *history {
+            faults.add(&format!(
+                "tags of pages of publish {number} have {checksum:08x}, not {history}"
+            ));
+        }
+    }
+}
+
+fn report_costs(publisher: &Publisher) {
+    let (first, later) = publisher.publishes.split_at(1);
+    let of = |has_history: bool| {
+        let chosen = later.iter().filter(|one| one.has_history == has_history);
+        chosen.collect::<Vec<&Publish>>()
+    };
+    println!("  {:<22}{:>10}{:>10}", "publish, ms", "CPU", "wall");
+    let rows = [
+        ("first, of everything", first.iter().collect()),
+        ("another history", of(true)),
+        ("live only", of(false)),
+    ];
+    let cpus = rows.map(|(name, publishes)| {
+        let cpu = median(publishes.iter().map(|one| one.cpu_millis));
+        let wall = median(publishes.iter().map(|one| one.wall_millis));
+        println!("  {name:<22}{cpu:>10.0}{wall:>10.0}");
+        cpu
+    });
+    println!(
+        "live only is 1/{:.0} of the first in CPU; goal at scale: at most 1/{GOAL:.0}",
+        cpus[0] / cpus[2]
+    );
+}

@@ -1,0 +1,80 @@
+//! Rotation of the access log as a rotation tool does it: the file is renamed, and SIGUSR1 makes the
+//! server open another. All lines are counted and searched for keys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::{memchr_iter, memmem};
+
+use super::{KEY_ID, Secrets, Stage};
+use crate::common::Outcome;
+use crate::scenario::Faults;
+
+/// Time for the server to open another file.
+const REOPENING: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
+
+pub(crate) struct AccessLog {
+    path: PathBuf,
+    /// Ids of the keys of the load.
+    load_keys: Vec<String>,
+    pub(crate) lines: u64,
+    /// Lines with one of those keys.
+    pub(crate) load_lines: u64,
+    /// Files read.
+    pub(crate) files: usize,
+}
+
+impl AccessLog {
+    pub(crate) fn new(path: PathBuf, keys: &[String]) -> AccessLog {
+        AccessLog {
+            path,
+            load_keys: keys.iter().map(|key| key[KEY_ID].to_owned()).collect(),
+            lines: 0,
+            load_lines: 0,
+            files: 0,
+        }
+    }
+
+    /// Renames the file, has the server open another, and reads the renamed one.
+    pub(crate) fn rotate(&mut self, stage: &Stage<'_>) -> Outcome<()> {
+        let renamed = self.path.with_extension("1");
+        fs::rename(&self.path, &renamed)?;
+        let begun = Instant::now();
+        stage.subject.server.signal("USR1")?;
+        while !self.path.exists() {
+            if begun.elapsed() > REOPENING {
+                return Err("the access log was not opened again".into());
+            }
+            thread::sleep(POLL);
+        }
+        // The server has one log writer, so the renamed file is complete.
+        self.read(&renamed, stage.secrets, stage.faults)
+    }
+
+    /// Reads the last file, after the server's exit.
+    pub(crate) fn read_last(&mut self, secrets: &Secrets, faults: &Faults) -> Outcome<()> {
+        self.read(&self.path.clone(), secrets, faults)
+    }
+
+    fn read(&mut self, path: &Path, secrets: &Secrets, faults: &Faults) -> Outcome<()> {
+        let text = fs::read(path)?;
+        fs::remove_file(path)?;
+        self.files += 1;
+        if secrets.are_in(&text) {
+            faults.add("a line of the access log shows a key");
+        }
+        self.lines += memchr_iter(b'\n', &text).count() as u64;
+        if text.last().is_some_and(|last| *last != b'\n') {
+            faults.add("the access log ends within a line");
+        }
+        for at in memmem::find_iter(&text, b" key=") {
+            let id = &text[at + 5..(at + 15).min(text.len())];
+            let mut keys = self.load_keys.iter();
+            self.load_lines += u64::from(keys.any(|key| key.as_bytes() == id));
+        }
+        Ok(())
+    }
+}

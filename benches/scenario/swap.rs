@@ -1,0 +1,285 @@
+//! One publish replaced by another under load, at the full size: no response fails, none is of two
+//! versions, and latency is compared with and without.
+//!
+//! Both versions are published beforehand and put in place in turn the way `publish` does it, since
+//! publishing itself would compete for the cores.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use island_metrics::regular_file::Directory;
+use island_metrics::snapshot::Manifest;
+
+use super::load::{Fault, Load, Plan, Validate};
+use super::publisher::wait_served;
+use super::{CONNECTIONS, Extent, Faults, Rounds, head};
+use crate::common::Outcome;
+use crate::common::http::{Response, found, text};
+use crate::common::process::run as run_command;
+use crate::common::text::values;
+use crate::common::world::{self, Size, TINY, publish_command};
+
+/// `generatedAt` of the two versions.
+const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
+/// Fixed bodies, list pages of several orders, a search.
+const TARGETS: [&str; 9] = [
+    "/v1",
+    "/v1/islands",
+    "/v1/islands?sort=plays&offset=100",
+    "/v1/islands?sort=favorites&order=asc",
+    "/v1/islands?createdIn=uefn&limit=20",
+    "/v1/islands?q=red&limit=10",
+    "/v1/creators?limit=10",
+    "/v1/rankings/latest",
+    "/v1/live/intraday",
+];
+
+struct Settings {
+    size: Size,
+    rounds: usize,
+    run: Duration,
+    /// Interval of publishes, longer than the server takes to load one.
+    interval: Duration,
+    /// Requests a second.
+    rate: f64,
+}
+
+const FULL: Settings = Settings {
+    size: Size {
+        islands: 300_000,
+        creators: 60_000,
+        days: 2,
+    },
+    rounds: 7,
+    run: Duration::from_secs(4),
+    interval: Duration::from_secs(3),
+    rate: 10_000.0,
+};
+
+const QUICK: Settings = Settings {
+    size: Size { days: 2, ..TINY },
+    rounds: 1,
+    run: Duration::from_millis(900),
+    interval: Duration::from_millis(400),
+    rate: 1_000.0,
+};
+
+pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = if extent.is_quick { QUICK } else { FULL };
+    let mut swapper = Swapper::new(scratch, settings.size)?;
+    let server = world::serve("true", |serve| {
+        serve.arg("--published").arg(&swapper.served);
+    })?;
+    let address = server.address;
+    let mut targets: Vec<String> = TARGETS.map(str::to_owned).into();
+    let listed = text(address, "/v1/islands?limit=20")?;
+    let codes = values(&listed, "code").into_iter();
+    targets.extend(codes.map(|code| format!("/v1/islands/{code}")));
+    let versions = swapper.versions(address, &targets)?;
+    let plan = Plan {
+        connections: CONNECTIONS,
+        requests: targets.iter().map(|target| head(target, "")).collect(),
+        headers: vec![String::new()],
+        rate: Some(settings.rate),
+        visits: 0.0,
+        nap: Duration::ZERO,
+    };
+    let mut load = Load::new(address, plan, versions)?;
+    // Warms up the server.
+    load.run_for(settings.run)?;
+    let (mut swapped, mut loaded) = (0, 0);
+    let rounds = Rounds::run(settings.rounds, |swaps| {
+        load.validator.connections = vec![(None, 0); CONNECTIONS];
+        let before = swapper.published;
+        let flow = if swaps {
+            load.beside(|| swapper.repeat(settings.interval, settings.run))?
+                .1
+        } else {
+            load.run_for(settings.run)?
+        };
+        wait_served(address, STAMPS[(swapper.published + 1) % 2])?;
+        // A connection changes its version once for each publish: more would be going back.
+        let (publishes, changes) = (swapper.published - before, load.validator.changes());
+        if changes > publishes {
+            faults.add(&format!(
+                "{changes} changes of version by {publishes} publishes"
+            ));
+        }
+        swapped += publishes;
+        loaded += changes;
+        Ok(flow)
+    })?;
+    println!(
+        "{} islands, {} days; {:.0} requests/s on {CONNECTIONS} connections, open loop; {} rounds of {:.1?} each way",
+        settings.size.islands, settings.size.days, settings.rate, settings.rounds, settings.run
+    );
+    println!("{swapped} publishes, {loaded} seen; all responses compared byte for byte:");
+    faults.add_load(&load.total);
+    rounds.report(&[
+        ("p50 us", |flow| flow.latencies.quantile_micros(0.5)),
+        ("p99 us", |flow| flow.latencies.quantile_micros(0.99)),
+        ("p99.9 us", |flow| flow.latencies.quantile_micros(0.999)),
+    ]);
+    println!("goal: p99 with publishes at most 1.5 times that without");
+    Ok(())
+}
+
+/// Two published directories, and the directory served, which has the files of one of them.
+struct Swapper {
+    prepared: [PathBuf; 2],
+    served: PathBuf,
+    published: usize,
+}
+
+impl Swapper {
+    /// Publishes both versions. They have the same islands, but the last two days are exchanged, so
+    /// that all rows differ.
+    fn new(scratch: &Path, size: Size) -> Outcome<Swapper> {
+        let dataset = scratch.join("dataset");
+        let prepared = ["first", "second"].map(|name| scratch.join(name));
+        world::synthesize(&dataset, size, &[])?;
+        run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
+        let days = fs::read_dir(dataset.join("daily"))?;
+        let days = days.map(|entry| entry.map(|entry| entry.path()));
+        let mut days: Vec<PathBuf> = days.collect::<Result<_, _>>()?;
+        days.sort();
+        let [.., before, last] = &days[..] else {
+            return Err("fewer than two days".into());
+        };
+        let aside = dataset.join("aside");
+        fs::rename(last, &aside)?;
+        fs::rename(before, last)?;
+        fs::rename(&aside, before)?;
+        run_command(publish_command(&dataset, &prepared[1], STAMPS[1]))?;
+        fs::remove_dir_all(&dataset)?;
+        let served = scratch.join("served");
+        fs::create_dir(&served)?;
+        let mut swapper = Swapper {
+            prepared,
+            served,
+            published: 0,
+        };
+        swapper.swap()?;
+        Ok(swapper)
+    }
+
+    /// Puts the other version in place: links its payload files, renames its manifest over the old
+    /// one, and removes files that neither the new nor the old manifest names.
+    fn swap(&mut self) -> Outcome<()> {
+        let from = &self.prepared[self.published % 2];
+        let (before, now) = (payloads(&self.served)?, payloads(from)?);
+        for name in &now {
+            let path = self.served.join(name);
+            if !path.exists() {
+                fs::hard_link(from.join(name), path)?;
+            }
+        }
+        let unfinished = self.served.join("manifest.unfinished");
+        fs::copy(from.join(Manifest::FILE), &unfinished)?;
+        fs::rename(&unfinished, self.served.join(Manifest::FILE))?;
+        for entry in fs::read_dir(&self.served)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != Manifest::FILE && !before.contains(&name) && !now.contains(&name) {
+                fs::remove_file(self.served.join(name))?;
+            }
+        }
+        self.published += 1;
+        Ok(())
+    }
+
+    /// Swaps at intervals for the length of a run; the last time early enough to be loaded in it.
+    fn repeat(&mut self, interval: Duration, run: Duration) -> Outcome<()> {
+        let begun = Instant::now();
+        while begun.elapsed() + interval < run {
+            thread::sleep(interval / 2);
+            self.swap()?;
+            thread::sleep(interval / 2);
+        }
+        thread::sleep(run.saturating_sub(begun.elapsed()));
+        Ok(())
+    }
+
+    /// The responses to all targets in each version, without load.
+    fn versions(&mut self, address: SocketAddr, targets: &[String]) -> Outcome<Versions> {
+        let mut versions = Vec::new();
+        for stamp in STAMPS {
+            wait_served(address, stamp)?;
+            let known = targets
+                .iter()
+                .map(|target| Known::new(found(address, target)?));
+            versions.push(known.collect::<Outcome<Vec<Known>>>()?);
+            if versions.len() == 1 {
+                self.swap()?;
+            }
+        }
+        let same = |(a, b): (&Known, &Known)| a.body == b.body || a.tag == b.tag;
+        if versions[0].iter().zip(&versions[1]).any(same) {
+            return Err("two versions have a response in common".into());
+        }
+        Ok(Versions {
+            versions,
+            connections: vec![(None, 0); CONNECTIONS],
+        })
+    }
+}
+
+/// The payload files that a directory's manifest names; none without a manifest.
+fn payloads(directory: &Path) -> Outcome<Vec<String>> {
+    let manifest = Manifest::read(&Directory::open(directory)?)?.unwrap_or_default();
+    let payloads = [manifest.history, manifest.live].into_iter().flatten();
+    Ok(payloads.map(|payload| payload.file).collect())
+}
+
+/// The response to a target in one version.
+struct Known {
+    /// The header line of its entity tag.
+    tag: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Known {
+    fn new(response: Response) -> Outcome<Known> {
+        let tag = response.header("etag").ok_or("no entity tag")?;
+        Ok(Known {
+            tag: format!("\r\netag: {tag}\r\n").into_bytes(),
+            body: response.body,
+        })
+    }
+
+    fn is_of(&self, response: &[u8]) -> bool {
+        response.strip_suffix(&self.body[..]).is_some_and(|head| {
+            head.ends_with(b"\r\n\r\n") && memchr::memmem::find(head, &self.tag).is_some()
+        })
+    }
+}
+
+/// Requires each response to be that of one version, byte for byte, with the tag of that version.
+struct Versions {
+    versions: Vec<Vec<Known>>,
+    /// For each connection, its last version, and how often it has changed.
+    connections: Vec<(Option<usize>, usize)>,
+}
+
+impl Versions {
+    /// Changes on the connection that has most.
+    fn changes(&self) -> usize {
+        let changes = self.connections.iter().map(|(_, changes)| *changes);
+        changes.max().unwrap_or(0)
+    }
+}
+
+impl Validate for Versions {
+    fn validate(&mut self, connection: usize, number: usize, response: &[u8]) -> Result<(), Fault> {
+        let mut versions = self.versions.iter();
+        let Some(version) = versions.position(|known| known[number].is_of(response)) else {
+            return Err(Fault::Mixed("it is of neither version".to_owned()));
+        };
+        let (last, changes) = &mut self.connections[connection];
+        *changes += usize::from(last.is_some_and(|last| last != version));
+        *last = Some(version);
+        Ok(())
+    }
+}

@@ -1,0 +1,288 @@
+//! Validation of a response: it is complete, all of it is of one version, and its connection has
+//! seen no later version.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::io::Read as _;
+use std::time::Instant;
+
+use flate2::bufread::GzDecoder;
+use memchr::memmem;
+
+use super::body::Body;
+use super::load::{Fault, Validate};
+use super::targets::{Kind, Request, Target};
+use super::versions::{Version, Versions};
+use crate::common::http::Head;
+
+/// Bodies kept for each request, to compare others with: of the last version and the one before.
+const KEPT: usize = 2;
+
+/// A body found valid. Another with the same bytes is valid too.
+struct Known {
+    tag: Vec<u8>,
+    gzip: bool,
+    body: Vec<u8>,
+    version: usize,
+}
+
+/// A parsed entity tag.
+struct Tag {
+    published: i64,
+    checksum: u32,
+    gzip: bool,
+}
+
+impl Tag {
+    /// Parses `"TIME-CHECKSUM"` or `"TIME-CHECKSUM-gz"`; both numbers are hexadecimal.
+    fn parse(text: &[u8]) -> Option<Tag> {
+        let text = std::str::from_utf8(text).ok()?;
+        let text = text.strip_prefix('"')?.strip_suffix('"')?;
+        let plain = text.strip_suffix("-gz");
+        let (published, checksum) = plain.unwrap_or(text).split_once('-')?;
+        Some(Tag {
+            published: i64::from_str_radix(published, 16).ok()?,
+            checksum: u32::from_str_radix(checksum, 16).ok()?,
+            gzip: plain.is_some(),
+        })
+    }
+}
+
+pub(crate) struct Validator<'a> {
+    log: Versions,
+    targets: &'a [Target],
+    /// The requests that the load sends, by number.
+    order: Vec<Request>,
+    versions: Vec<Version>,
+    numbers_by_stamp: HashMap<String, usize>,
+    /// For each version, the number of the next that renders a history.
+    next_history: Vec<usize>,
+    /// For each target, without and with gzip.
+    known: Vec<[VecDeque<Known>; 2]>,
+    /// Checksum in the tags of all list pages of a version.
+    pub(crate) page_checksums: HashMap<usize, u32>,
+    /// For each connection, the earliest version that its next response may be of.
+    earliest: Vec<usize>,
+    /// When a response of each version arrived first.
+    pub(crate) first_seen: HashMap<usize, Instant>,
+    pub(crate) responses: u64,
+}
+
+/// The value of a header line, given as `\r\nname: `.
+fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let rest = &head[memmem::find(head, name.as_bytes())? + name.len()..];
+    Some(&rest[..memchr::memchr(b'\r', rest)?])
+}
+
+fn failed<T>(reason: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault::Failed(reason.into()))
+}
+
+fn mixed<T>(reason: String) -> Result<T, Fault> {
+    Err(Fault::Mixed(reason))
+}
+
+impl Validate for Validator<'_> {
+    fn validate(&mut self, connection: usize, number: usize, response: &[u8]) -> Result<(), Fault> {
+        self.check(connection, self.order[number], response)
+    }
+
+    fn replaced(&mut self, connection: usize) {
+        self.earliest[connection] = 0;
+    }
+}
+
+impl<'a> Validator<'a> {
+    pub(crate) fn new(
+        log: Versions,
+        targets: &'a [Target],
+        order: Vec<Request>,
+        connections: usize,
+    ) -> Validator<'a> {
+        Validator {
+            log,
+            targets,
+            order,
+            versions: Vec::new(),
+            numbers_by_stamp: HashMap::new(),
+            next_history: Vec::new(),
+            known: targets.iter().map(|_| Default::default()).collect(),
+            page_checksums: HashMap::new(),
+            earliest: vec![0; connections],
+            first_seen: HashMap::new(),
+            responses: 0,
+        }
+    }
+
+    /// Validates a response to `request`.
+    pub(crate) fn check(
+        &mut self,
+        connection: usize,
+        request: Request,
+        response: &[u8],
+    ) -> Result<(), Fault> {
+        self.responses += 1;
+        let Some(found) = Head::read(response) else {
+            return failed("it has no head");
+        };
+        let (head, body) = response.split_at(found.length);
+        if found.status != 200 {
+            let body = String::from_utf8_lossy(body);
+            return failed(format!("status {}: {body}", found.status));
+        }
+        if body.len() != found.body_length {
+            return failed(format!("{} bytes, not {}", body.len(), found.body_length));
+        }
+        let Some(tag) = header(head, "\r\netag: ") else {
+            return failed("it has no entity tag");
+        };
+        let gzip = match header(head, "\r\ncontent-encoding: ") {
+            None => false,
+            Some(b"gzip") if request.gzip => true,
+            Some(other) => {
+                return failed(format!("its coding is \"{}\"", other.escape_ascii()));
+            }
+        };
+        let known = &self.known[request.target][usize::from(request.gzip)];
+        let version = match known.iter().find(|known| known.tag == tag) {
+            Some(known) if known.gzip == gzip && known.body == body => known.version,
+            Some(_) => {
+                let tag = tag.escape_ascii();
+                return mixed(format!("the tag {tag} came with other bytes before"));
+            }
+            None => self.learn(request, tag, gzip, body)?,
+        };
+        self.check_order(connection, request, version)
+    }
+
+    /// Validates a body not received before.
+    fn learn(
+        &mut self,
+        request: Request,
+        tag: &[u8],
+        gzip: bool,
+        body: &[u8],
+    ) -> Result<usize, Fault> {
+        let version = self.check_body(request, tag, gzip, body)?;
+        let known = &mut self.known[request.target][usize::from(request.gzip)];
+        if known.len() == KEPT {
+            known.pop_front();
+        }
+        known.push_back(Known {
+            tag: tag.to_vec(),
+            gzip,
+            body: body.to_vec(),
+            version,
+        });
+        if !self.targets[request.target].kind.is_history() {
+            self.first_seen.entry(version).or_insert_with(Instant::now);
+        }
+        Ok(version)
+    }
+
+    /// Returns the number of the version that all of a body is of.
+    fn check_body(
+        &mut self,
+        request: Request,
+        tag: &[u8],
+        gzip: bool,
+        body: &[u8],
+    ) -> Result<usize, Fault> {
+        let plain = if gzip {
+            inflate(body)?
+        } else {
+            Cow::Borrowed(body)
+        };
+        let parsed: Body = serde_json::from_slice(&plain)
+            .map_err(|error| Fault::Failed(format!("its JSON: {error}")))?;
+        let stamp = &parsed.meta.generated_at;
+        let Some(number) = self.number(stamp) else {
+            return mixed(format!("nothing was published at {stamp}"));
+        };
+        let version = &self.versions[number];
+        let target = &self.targets[request.target];
+        if memmem::find(&plain, target.contains.as_bytes()).is_none() {
+            return mixed(format!("it does not contain {}", target.contains));
+        }
+        let shown = tag.escape_ascii();
+        let Some(found) = Tag::parse(tag).filter(|tag| tag.gzip == gzip) else {
+            return mixed(format!(
+                "its tag {shown} is malformed, or of another coding"
+            ));
+        };
+        if found.published != version.published {
+            return mixed(format!("its tag {shown} is not of {stamp}"));
+        }
+        if target.kind.is_history() && !version.has_history {
+            return mixed(format!("no history was published at {stamp}"));
+        }
+        let checksum = match target.kind {
+            Kind::Page => *self.page_checksums.entry(number).or_insert(found.checksum),
+            _ => crc32fast::hash(&plain),
+        };
+        if found.checksum != checksum {
+            return mixed(format!("its tag is {shown}, its checksum {checksum:08x}"));
+        }
+        match parsed.check(target.kind, version) {
+            Ok(()) => Ok(number),
+            Err(reason) => mixed(format!("of {stamp}: {reason}")),
+        }
+    }
+
+    /// The number of the version published at `stamp`.
+    fn number(&mut self, stamp: &str) -> Option<usize> {
+        if !self.numbers_by_stamp.contains_key(stamp) {
+            for version in self.log.since(self.versions.len()) {
+                let number = self.versions.len();
+                self.numbers_by_stamp.insert(version.stamp.clone(), number);
+                self.versions.push(version);
+            }
+            let mut next = usize::MAX;
+            self.next_history = vec![next; self.versions.len()];
+            for (number, version) in self.versions.iter().enumerate().rev() {
+                self.next_history[number] = next;
+                if version.has_history {
+                    next = number;
+                }
+            }
+        }
+        self.numbers_by_stamp.get(stamp).copied()
+    }
+
+    /// Checks that the connection has not seen a later version. A history is current until the next
+    /// publish that renders one.
+    fn check_order(
+        &mut self,
+        connection: usize,
+        request: Request,
+        version: usize,
+    ) -> Result<(), Fault> {
+        let last = if self.targets[request.target].kind.is_history() {
+            self.next_history[version] - 1
+        } else {
+            version
+        };
+        let earliest = self.earliest[connection];
+        if last < earliest {
+            let [last, seen] = [last, earliest].map(|number| &self.versions[number].stamp);
+            return mixed(format!(
+                "it is of {last} or before, after a response of {seen}"
+            ));
+        }
+        self.earliest[connection] = earliest.max(version);
+        Ok(())
+    }
+}
+
+/// Inflates a gzip body. Bytes after its end are a fault.
+fn inflate(body: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
+    let mut plain = Vec::with_capacity(body.len() * 8);
+    let mut decoder = GzDecoder::new(body);
+    if let Err(error) = decoder.read_to_end(&mut plain) {
+        return failed(format!("its gzip: {error}"));
+    }
+    match decoder.into_inner().len() {
+        0 => Ok(Cow::Owned(plain)),
+        rest => failed(format!("{rest} bytes follow its gzip")),
+    }
+}
