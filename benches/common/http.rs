@@ -119,6 +119,25 @@ impl Response {
     }
 }
 
+/// Reads all that is available on a non-blocking stream. Its end is an error.
+pub(crate) fn read_available(
+    stream: &mut impl io::Read,
+    chunk: &mut [u8],
+    received: &mut Vec<u8>,
+) -> io::Result<()> {
+    loop {
+        match stream.read(chunk) {
+            Ok(0) => return Err(io::Error::other("the connection was closed")),
+            Ok(count) => received.extend_from_slice(&chunk[..count]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => return Ok(()),
+                io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
 /// Connects from a local address, with a receive buffer of so many bytes if that is given.
 pub(crate) fn connect(
     from: Ipv4Addr,

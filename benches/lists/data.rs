@@ -60,8 +60,8 @@ impl World {
         let history = Arc::new(open());
         let opened = begun.elapsed();
         let base_url = "https://api.example";
-        let held = Some(Arc::clone(&history));
-        let snapshot = Snapshot::new(held, None, base_url);
+        let history_only = Some(Arc::clone(&history));
+        let snapshot = Snapshot::new(history_only, None, base_url);
         let (mut text, mut ends) = (String::new(), vec![0]);
         for island in &catalogue.islands {
             text.push_str(&fold(&island.title));

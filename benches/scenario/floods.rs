@@ -1,4 +1,4 @@
-//! Floods of connections: closed at once, or reset at each byte of a request and its response.
+//! Floods of connections: closed immediately, or reset at each byte of a request and its response.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

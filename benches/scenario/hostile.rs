@@ -1,7 +1,7 @@
 //! Waves of thousands of hostile clients: each holds a connection for nothing, and records when it
 //! began to do so and when the server closed it.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
@@ -13,7 +13,7 @@ use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::common::Outcome;
-use crate::common::http::{Head, get};
+use crate::common::http::{Head, get, read_available};
 
 /// Clients of one source address: half of what the server allows.
 const PER_ADDRESS: usize = 500;
@@ -373,14 +373,7 @@ impl Client {
             }
             return Ok(());
         }
-        loop {
-            match stream.read(chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
+        read_available(stream, chunk, &mut self.received)?;
         let is_answered = Head::of_whole(&self.received).is_some();
         if self.kind == Kind::Idle && self.began.is_none() && is_answered {
             self.began = Some(Instant::now());

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::hostile::{Kind, dial};
 use crate::common::histogram::Histogram;
-use crate::common::http::Head;
+use crate::common::http::{Head, read_available};
 use crate::common::pool::Sources;
 use crate::common::{Outcome, STALL};
 
@@ -114,8 +114,6 @@ struct Connection {
     is_connected: bool,
     /// Bytes of the current response.
     received: Vec<u8>,
-    /// Length of the current response; 0 until its head is complete.
-    length: usize,
     /// The number of the request in progress, and when it was due.
     pending: Option<(usize, Instant)>,
 }
@@ -182,7 +180,6 @@ impl<V: Validate> Load<V> {
             stream,
             is_connected: false,
             received: Vec::new(),
-            length: 0,
             pending: None,
         });
         Ok(())
@@ -310,29 +307,28 @@ impl<V: Validate> Load<V> {
         let Some(connection) = &mut self.connections[at] else {
             return Ok(());
         };
-        let ended = connection.read(&mut self.chunk);
-        if connection.length == 0 || connection.received.len() < connection.length {
+        let received = &mut connection.received;
+        let ended = read_available(&mut connection.stream, &mut self.chunk, received);
+        let Some(head) = Head::of_whole(received) else {
             return ended.map_or_else(|error| self.fail(at, &error.to_string()), Ok);
-        }
+        };
         let Some((number, due)) = connection.pending.take() else {
             return self.fail(at, "a response without a request");
         };
         let latency = u64::try_from(due.elapsed().as_nanos())?;
         self.flow.latencies.record(latency);
         let response = std::mem::take(&mut connection.received);
-        connection.length = 0;
         match self.validator.validate(at, number, &response) {
             Ok(()) => self.flow.valid += 1,
             Err(fault) => self.count(number, &fault),
         }
-        let head = Head::read(&response).map_or(0, |head| head.length);
         // The server announces that it closes the connection, as it does after so many requests.
-        let closes = memmem::find(&response[..head], b"\r\nconnection: close").is_some();
+        let closes = memmem::find(&response[..head.length], b"\r\nconnection: close").is_some();
         if let Some(connection) = &mut self.connections[at] {
             connection.received = response;
             connection.received.clear();
         }
-        self.release(at, closes)
+        self.release(at, closes || ended.is_err())
     }
 
     /// Makes a connection available for the next request.
@@ -400,34 +396,5 @@ impl<V: Validate> Load<V> {
             }
         }
         Ok(())
-    }
-}
-
-impl Connection {
-    /// Reads all that is available. The end of the connection is an error.
-    fn read(&mut self, chunk: &mut [u8]) -> io::Result<()> {
-        let ended = loop {
-            match self.stream.read(chunk) {
-                Ok(0) => break Err(io::Error::other("the connection was closed")),
-                Ok(count) => {
-                    self.received.extend_from_slice(&chunk[..count]);
-                    // A short read has emptied the socket; more bytes raise another event.
-                    if count < chunk.len() {
-                        break Ok(());
-                    }
-                }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break Ok(()),
-                    io::ErrorKind::Interrupted => {}
-                    _ => break Err(error),
-                },
-            }
-        };
-        if self.length == 0
-            && let Some(head) = Head::read(&self.received)
-        {
-            self.length = head.length + head.body_length;
-        }
-        ended
     }
 }

@@ -1,9 +1,10 @@
 //! Memory and descriptors of the server, sampled during a run: are they stable?
 
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::process::Usage;
+use crate::common::Outcome;
+use crate::common::process::{Server, Usage};
 use crate::common::stats::median;
 
 /// The medians of parts of a shorter run depend on when histories are replaced: not checked.
@@ -11,9 +12,14 @@ const CHECKED: Duration = Duration::from_mins(5);
 
 /// Samples, with the time of each since the beginning.
 #[derive(Default)]
-pub(crate) struct Memory(pub(crate) Vec<(Duration, Usage)>);
+pub(crate) struct Memory(Vec<(Duration, Usage)>);
 
 impl Memory {
+    pub(crate) fn sample(&mut self, begun: &Instant, server: &Server) -> Outcome<()> {
+        self.0.push((begun.elapsed(), server.usage()?));
+        Ok(())
+    }
+
     /// Prints the medians of an early and of the last part of a run and their ratios. Returns faults:
     /// the ratios above `growth_max`, of resident and of anonymous memory, if the run is long enough.
     pub(crate) fn report(

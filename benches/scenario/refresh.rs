@@ -159,8 +159,7 @@ fn full_load(
     let chores = vec![
         Chore::new("publish", interval, || publisher.next()),
         Chore::new("memory", interval.min(settings.length / 50), || {
-            memory.0.push((begun.elapsed(), server.usage()?));
-            Ok(())
+            memory.sample(&begun, server)
         }),
     ];
     let flow = run_beside(load, settings.length, chores, faults)?;

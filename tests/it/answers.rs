@@ -1,4 +1,4 @@
-//! Every answer agrees with the oracle, body and status, and carries the headers that it must.
+//! Every response has the status and body of the oracle, and the required headers.
 
 use std::io::Read;
 
@@ -12,21 +12,21 @@ use crate::world::{GENERATED_AT, Rng};
 /// `--limit-anonymous` of [`Server::of`].
 const LIMIT: u64 = 60_000;
 
-/// A world, published and served.
+/// A random dataset, published and served.
 fn serve(world: &World, dir: &TempDir) -> Server {
     world.write(&dir.join("dataset"));
     publish(&dir.join("dataset"), &dir.join("published"), GENERATED_AT);
     Server::of(&dir.join("published"), &[])
 }
 
-/// Equal as JSON: members in any order, whole numbers exactly, others as doubles.
+/// Equality as JSON: members in any order, integers exactly, other numbers as doubles.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
             if let (Some(a), Some(b)) = (a.as_i64(), b.as_i64()) {
                 a == b
             } else {
-                // Both come from the same decimal text: to the last bit.
+                // Both are parsed from the same text, so they are equal to the last bit.
                 a.as_f64().map(f64::to_bits) == b.as_f64().map(f64::to_bits)
                     || a.as_u64().is_some() && a.as_u64() == b.as_u64()
             }
@@ -43,13 +43,13 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// One connection to a server, and what its client has left.
+/// A connection to a server, and the client's remaining quota.
 struct Session<'a> {
     world: &'a World,
     client: Client,
     remaining: u64,
     reset: u64,
-    /// Named in every complaint.
+    /// Included in every failure message.
     place: String,
     gzipped: u32,
 }
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         assert!((1..=86_400).contains(&reset), "reset in {reset}");
         let left = number("x-ratelimit-remaining");
         if reset > self.reset {
-            // Midnight has passed.
+            // The day has changed.
             self.remaining = left + u64::from(metered);
         }
         self.reset = reset;
@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
         );
     }
 
-    /// Asks, and compares with the oracle.
+    /// Sends a request and compares the response with the oracle's.
     fn compare(&mut self, target: &str) -> Reply {
         let reply = self.ask(target, &[]);
         let kind = reply.expect("content-type").to_lowercase();
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         reply
     }
 
-    /// The same answer, compressed, is the same text.
+    /// The same response with gzip has the same text.
     fn compare_gzip(&mut self, target: &str, plain: &Reply) {
         let packed = self.ask(target, &[("Accept-Encoding", "gzip")]);
         assert_eq!(packed.status, plain.status, "{}: {target}", self.place);
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         );
     }
 
-    /// The tag of an answer is good for a 304.
+    /// The entity tag of a response gets a 304.
     fn compare_not_modified(&mut self, target: &str, plain: &Reply) {
         let tag = plain.expect("etag");
         let again = self.ask(target, &[("If-None-Match", tag)]);
@@ -192,7 +192,7 @@ fn is_health(target: &str) -> bool {
     target.split('?').next() == Some("/v1/health")
 }
 
-/// The error's status and code, and a message for a person.
+/// An error has its status and code, and a message.
 fn is_refused(reply: &Reply, body: &Value, (status, code): Refusal) -> bool {
     let message = body["error"]["message"].as_str();
     reply.status == status
@@ -226,7 +226,7 @@ fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
     assert!(gzipped > 0, "no answer was ever compressed");
 }
 
-/// The names stand in this order, each after the one before it.
+/// The names appear in this order.
 fn assert_order(body: &str, names: &[&str]) {
     let mut from = 0;
     for name in names {
@@ -238,7 +238,7 @@ fn assert_order(body: &str, names: &[&str]) {
     }
 }
 
-/// The first world that has at least one of everything the bodies list.
+/// The first dataset with at least one of everything that bodies list.
 fn seed_of_a_full_world() -> u64 {
     let full = (0..1000).find(|seed| {
         let world = World::random(*seed, 40);

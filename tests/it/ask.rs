@@ -1,13 +1,13 @@
-//! Random requests about a dataset: most of them answerable, many of them almost.
+//! Random requests for a dataset: most are valid, many are almost valid.
 //!
-//! None is in doubt: where the contract leaves an answer open, the question is not asked.
+//! No request whose response the contract leaves open is made.
 
 use std::fmt::Write;
 
 use crate::naive::{COUNTS, World};
 use crate::world::{DAYS, Rng, SLUGS, TAGS, WORDS};
 
-/// Integers as people and scanners send them, good ones and bad.
+/// Integers as clients and scanners send them, valid and invalid.
 const INTEGERS: [&str; 22] = [
     "0",
     "1",
@@ -32,9 +32,9 @@ const INTEGERS: [&str; 22] = [
     "18446744073709551616",
     "99999999999999999999",
 ];
-/// Escapes that are broken, or that decode to what is not UTF-8.
+/// Broken escapes, and escapes of bytes that are not UTF-8.
 const BROKEN: [&str; 8] = ["%", "%4", "%zz", "%+1", "%ff", "%C3", "%C3%28", "%ed%a0%80"];
-/// Paths under /v1 that are none, and segments that are malformed.
+/// Paths that do not exist under /v1, and malformed segments.
 const STRANGE: [&str; 32] = [
     "/v1/",
     "/v1/islands/",
@@ -70,7 +70,7 @@ const STRANGE: [&str; 32] = [
     "/v1/rankings/2024-02-30",
 ];
 
-/// Text as it may stand in a path segment: what must be escaped is, and some of the rest.
+/// Text encoded for a path segment: all that must be escaped is, and some of the rest.
 fn segment(rng: &mut Rng, text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -86,7 +86,7 @@ fn segment(rng: &mut Rng, text: &str) -> String {
     out
 }
 
-/// Text as it may stand in a query: as in a path, with `+` for some spaces.
+/// Text encoded for a query: as for a path, with `+` for some spaces.
 fn value(rng: &mut Rng, text: &str) -> String {
     let escaped = segment(rng, text);
     if rng.one_in(2) {
@@ -151,7 +151,7 @@ fn day(rng: &mut Rng) -> String {
     }
 }
 
-/// A segment that no endpoint has.
+/// A segment of no endpoint.
 fn garbage(rng: &mut Rng) -> String {
     let mut text = "g".to_owned();
     for _ in 0..rng.below(12) {
@@ -163,7 +163,7 @@ fn garbage(rng: &mut Rng) -> String {
     segment(rng, &text)
 }
 
-/// A list with up to `most` parameters, in any order, some twice, some wrong.
+/// A query with up to `most` parameters, in any order, some twice, some invalid.
 fn list(rng: &mut Rng, world: &World, path: &str, most: u64) -> String {
     let mut pieces = Vec::new();
     for _ in 0..rng.below(most) {
@@ -193,7 +193,7 @@ fn list(rng: &mut Rng, world: &World, path: &str, most: u64) -> String {
     }
 }
 
-/// A parameter's name, and a value that is mostly good.
+/// A parameter's name, and a value that is mostly valid.
 fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
     match rng.below(16) {
         0..2 => ("tag", rng.pick(&TAGS).to_owned()),

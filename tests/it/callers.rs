@@ -1,4 +1,4 @@
-//! Random requests of many callers: every answer says what the oracle says.
+//! Random requests of many clients: every response agrees with the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const LIMITS: [&str; 8] = [
     "11",
 ];
 
-/// A dataset published whole but for its live players.
+/// A complete publish without live players.
 fn publish_without_live(dir: &TempDir) -> PathBuf {
     let mut world = (1..1000)
         .map(|seed| World::random(seed, 12))
@@ -37,17 +37,17 @@ fn publish_without_live(dir: &TempDir) -> PathBuf {
     published
 }
 
-/// Everything that may be sent as a key.
+/// Texts sent as keys.
 struct Keys {
     known: BTreeMap<String, KnownKey>,
-    /// Right and active.
+    /// Valid and active.
     active: Vec<String>,
-    /// Those, revoked ones, ones of a wrong secret, ones of another service, and no keys at all.
+    /// Those, revoked keys, keys with a wrong secret, keys of another service, and other texts.
     any: Vec<String>,
 }
 
 impl Keys {
-    /// Issues keys of all tiers, and revokes some.
+    /// Issues keys of all tiers and revokes some.
     fn issue(dir: &TempDir, state: &Path) -> Self {
         let mut known = BTreeMap::new();
         let (mut active, mut any) = (Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ impl Keys {
         in_query(rng, &key)
     }
 
-    /// Sends a key, or keys, or something else, or nothing.
+    /// Adds a key, several keys, something else, or nothing.
     fn send(&self, rng: &mut Rng, ask: &mut Ask) {
         match rng.below(16) {
             0..=6 => {}
@@ -98,7 +98,7 @@ impl Keys {
             10 | 11 => {
                 let mut piece = self.piece(rng);
                 if piece.contains('=') && rng.one_in(6) {
-                    // Not UTF-8, so no key; which is said before it is said to be a bad parameter.
+                    // Not UTF-8: the error of the key precedes that of the parameter.
                     piece.push_str("%ff");
                 }
                 ask.pieces.push(piece);
@@ -130,7 +130,7 @@ impl Keys {
     }
 }
 
-/// The parameter, its name and value in one of their spellings.
+/// The parameter `key`, with name and value in one of their encodings.
 fn in_query(rng: &mut Rng, key: &str) -> String {
     let name = rng.pick(&["key", "key", "k%65y", "%6B%65%79"]);
     match rng.below(4) {
@@ -141,7 +141,8 @@ fn in_query(rng: &mut Rng, key: &str) -> String {
     }
 }
 
-/// One of two dozen clients, an IPv6 one at some address of its network, as a proxy may write it.
+/// The address of one of two dozen clients as a proxy may write it; an IPv6 client uses any address
+/// of its network.
 fn client(rng: &mut Rng) -> String {
     let (number, port) = (rng.below(12), rng.below(65_536));
     if rng.one_in(2) {
@@ -168,7 +169,7 @@ fn client(rng: &mut Rng) -> String {
     }
 }
 
-/// The `X-Forwarded-For` lines of a request: perhaps what the client made up, the client, perhaps
+/// The `X-Forwarded-For` lines of a request: sometimes forged entries, the client, sometimes
 /// proxies; in one line or several.
 fn forwarded(rng: &mut Rng, ask: &mut Ask) {
     if rng.one_in(12) {
@@ -205,7 +206,7 @@ fn forwarded(rng: &mut Rng, ask: &mut Ask) {
     ask.lines.push(("X-Forwarded-For", line));
 }
 
-/// A request, of which most are like those that people send.
+/// A request, mostly an ordinary one.
 fn ask(rng: &mut Rng, keys: &Keys, tags: &BTreeMap<&'static str, String>) -> Ask {
     let at = rng.below(TARGETS.len() as u64);
     let target = TARGETS[usize::try_from(at).unwrap()];
@@ -241,7 +242,7 @@ fn number(reply: &Reply, name: &str) -> u32 {
     reply.expect(name).parse().unwrap()
 }
 
-/// What an answer is, in the oracle's words, once it is sound in itself.
+/// Checks a response by itself and converts it to the oracle's type.
 fn told(ask: &Ask, reply: &Reply) -> Want {
     let reset = reply.expect("x-ratelimit-reset");
     assert!((1..=86_400).contains(&number(reply, "x-ratelimit-reset")));
@@ -273,7 +274,7 @@ fn told(ask: &Ask, reply: &Reply) -> Want {
     }
 }
 
-/// Asks at random over some connections; `statuses` counts the answers.
+/// Sends random requests on some connections; `statuses` counts the responses.
 fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u16, u32>) {
     let mut rng = Rng(seed);
     let dir = TempDir::new();
@@ -306,7 +307,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
             "seed {seed}, request {turn}: {got:?}, want {want:?}: {ask:?}"
         );
         *statuses.entry(got.status).or_default() += 1;
-        // A health answer has a tag, but is to be whole always.
+        // A health response has a tag, but is never a 304.
         if got.status == 200 && ask.target.1 != Outcome::Health {
             tags.insert(ask.target.0, reply.expect("etag").to_owned());
         }

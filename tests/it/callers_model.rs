@@ -1,7 +1,7 @@
-//! The oracle of callers: whom a request counts for, and what it spends, slowly and obviously.
+//! Oracle of clients: which client a request counts for, and what it costs, in the simplest way.
 //!
-//! Read off CONTRACT.md sections 6 and 7. Shares nothing with the server: a key is right if its
-//! whole text is one of those issued, addresses are taken apart as text, counts are in a map.
+//! Written from CONTRACT.md sections 6 and 7. Shares nothing with the server: a key is valid if its
+//! text is one of those issued, addresses are parsed as text, counts are in a map.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 
 use crate::naive_query::decode;
 
-/// What becomes of a target that is asked for with GET, by a caller who has a request left.
+/// The result of GET for a target, for a client with quota left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
     Missing,
     NotReady,
     Health,
-    /// Outside the API: no key is looked at, nothing is spent.
+    /// Outside the API: no key is checked, no quota is used.
     FoundOutside,
     MissingOutside,
 }
@@ -43,7 +43,7 @@ pub(crate) const TARGETS: [(&str, Outcome); 34] = [
     ("/v1/creators/%ff", Outcome::Bad),
     ("/v1?x=%zz", Outcome::Bad),
     ("/v1/islands?%ff", Outcome::Bad),
-    // The parameters are judged before the readiness.
+    // Parameters are validated before readiness is checked.
     ("/v1/live?x=%zz", Outcome::Bad),
     ("/v1/islands/9999-9999-9999", Outcome::Missing),
     ("/v1/nothing", Outcome::Missing),
@@ -58,7 +58,7 @@ pub(crate) const TARGETS: [(&str, Outcome); 34] = [
     ("/docs?x=1", Outcome::FoundOutside),
     ("/nothing", Outcome::MissingOutside),
     ("/v2/islands", Outcome::MissingOutside),
-    // What an escaped slash stands in is one segment, and not `v1`.
+    // A segment with an escaped slash is one segment, and not `v1`.
     ("/v1%2Fislands", Outcome::MissingOutside),
 ];
 
@@ -67,7 +67,7 @@ pub(crate) const TARGETS: [(&str, Outcome); 34] = [
 pub(crate) struct Ask {
     pub(crate) method: &'static str,
     pub(crate) target: (&'static str, Outcome),
-    /// Pieces of the query beside those of the target, in front of them or behind.
+    /// Parts of the query before or after those of the target.
     pub(crate) pieces: Vec<String>,
     pub(crate) pieces_first: bool,
     pub(crate) lines: Vec<(&'static str, String)>,
@@ -101,8 +101,8 @@ impl Ask {
         lines.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The address that the request counts for without a key. The peer, 127.0.0.1, is a trusted
-    /// proxy, and all of 127.0.0.0/8.
+    /// The address that the request counts for without a key. The trusted proxies are 127.0.0.0/8,
+    /// with the peer, 127.0.0.1.
     fn address(&self) -> String {
         let entries = self.values("X-Forwarded-For").join(",");
         let entries = entries.split(',').map(str::trim).rev();
@@ -113,7 +113,7 @@ impl Ask {
         client.unwrap_or_else(|| "127.0.0.1".to_owned())
     }
 
-    /// The text sent as a key, `None` if there is none, `Err` if what is sent can be no key.
+    /// The text sent as a key; `None` without one, `Err` if it cannot be a key.
     fn key(&self) -> Result<Option<String>, ()> {
         match self.values("Authorization")[..] {
             [] => {}
@@ -142,7 +142,8 @@ impl Ask {
     }
 }
 
-/// An address without brackets and port: IPv4 with dots, of IPv6 the first four groups.
+/// The client of an address: an IPv4 address, or the first four groups of an IPv6 address, without
+/// brackets and port.
 fn normal_address(entry: &str) -> String {
     let bare = match entry.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap(),
@@ -161,14 +162,14 @@ fn normal_address(entry: &str) -> String {
     }
 }
 
-/// What is known of an issued key.
+/// An issued key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownKey {
     pub(crate) limit: u32,
     pub(crate) is_revoked: bool,
 }
 
-/// What an answer has to be.
+/// The required response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     pub(crate) status: u16,
@@ -178,7 +179,7 @@ pub(crate) struct Want {
     pub(crate) remaining: u32,
 }
 
-/// Everything that decides: the keys, and what was spent today.
+/// The state of the oracle: the keys, and the requests counted today.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) keys: BTreeMap<String, KnownKey>,
@@ -196,13 +197,13 @@ impl Model {
         }
     }
 
-    /// Midnight has passed.
+    /// Begins a new day.
     pub(crate) fn next_day(&mut self) {
         self.spent.clear();
     }
 
-    /// The answer to a request, which is counted if it counts. The order is that of the contract:
-    /// method, key, quota, route and parameters, readiness.
+    /// The response to a request, which is counted if the contract says so. The order of checks is
+    /// the contract's: method, key, quota, route and parameters, readiness.
     pub(crate) fn answer(&mut self, ask: &Ask) -> Want {
         let nobody = (ask.address(), self.anonymous_limit);
         let outcome = ask.target.1;
@@ -253,7 +254,7 @@ impl Model {
         limit - self.spent.get(name).unwrap_or(&0)
     }
 
-    /// An answer that spends nothing more.
+    /// A response that uses no more quota.
     fn unspent(&self, caller: &(String, u32), status: u16, code: Option<&'static str>) -> Want {
         Want {
             status,

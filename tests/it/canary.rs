@@ -1,7 +1,6 @@
-//! Canaries: every secret that a test has issued, looked for where none may stand.
+//! Canaries: no secret of an issued key may be stored or logged.
 //!
-//! Directories and servers of tests look when they are dropped, so that every test shows that no
-//! secret is stored or logged, whatever else it is about.
+//! The directories and servers of all tests check this when they are dropped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +10,13 @@ use std::thread;
 
 use crate::support::{Server, TempDir, write_file};
 
-/// Letters and digits behind a key's last underscore.
+/// Length of a secret: the letters and digits after a key's last underscore.
 const SECRET_CHARS: usize = 36;
 
-/// Of all tests of the process: one test's secret must not turn up in another's files either.
+/// The secrets of all tests of the process: none may appear in the files of another test either.
 static SECRETS: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
 
-/// The part of a key that nobody but its owner may see.
+/// The secret part of a key.
 pub(crate) fn secret(key: &str) -> &str {
     let (_, secret) = key.rsplit_once('_').unwrap();
     let sound = secret.len() == SECRET_CHARS && secret.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -25,13 +24,13 @@ pub(crate) fn secret(key: &str) -> &str {
     secret
 }
 
-/// Has a key's secret looked for from now on.
+/// Adds the secret of a key to those that must not appear.
 pub(crate) fn remember(key: &str) {
     let mut secrets = SECRETS.lock().unwrap_or_else(PoisonError::into_inner);
     secrets.insert(secret(key).as_bytes().to_vec());
 }
 
-/// Whether a remembered secret stands in these bytes.
+/// Whether a known secret is in these bytes.
 pub(crate) fn holds_a_secret(bytes: &[u8]) -> bool {
     let words = bytes.split(|byte| !byte.is_ascii_alphanumeric());
     let mut windows = words.flat_map(|word| word.windows(SECRET_CHARS)).peekable();
@@ -42,15 +41,15 @@ pub(crate) fn holds_a_secret(bytes: &[u8]) -> bool {
     windows.any(|window| secrets.contains(window))
 }
 
-/// A file, somewhere below a directory, in which a remembered secret stands.
+/// The first file below a directory that contains a known secret.
 pub(crate) fn file_with_a_secret(directory: &Path) -> Option<PathBuf> {
-    // What cannot be listed or read any more has been removed by the test.
+    // Unreadable entries were removed by the test.
     for entry in fs::read_dir(directory).ok()?.flatten() {
         let path = entry.path();
         let found = if path.is_dir() {
             file_with_a_secret(&path)
         } else if !path.is_file() {
-            // A pipe would be waited for.
+            // Reading a pipe would block.
             None
         } else {
             let bytes = fs::read(&path).unwrap_or_default();
@@ -87,7 +86,7 @@ fn a_secret_on_stderr_fails_the_test_whose_server_said_it() {
     let key = format!("im_live_0123456789_{}", "Zy9".repeat(12));
     remember(&key);
     let dir = TempDir::new();
-    // A server names the directory that it watches, so this one says a key.
+    // A server logs the directory that it watches, which here is named like a key.
     let published = dir.join(&key);
     let server = Server::start(&["--published", published.to_str().unwrap()]);
     let dropping = thread::spawn(move || drop(server)).join();

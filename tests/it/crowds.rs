@@ -1,4 +1,4 @@
-//! Many callers at once, and callers without end: quotas are exact, and memory stays as it is.
+//! Many concurrent clients, and unlimited numbers of them: quotas are exact, and memory is fixed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use crate::support::{Server, TempDir, is_slow, issue};
 use crate::world::Rng;
 
-/// Requests that are under way on a connection at once. Answers to so many fit into the buffers of
-/// two sockets, so that neither side waits for the other for ever.
+/// Requests pipelined on a connection. Their responses fit into the buffers of two sockets, which
+/// excludes a deadlock.
 const BATCH: usize = 200;
-/// Threads that ask.
+/// Client threads.
 const THREADS: u32 = 8;
-/// How much a server may grow by what is allocated once, late.
+/// Growth allowed for memory that is allocated once and late.
 const GROWTH_KIB_MAX: u64 = 2048;
 
-/// A connection on which `HEAD /v1`, which has no body, is asked many times before reading.
+/// A connection that pipelines `HEAD /v1`, whose responses have no body.
 struct Pipe {
     stream: BufReader<TcpStream>,
     requests: String,
@@ -37,7 +37,7 @@ impl Pipe {
         }
     }
 
-    /// Adds a request with this line to those that are sent next.
+    /// Adds a request with this header line to the next batch.
     fn add(&mut self, line: &str) {
         self.requests.push_str("HEAD /v1 HTTP/1.1\r\nHost: x\r\n");
         self.requests.push_str(line);
@@ -50,7 +50,7 @@ impl Pipe {
         self.requests.clear();
     }
 
-    /// The next answer's head.
+    /// Reads the head of the next response.
     fn read(&mut self) -> &str {
         self.head.clear();
         while !self.head.ends_with(b"\r\n\r\n") {
@@ -61,10 +61,10 @@ impl Pipe {
     }
 }
 
-/// For connections that ask more than any may as a rule.
+/// Arguments that allow more requests on a connection than the default.
 const LONG: [&str; 2] = ["--connection-requests", "4000000000"];
 
-/// What an answer's head says of its caller.
+/// The quota headers of a response.
 struct Figures {
     status: u16,
     limit: u32,
@@ -83,16 +83,16 @@ fn figures(head: &str) -> Figures {
     }
 }
 
-/// What a caller was told: how often each `Remaining` was on an answer that admitted, and how often
-/// it was refused.
+/// The responses to a client: how often each `Remaining` was on an admitted one, and how many were
+/// refused.
 #[derive(Clone)]
 struct Told {
     admitted: Vec<u32>,
     refused: u32,
 }
 
-/// Has every caller ask `2 * limit` times: spread over all the connections, each of which mixes
-/// callers and turns at random. `line` is the header by which a caller is known, on its n-th turn.
+/// Sends `2 * limit` requests of every client, in random order on all connections. `line` is the
+/// header that identifies a client, on its n-th turn.
 fn storm(
     server: &Server,
     callers: u32,
@@ -133,7 +133,7 @@ fn storm(
     told
 }
 
-/// The callers and turns of one connection, shuffled.
+/// The clients and turns of one connection, shuffled.
 fn plan(callers: u32, turns: u32, connections: u32, at: u32) -> Vec<(u32, u32)> {
     let all = (0..callers).flat_map(|caller| (0..turns).map(move |turn| (caller, turn)));
     let mut mine: Vec<_> = all
@@ -147,7 +147,7 @@ fn plan(callers: u32, turns: u32, connections: u32, at: u32) -> Vec<(u32, u32)> 
     mine
 }
 
-/// Follows some plans, one on each connection, in batches: all are sent before any is read.
+/// Runs plans, one on each connection, in batches: all requests are sent before a response is read.
 fn ask_all(
     server: &Server,
     plans: &[Vec<(u32, u32)>],
@@ -178,7 +178,8 @@ fn ask_all(
     }
 }
 
-/// Every caller was admitted as often as its limit, with each `Remaining` once, and else refused.
+/// Asserts that every client was admitted `limit` times, with each `Remaining` once, and refused
+/// otherwise.
 #[track_caller]
 fn each_got_its_limit(told: &[Told], limit: u32) {
     for (caller, told) in told.iter().enumerate() {
@@ -191,7 +192,7 @@ fn each_got_its_limit(told: &[Told], limit: u32) {
     }
 }
 
-/// The address of a client: an IPv4 one, or one of an IPv6 network, another on each turn.
+/// The address of a client: an IPv4 address, or another one of an IPv6 network on each turn.
 fn forwarded(client: u32, turn: u32) -> String {
     let [a, b, c, d] = client.to_be_bytes();
     match (client % 2, turn % 2) {
@@ -241,7 +242,7 @@ fn one_key_on_sixteen_connections_gets_exactly_its_limit() {
 
 #[test]
 fn one_address_on_sixteen_connections_gets_exactly_its_limit() {
-    // The highest that may be set.
+    // The highest valid limit.
     let limit = 65_535;
     let server = Server::start(&["--limit-anonymous", "65535", "--workers", "4"]);
     server.wait_for_a_day_with(60);
@@ -249,7 +250,7 @@ fn one_address_on_sixteen_connections_gets_exactly_its_limit() {
     each_got_its_limit(&told, limit);
 }
 
-/// One request of each of these clients, none of which has asked before; how many are admitted.
+/// Sends one request of each of these new clients; returns how many are admitted.
 fn spray(server: &Server, clients: Range<u32>) -> u32 {
     let share = clients.len().div_ceil(4);
     let clients: Vec<u32> = clients.collect();
@@ -276,9 +277,9 @@ fn spray(server: &Server, clients: Range<u32>) -> u32 {
     })
 }
 
-/// Clients who have asked before the spray: every other one has spent its quota, the rest a half.
+/// Clients before the spray: every second one has used its quota, the others half of it.
 const WATCHED: u32 = 500;
-/// `--limit-anonymous` of those.
+/// Their `--limit-anonymous`.
 const LIMIT: u32 = 40;
 
 /// The statuses of so many requests of one client.
@@ -290,8 +291,8 @@ fn statuses(pipe: &mut Pipe, client: u32, times: u32) -> Vec<u16> {
     (0..times).map(|_| figures(pipe.read()).status).collect()
 }
 
-/// Sprays a server that has clients who spent all, or half, before. Its memory does not grow, and
-/// those are still who they were. How many of the spray were admitted.
+/// Sprays a server whose clients have used all or half of their quota. Its memory does not grow,
+/// and their counts are kept. Returns how many of the spray were admitted.
 fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
     let limit = LIMIT.to_string();
     let own = [
@@ -314,7 +315,7 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
     let admitted = spray(&server, 0..clients);
     let after = server.resident_kib();
     assert!(after <= before + GROWTH_KIB_MAX, "{before} to {after} KiB");
-    // A new connection: the one from before may have been idle for longer than servers allow.
+    // A new connection: the old one may have exceeded the idle timeout.
     let mut pipe = Pipe::new(&server);
     for client in watched {
         let statuses = statuses(&mut pipe, client, LIMIT);
@@ -328,7 +329,7 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
 #[test]
 fn a_spray_of_addresses_takes_no_memory_and_nobodys_count() {
     if is_slow() {
-        // Twice as many as there is room for by default.
+        // Twice the default size of the table.
         spray_among_clients(&[], 10_000_000);
     } else {
         let admitted = spray_among_clients(&["--quota-clients", "200000"], 200_000);

@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than any honest answer takes, on a loaded machine too.
+/// Timeout of responses, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -16,7 +16,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The value of a header that may stand at most once.
+    /// The value of a header, which may appear at most once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self
             .headers
@@ -27,7 +27,7 @@ impl Reply {
         value
     }
 
-    /// The value of a header that must be there.
+    /// The value of a required header.
     pub(crate) fn expect(&self, name: &str) -> &str {
         let Some(value) = self.header(name) else {
             panic!("no {name} on {} with {:?}", self.status, self.headers);
@@ -55,7 +55,7 @@ impl Reply {
 /// One keep-alive connection, one request at a time.
 pub(crate) struct Client {
     address: SocketAddr,
-    /// Whether the last answer was the last on its connection: the next request has a new one.
+    /// Whether the last response closed the connection: the next request opens another.
     is_over: bool,
     stream: BufReader<TcpStream>,
 }
@@ -106,7 +106,7 @@ impl Client {
         self.send(head.as_bytes(), method == "HEAD")
     }
 
-    /// Sends these very bytes and reads one answer, which has no body if it answers a HEAD.
+    /// Sends exactly these bytes and reads one response, without a body if the request is a HEAD.
     pub(crate) fn send(&mut self, bytes: &[u8], is_head: bool) -> Reply {
         if self.is_over {
             *self = Self::connect(self.address);
@@ -161,7 +161,7 @@ impl Client {
         reply
     }
 
-    /// One line that ends in CR LF, without it.
+    /// A line, without the CR LF at its end.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();

@@ -1,8 +1,7 @@
-//! The oracle: what CONTRACT.md says the answer is, worked out the slowest and plainest way.
+//! Oracle: the response that CONTRACT.md requires, computed in the simplest way.
 //!
 //! In: a dataset in memory, a path and query. Out: the body, or the error's status and code.
-//! Written from the contract alone; shares no line with the crate that it judges. Nothing is
-//! kept between two questions.
+//! Written from the contract alone; shares no code with the crate under test, and keeps no state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +18,7 @@ pub(crate) const COUNTS: [&str; 6] = [
     "plays",
     "recommendations",
 ];
-/// The three decimals after them.
+/// The three decimal columns after them.
 pub(crate) const DECIMALS: [&str; 3] = ["averageMinutesPerPlayer", "retentionD1", "retentionD7"];
 
 const ENDPOINTS: [&str; 13] = [
@@ -57,14 +56,14 @@ pub(crate) struct Island {
 /// A row of creators.csv: the name; followers, following, lifetime plays.
 pub(crate) type Profile = (Option<String>, [Option<u64>; 3]);
 
-/// A row of a daily file; decimals as written there.
+/// A row of a daily file; decimals as text.
 #[derive(Clone, Default)]
 pub(crate) struct Row {
     pub(crate) counts: [Option<u64>; 6],
     pub(crate) decimals: [Option<String>; 3],
 }
 
-/// A dataset and when it was published. Islands by code, creators by slug, days by date.
+/// A dataset and the time of its publish. Islands by code, creators by slug, days by date.
 pub(crate) struct World {
     pub(crate) generated_at: &'static str,
     pub(crate) base_url: &'static str,
@@ -76,7 +75,7 @@ pub(crate) struct World {
     pub(crate) platform: Option<Vec<(u64, Option<u64>)>>,
 }
 
-/// Nulls last, then by value in the direction asked for.
+/// Compares values in the requested direction, nulls last.
 pub(crate) fn by_value(value: Option<u64>, ascending: bool) -> (bool, u64) {
     let number = value.unwrap_or(0);
     (
@@ -85,7 +84,7 @@ pub(crate) fn by_value(value: Option<u64>, ascending: bool) -> (bool, u64) {
     )
 }
 
-/// The sum of what is not null; null if nothing is.
+/// The sum of the values that are not null; null if all are.
 pub(crate) fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values
         .flatten()
@@ -103,7 +102,7 @@ fn add_metrics(body: &mut Map<String, Value>, row: &Row) {
     }
 }
 
-/// Cuts the page asked for out of all rows.
+/// The requested page of all rows.
 fn page(pairs: &[(String, String)], name: &str, rows: Vec<Value>, t: &str) -> Verdict {
     let limit = integer(pairs, "limit", 50, (1, 200))?;
     let offset = integer(pairs, "offset", 0, (0, u64::MAX))?;
@@ -121,7 +120,7 @@ fn page(pairs: &[(String, String)], name: &str, rows: Vec<Value>, t: &str) -> Ve
 }
 
 impl World {
-    /// What `GET target` answers, its quota and key being in order.
+    /// The response to `GET target` with a valid key and quota left.
     pub(crate) fn answer(&self, target: &str) -> Verdict {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let segments: Option<Vec<String>> = path
@@ -173,7 +172,7 @@ impl World {
         days.into_iter().collect()
     }
 
-    /// An island's row of a day: the daily one, else the long-run peak alone.
+    /// An island's row of a day: that of the daily file, else the long-run peak alone.
     pub(crate) fn row(&self, code: &str, day: &str) -> Option<Row> {
         if let Some(row) = self.daily.get(day).and_then(|rows| rows.get(code)) {
             return Some(row.clone());
@@ -184,7 +183,7 @@ impl World {
         Some(row)
     }
 
-    /// One of an island's counts on a day, null if there is no day.
+    /// A count of an island on a day; null without a day.
     pub(crate) fn count(&self, code: &str, day: Option<&str>, which: usize) -> Option<u64> {
         self.row(code, day?)?.counts[which]
     }

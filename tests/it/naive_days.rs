@@ -1,6 +1,4 @@
-//! The oracle's second half: what CONTRACT.md says about single days and the live steps.
-//!
-//! As plain and as slow as `naive`, and like it without a line of the crate.
+//! Oracle of single days and live steps; like `naive`, it shares no code with the crate.
 
 use serde_json::{Value, json};
 
@@ -8,7 +6,7 @@ use crate::naive::{BAD, MISSING, NOT_READY, Refusal, Verdict, World, by_value, s
 use crate::naive_query::looks_like;
 
 impl World {
-    /// The held day that a path names.
+    /// The day of the dataset that a path names.
     pub(crate) fn held_day(&self, date: &str) -> Result<String, Refusal> {
         if date != "latest" && !looks_like(date, "dddd-dd-dd") {
             return Err(BAD);

@@ -1,4 +1,4 @@
-//! The oracle's reading of paths and query strings, from CONTRACT.md sections 5 and 6 alone.
+//! Oracle of paths and query strings, from CONTRACT.md sections 5 and 6 alone.
 
 use crate::naive::{BAD, Refusal};
 
@@ -32,7 +32,7 @@ pub(crate) fn form(query: &str) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-/// A declared parameter: its value if it stands once, an error if it stands more often.
+/// A declared parameter: its value if it appears once, an error if it appears more often.
 pub(crate) fn once<'a>(
     pairs: &'a [(String, String)],
     name: &str,
@@ -45,7 +45,7 @@ pub(crate) fn once<'a>(
     }
 }
 
-/// A filter; an empty one is none.
+/// A filter; an empty one is ignored.
 pub(crate) fn filter<'a>(
     pairs: &'a [(String, String)],
     name: &str,
@@ -83,7 +83,7 @@ pub(crate) fn fold(text: &str) -> String {
     text.to_lowercase().replace('\u{307}', "")
 }
 
-/// Digits where the pattern has `d`, the very character elsewhere.
+/// Matches digits where the pattern has `d`, and the same character elsewhere.
 pub(crate) fn looks_like(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(t, p)| {

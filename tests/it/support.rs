@@ -1,6 +1,5 @@
-//! The harness: starts the binary on a free port, stops it for certain.
-//!
-//! Knows nothing of what the answers should be.
+//! Test harness: starts the binary on a free port and always stops it. It has no expectations of
+//! responses.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
@@ -15,18 +14,18 @@ use std::time::{Duration, Instant};
 use crate::canary;
 pub(crate) use crate::http::{Client, Reply};
 
-/// What `--base-url` is in every test that does not say otherwise.
+/// The `--base-url` of tests that set no other.
 pub(crate) const BASE_URL: &str = "http://x.test";
 
-/// Longer than any honest answer or start takes, on a loaded machine too.
+/// Timeout of responses and starts, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether tests are to take minutes rather than seconds.
+/// Whether tests run in their long form, which takes minutes.
 pub(crate) fn is_slow() -> bool {
     std::env::var_os("IM_TEST_SLOW").is_some()
 }
 
-/// A directory of its own, removed with all it holds when dropped, and no place for a secret.
+/// A temporary directory, removed when dropped, after a check that no secret is in it.
 pub(crate) struct TempDir(PathBuf);
 
 impl TempDir {
@@ -66,7 +65,7 @@ pub(crate) fn write_file(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// The binary under test, without the settings of the person who runs the tests.
+/// The binary under test, without the project's environment variables.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_island-metrics"));
     for (name, _) in std::env::vars_os() {
@@ -78,7 +77,7 @@ pub(crate) fn command() -> Command {
     command
 }
 
-/// Runs the binary to its end.
+/// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Output {
     command().args(args).output().unwrap()
 }
@@ -90,7 +89,8 @@ pub(crate) fn try_issue(state: &Path, address: &str, tier: &str) -> Output {
     run(&[&["keys", "issue"][..], &words].concat())
 }
 
-/// The key that `keys issue` printed, alone; its secret is looked for from now on.
+/// The key printed by `keys issue`, which must print nothing else. From now on its secret must not
+/// appear anywhere.
 pub(crate) fn printed_key(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
@@ -111,7 +111,7 @@ pub(crate) fn issue(state: &Path, address: &str, tier: &str) -> String {
     printed_key(&try_issue(state, address, tier))
 }
 
-/// The segment of a key by which it is revoked.
+/// The id of a key.
 pub(crate) fn id(key: &str) -> &str {
     key.split('_').nth(2).unwrap()
 }
@@ -123,7 +123,7 @@ pub(crate) fn change_key(change: &str, state: &Path, key: &str) {
     assert!(output.status.success(), "{change}: {said}");
 }
 
-/// Publishes a dataset that must be without fault.
+/// Publishes a dataset, which must succeed.
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
     let words = [
@@ -144,24 +144,24 @@ pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     );
 }
 
-/// A running server; killed when dropped. No secret may stand on its stderr.
+/// A running server, killed when dropped. No secret may be in its log.
 pub(crate) struct Server {
     child: Child,
     addr: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
-    /// Lines that were waited for.
+    /// Number of log lines before the next that is waited for.
     heard: AtomicUsize,
-    /// Ends when the server has.
+    /// Reads the log until the server exits.
     listening: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts `serve` with these words after `--listen`, and waits until it says where it listens.
+    /// Starts `serve` with these arguments after `--listen`, and waits until it logs its address.
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::start_as(command(), args)
     }
 
-    /// The same, of a command that was made ready in some way.
+    /// The same with a prepared command.
     pub(crate) fn start_as(mut command: Command, args: &[&str]) -> Self {
         let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -174,7 +174,7 @@ impl Server {
         let (tell, told) = mpsc::channel();
         let said = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&said);
-        // Reads on to the end, so that the server never blocks on a full pipe.
+        // Reads to the end, so that the server never blocks on a full pipe.
         let listening = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 heard.lock().unwrap().push(line.clone());
@@ -204,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Serves a published directory to anonymous clients with room for every test's requests.
+    /// Serves a published directory, with an anonymous limit above the requests of any test.
     pub(crate) fn of(published: &Path, more: &[&str]) -> Self {
         let mut args = vec!["--published", published.to_str().unwrap()];
         args.extend([
@@ -219,44 +219,44 @@ impl Server {
         Self::start(&args)
     }
 
-    /// Where it listens.
+    /// The address of its listener.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Kills it as the system does when memory is short: no handler runs.
+    /// Sends SIGKILL, as the system does when memory is short.
     pub(crate) fn kill(&self) {
         self.signal("-KILL");
     }
 
-    /// Asks it to stop, and does not wait.
+    /// Sends SIGTERM and does not wait.
     pub(crate) fn ask_to_stop(&self) {
         self.signal("-TERM");
     }
 
-    /// Asks it to look at keys and data at once.
+    /// Sends SIGHUP: keys and data are reloaded.
     pub(crate) fn hang_up(&self) {
         self.signal("-HUP");
     }
 
-    /// Asks it to open its access log anew.
+    /// Sends SIGUSR1: the access log is opened again.
     pub(crate) fn rotate(&self) {
         self.signal("-USR1");
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// A connection on which a head was begun.
+    /// A connection with an incomplete request head.
     pub(crate) fn half_a_request(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         stream.write_all(b"GET /v1 HTTP/1.1\r\nHost:").unwrap();
         stream
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) fn terminate(mut self) -> ExitStatus {
         self.signal("-TERM");
         self.child.wait().unwrap()
@@ -268,12 +268,12 @@ impl Server {
         assert!(status.unwrap().success(), "kill {signal} {process}");
     }
 
-    /// Everything that it has said.
+    /// Its log lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
 
-    /// Waits until it says a line with this in it, after those that were waited for before.
+    /// Waits for a log line that contains `part`, after the line waited for before.
     #[track_caller]
     pub(crate) fn await_line(&self, part: &str) {
         let begun = Instant::now();
@@ -293,22 +293,22 @@ impl Server {
         }
     }
 
-    /// Its resident memory, on Linux.
+    /// Resident memory (Linux).
     pub(crate) fn resident_kib(&self) -> u64 {
         self.figure("status", "VmRSS:")
     }
 
-    /// The part of it that belongs to no file, on Linux.
+    /// Resident memory that no file backs (Linux).
     pub(crate) fn anonymous_kib(&self) -> u64 {
         self.figure("status", "RssAnon:")
     }
 
-    /// What it has read that was not in memory, on Linux.
+    /// Bytes read from disk, not from the page cache (Linux).
     pub(crate) fn bytes_read_from_disk(&self) -> u64 {
         self.figure("io", "read_bytes:")
     }
 
-    /// A figure of the system's about the process.
+    /// A number in a file of `/proc/PID`.
     fn figure(&self, file: &str, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -320,15 +320,15 @@ impl Server {
             .unwrap()
     }
 
-    /// What its descriptors are open on, on Linux.
+    /// The files that it has open (Linux).
     pub(crate) fn open_files(&self) -> Vec<PathBuf> {
         let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
-        // One may be closed meanwhile.
+        // A descriptor may be closed meanwhile.
         open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
             .collect()
     }
 
-    /// Waits past midnight if it is nearer than this, for tests that count within a day.
+    /// Waits until after midnight if fewer seconds are left in the day, for tests that count within one.
     pub(crate) fn wait_for_a_day_with(&self, seconds_left: u32) {
         let mut client = self.connect();
         let mut reset = || {

@@ -1,6 +1,6 @@
-//! Random datasets, the same for the same seed, and the CSV files that hold them.
+//! Random datasets, reproducible by seed, and their CSV files.
 //!
-//! Made for trouble: few distinct values, so that ties are everywhere; nulls, gaps, empty files,
+//! They are difficult: few distinct values, so that there are many ties; nulls, gaps, empty files,
 //! islands never seen, titles in many scripts.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::path::Path;
 use crate::naive::{COUNTS, DECIMALS, Island, Profile, Row, World};
 use crate::support::{BASE_URL, write_file};
 
-/// When every random dataset is published.
+/// `generatedAt` of every random dataset.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T00:10:00Z";
 
-/// Days that a dataset may hold: years, leap days and months turn among them.
+/// Days of a dataset, with ends of months and years and a leap day among them.
 pub(crate) const DAYS: [&str; 12] = [
     "2024-01-01",
     "2024-02-28",
@@ -28,7 +28,7 @@ pub(crate) const DAYS: [&str; 12] = [
     "2026-11-19",
     "2026-11-20",
 ];
-/// Pieces that titles are made of.
+/// Words of titles.
 pub(crate) const WORDS: [&str; 22] = [
     "SHOPPİNG",
     "Mall",
@@ -64,7 +64,7 @@ pub(crate) const TAGS: [&str; 8] = [
     "fête",
     "100%",
 ];
-/// Slugs of creators; whichever of them a dataset uses.
+/// Slugs of creators, of which a dataset uses some.
 pub(crate) const SLUGS: [&str; 9] = [
     "epic",
     "Epic",
@@ -98,7 +98,7 @@ impl Rng {
         self.next() % end
     }
 
-    /// True once in `n` times.
+    /// True with a probability of one in `n`.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -136,7 +136,7 @@ impl Rng {
         row
     }
 
-    /// A row, or none, for some of the codes; now and then for none at all.
+    /// Rows for some of the codes, sometimes for none.
     fn rows<T>(&mut self, codes: &[String], make: fn(&mut Self) -> T) -> BTreeMap<String, T> {
         let mut rows = BTreeMap::new();
         if !self.one_in(8) {
@@ -236,7 +236,7 @@ impl World {
         if !rng.one_in(5) {
             for back in (0..160).filter(|back| back % 7 == 0 || *back < 3) {
                 let mut rows = rng.rows(codes, Rng::count);
-                // What an all-null step sums to is not settled: each has a player count.
+                // The contract leaves the sum of an all-null step open, so each has a player count.
                 rows.insert(codes[0].clone(), Some(rng.below(9)));
                 self.live.insert(NEWEST_STEP - back * 600, rows);
             }
@@ -318,7 +318,7 @@ fn pairs<'a, K: Display + 'a>(
     text
 }
 
-/// One record, quoted where RFC 4180 asks for it.
+/// One record, quoted where RFC 4180 requires it.
 fn line(text: &mut String, fields: &[impl AsRef<str>]) {
     let quoted = fields.iter().map(|field| {
         let field = field.as_ref();

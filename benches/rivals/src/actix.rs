@@ -16,7 +16,7 @@ struct Prepared {
     body: Bytes,
 }
 
-async fn answer(prepared: Data<Prepared>) -> HttpResponse {
+async fn respond(prepared: Data<Prepared>) -> HttpResponse {
     let mut response = HttpResponse::new(prepared.status);
     *response.headers_mut() = prepared.headers.clone();
     if prepared.body.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
     });
     let app = move || {
         let shared = Data::clone(&prepared);
-        App::new().app_data(shared).default_service(web::to(answer))
+        App::new().app_data(shared).default_service(web::to(respond))
     };
     rt::System::new().block_on(async {
         let server = HttpServer::new(app).workers(1).tcp_nodelay(true);

@@ -21,7 +21,7 @@ pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
         headers.append(name, HeaderValue::from_str(value)?);
     }
     let body = Bytes::from(captured.body);
-    let answer = async move || {
+    let respond = async move || {
         let mut response = Response::new(Body::from(body.clone()));
         *response.status_mut() = status;
         *response.headers_mut() = headers.clone();
@@ -34,7 +34,7 @@ pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
         let listener = listener.tap_io(|stream| {
             let _ = stream.set_nodelay(true);
         });
-        axum::serve(listener, Router::new().fallback(answer)).await?;
+        axum::serve(listener, Router::new().fallback(respond)).await?;
         Ok(())
     })
 }

@@ -1,4 +1,4 @@
-//! A captured answer, without the headers that a server writes by itself.
+//! A captured response, without the headers that a server writes itself.
 
 use std::error::Error;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The same answer from two frameworks, to compare a server with: `rivals axum FILE` and
-//! `rivals actix FILE` answer every request with the status, headers and body captured in FILE.
+//! Reference servers of two frameworks: `rivals axum FILE` and `rivals actix FILE` answer every
+//! request with the status, headers and body captured in FILE.
 
 mod actix;
 mod axum;
@@ -14,12 +14,12 @@ use captured::Captured;
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = env::args().skip(1).collect();
     let [framework, file] = &words[..] else {
-        return Err("want axum or actix, and a file".into());
+        return Err("usage: rivals axum|actix FILE".into());
     };
     let captured = Captured::read(Path::new(file))?;
     match framework.as_str() {
         "axum" => axum::serve(captured),
         "actix" => actix::serve(captured),
-        _ => Err("want axum or actix".into()),
+        _ => Err("usage: rivals axum|actix FILE".into()),
     }
 }

@@ -381,7 +381,7 @@ fn counted(wave: &Wave, before: &Page, now: &Page) -> Vec<String> {
 fn starved(settings: &Settings, faults: &Faults) -> Outcome<()> {
     println!(
         "\n{:<24}{:>12}{:>12}{:>16}",
-        "starved server", "served", "CPU %", "first byte, ms max"
+        "starved server", "served", "CPU %", "byte, ms max"
     );
     let all = [
         Some(starved::known_limit(settings.starved)?),

@@ -16,6 +16,7 @@ use crate::scenario::Faults;
 const REOPENING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 
+#[derive(Default)]
 pub(crate) struct AccessLog {
     path: PathBuf,
     /// Ids of the keys of the load.
@@ -32,9 +33,7 @@ impl AccessLog {
         AccessLog {
             path,
             load_keys: keys.iter().map(|key| key[KEY_ID].to_owned()).collect(),
-            lines: 0,
-            load_lines: 0,
-            files: 0,
+            ..AccessLog::default()
         }
     }
 

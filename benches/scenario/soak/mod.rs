@@ -161,6 +161,7 @@ struct Stage<'a> {
 }
 
 /// The records of all chores.
+#[derive(Default)]
 struct Records {
     keys: KeyChanges,
     abuse: Abuse,
@@ -173,58 +174,34 @@ struct Records {
 }
 
 impl Records {
-    fn new(access_log: AccessLog) -> Records {
-        Records {
-            keys: KeyChanges::default(),
-            abuse: Abuse::default(),
-            access_log,
-            memory: Memory::default(),
-            page: Page::default(),
-            scrapes: 0,
-            waves: 0,
-            reloads: 0,
-        }
-    }
-
-    /// Everything that happens beside load and publishes. `begun` is the begin of the soak.
+    /// Everything that happens beside load and publishes. `begun` is when the soak began.
     fn chores<'a>(
         &'a mut self,
         stage: &'a Stage<'_>,
         settings: &'a Settings,
-        begun: Instant,
+        begun: &'a Instant,
     ) -> Vec<Chore<'a>> {
         let subject = stage.subject;
-        let Records {
-            keys,
-            abuse,
-            access_log,
-            memory,
-            page,
-            scrapes,
-            waves,
-            reloads,
-        } = self;
         vec![
-            Chore::new("keys", settings.keys_every, || keys.turn(stage)),
-            Chore::new("abuse", settings.abuse_every, || abuse.burst(stage)),
+            Chore::new("keys", settings.keys_every, || self.keys.turn(stage)),
+            Chore::new("abuse", settings.abuse_every, || self.abuse.burst(stage)),
             Chore::new("access log", settings.rotate_every, || {
-                access_log.rotate(stage)
+                self.access_log.rotate(stage)
             }),
             Chore::new("metrics", settings.scrape_every, || {
-                *scrapes += 1;
-                scrape(stage, page)
+                self.scrapes += 1;
+                scrape(stage, &mut self.page)
             }),
             Chore::new("reload", settings.reload_every, || {
-                *reloads += 1;
+                self.reloads += 1;
                 subject.server.signal("HUP")
             }),
-            Chore::new("memory", MEMORY_EVERY.min(settings.cycle / 10), move || {
-                memory.0.push((begun.elapsed(), subject.server.usage()?));
-                Ok(())
+            Chore::new("memory", MEMORY_EVERY.min(settings.cycle / 10), || {
+                self.memory.sample(begun, &subject.server)
             }),
             Chore::new("attack", Duration::ZERO, || {
-                *waves += 1;
-                let results = settings.wave.run(subject.address, *waves)?;
+                self.waves += 1;
+                let results = settings.wave.run(subject.address, self.waves)?;
                 for fault in settings.timeouts.check(&settings.wave, &results)? {
                     stage.faults.add(&format!("attack: {fault}"));
                 }
@@ -299,7 +276,10 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         secrets: &secrets,
         faults,
     };
-    let mut records = Records::new(AccessLog::new(log, &platform.keys));
+    let mut records = Records {
+        access_log: AccessLog::new(log, &platform.keys),
+        ..Records::default()
+    };
     let targets = targets(subject.address, &settings.scale.counts)?;
     let mut load = platform.load(subject.address, &targets)?;
     load.run_for(settings.peak)?;
@@ -350,7 +330,7 @@ fn cycles(
     let cycles = settings.length.div_duration_f64(settings.cycle).round() as usize;
     for _ in 0..cycles {
         load.plan.rate = Some(rate);
-        let mut chores = records.chores(stage, settings, begun);
+        let mut chores = records.chores(stage, settings, &begun);
         let next = Chore::new("publish", settings.pace.interval, || publisher.next());
         chores.push(next);
         let flow: Flow = run_beside(load, settings.cycle, chores, faults)?;
