@@ -130,7 +130,7 @@ impl Timeouts {
                 faults.push(format!("{name}: {} of {count} were closed", result.closed));
             }
             // The system buffers less for some slow readers, which then have less time.
-            let least = if kind.reads() {
+            let minimum = if kind.reads() {
                 limit
             } else {
                 self.send as f64
@@ -139,8 +139,10 @@ impl Timeouts {
             if last > limit + LATE_SECONDS {
                 faults.push(format!("{name}: closed after {last:.2} s, not {limit:.0}"));
             }
-            if result.closed > 0 && first < least - EARLY_SECONDS {
-                faults.push(format!("{name}: closed after {first:.2} s, not {least:.0}"));
+            if result.closed > 0 && first < minimum - EARLY_SECONDS {
+                faults.push(format!(
+                    "{name}: closed after {first:.2} s, not {minimum:.0}"
+                ));
             }
         }
         Ok(faults)

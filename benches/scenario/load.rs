@@ -217,18 +217,19 @@ impl<V: Validate> Load<V> {
             if is_over && all.all(|connection| connection.pending.is_none()) {
                 break;
             }
-            while !is_over {
+            loop {
                 let due = self.plan.rate.map_or(now, |rate| after(sent + 1, rate));
-                let Some(at) = self.idle.front().copied().filter(|_| due <= now) else {
+                let is_due = !is_over && due <= now;
+                let Some(at) = self.idle.pop_front_if(|_| is_due) else {
                     break;
                 };
-                self.idle.pop_front();
                 sent += 1;
                 self.start(at, due)?;
             }
-            while !is_over && self.plan.visits > 0.0 {
+            while self.plan.visits > 0.0 {
                 let due = after(visited + 1, self.plan.visits);
-                let Some(at) = self.free_visits.pop_if(|_| due <= now) else {
+                let is_due = !is_over && due <= now;
+                let Some(at) = self.free_visits.pop_if(|_| is_due) else {
                     break;
                 };
                 visited += 1;

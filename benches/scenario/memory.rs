@@ -31,19 +31,16 @@ impl Memory {
         println!("  {:<10}{:>12}{:>12}{:>8}", "MiB", "early", "last", "ratio");
         let is_checked = length >= CHECKED;
         let mut faults = Vec::new();
-        let kinds: [(&str, fn(&Usage) -> u64); 2] = [
-            ("VmRSS", |usage| usage.resident_kib),
-            ("RssAnon", |usage| usage.anonymous_kib),
-        ];
-        for ((name, kib), growth_max) in kinds.into_iter().zip(growth_max) {
+        for (at, name) in ["VmRSS", "RssAnon"].into_iter().enumerate() {
             let [early, last] = parts.each_ref().map(|part| {
                 let within = self.0.iter();
                 let within = within.filter(|(at, _)| part.start <= *at && *at <= part.end);
+                let kib = |usage: &Usage| [usage.resident_kib, usage.anonymous_kib][at];
                 median(within.map(|(_, usage)| kib(usage) as f64 / 1024.0))
             });
             let ratio = last / early;
             println!("  {name:<10}{early:>12.1}{last:>12.1}{ratio:>8.3}");
-            if is_checked && ratio > growth_max {
+            if is_checked && ratio > growth_max[at] {
                 faults.push(format!("{name} has grown by a factor of {ratio:.3}"));
             }
         }

@@ -376,27 +376,25 @@ impl Rounds {
     }
 
     /// Prints medians, and the medians of the ratios of each round.
-    fn report(&self, columns: &[(&str, fn(&Flow) -> f64)]) {
-        let row = |name: &str, decimals: usize, value: &dyn Fn(fn(&Flow) -> f64) -> f64| {
-            print!("  {name:<18}");
-            for (_, column) in columns {
-                print!("{:>13.decimals$}", value(*column));
-            }
-            println!();
+    fn report(&self, columns: &[Column]) {
+        let values = |flows: &[Flow], value: fn(&Flow) -> f64| -> Vec<f64> {
+            flows.iter().map(value).collect()
         };
-        print!("  {:<18}", "");
-        columns.iter().for_each(|(name, _)| print!("{name:>13}"));
-        println!();
-        let values =
-            |flows: &[Flow], value: fn(&Flow) -> f64| flows.iter().map(value).collect::<Vec<_>>();
-        row("without publishes", 0, &|column| {
-            median(values(&self.without, column))
-        });
-        row("with publishes", 0, &|column| {
-            median(values(&self.with, column))
-        });
-        row("median ratio", 2, &|column| {
-            median_ratio(&values(&self.with, column), &values(&self.without, column))
+        let row = |name: &str, cell: &dyn Fn(&Column) -> String| {
+            let cells = columns.iter().map(|column| format!("{:>13}", cell(column)));
+            println!("  {name:<18}{}", cells.collect::<Vec<_>>().concat());
+        };
+        let (without, with) = (&self.without, &self.with);
+        let of = |flows, value| format!("{:.0}", median(values(flows, value)));
+        row("", &|(name, _)| (*name).to_owned());
+        row("without publishes", &|(_, value)| of(without, *value));
+        row("with publishes", &|(_, value)| of(with, *value));
+        row("median ratio", &|(_, value)| {
+            let ratio = median_ratio(&values(with, *value), &values(without, *value));
+            format!("{ratio:.2}")
         });
     }
 }
+
+/// A column of [`Rounds::report`].
+type Column = (&'static str, fn(&Flow) -> f64);

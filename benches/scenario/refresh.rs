@@ -186,18 +186,18 @@ fn report_publishes(
     under_load: Range<usize>,
     faults: &Faults,
 ) {
-    let publishes = &publisher.publishes;
-    let loaded = &publishes[under_load.clone()];
-    let histories = loaded.iter().filter(|one| one.has_history).count();
+    let all = &publisher.publishes;
+    let measured = &all[under_load.clone()];
+    let histories = measured.iter().filter(|one| one.has_history).count();
     let millis =
         |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
     // From the end of a publish to the first response of it; of one never seen, to the next publish.
     let (mut lags, mut unseen) = (Vec::new(), Vec::new());
     for number in under_load {
-        let ended = publishes[number].ended;
+        let ended = all[number].ended;
         if let Some(seen) = validator.first_seen.get(&number) {
             lags.push(millis(ended, *seen));
-        } else if let Some(next) = publishes.get(number + 1) {
+        } else if let Some(next) = all.get(number + 1) {
             unseen.push(millis(ended, next.ended));
         }
     }
@@ -205,7 +205,7 @@ fn report_publishes(
         "{} publishes under full load, {histories} with another history; {} seen in responses, {:.0} ms after their \
          end (median), {:.0} at most; {} not seen, replaced after {:.0} ms at most; {} intervals missed by publishes \
          that took longer",
-        loaded.len(),
+        measured.len(),
         lags.len(),
         median(lags.iter().copied()),
         largest(&lags),
@@ -215,7 +215,7 @@ fn report_publishes(
     );
     println!(
         "{} publishes in all; {} stray or missing files, or other faults of publishing",
-        publishes.len(),
+        all.len(),
         publisher.faults.len(),
     );
     faults.add_all(publisher.faults.iter().cloned());
@@ -223,7 +223,7 @@ fn report_publishes(
         faults.add("a publish was not served within a second");
     }
     for (number, checksum) in &validator.page_checksums {
-        let history = &publishes[*number].history;
+        let history = &all[*number].history;
         if format!("{checksum:08x}") != *history {
             faults.add(&format!(
                 "tags of pages of publish {number} have {checksum:08x}, not {history}"

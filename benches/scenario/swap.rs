@@ -69,16 +69,16 @@ const QUICK: Settings = Settings {
 
 pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
     let settings = if extent.is_quick { QUICK } else { FULL };
-    let mut swapper = Swapper::new(scratch, settings.size)?;
+    let mut publisher = Swapper::new(scratch, settings.size)?;
     let server = world::serve("true", |serve| {
-        serve.arg("--published").arg(&swapper.served);
+        serve.arg("--published").arg(&publisher.served);
     })?;
     let address = server.address;
     let mut targets: Vec<String> = TARGETS.map(str::to_owned).into();
     let listed = text(address, "/v1/islands?limit=20")?;
     let codes = values(&listed, "code").into_iter();
     targets.extend(codes.map(|code| format!("/v1/islands/{code}")));
-    let versions = swapper.versions(address, &targets)?;
+    let versions = publisher.known(address, &targets)?;
     let plan = Plan {
         connections: CONNECTIONS,
         requests: targets.iter().map(|target| head(target, "")).collect(),
@@ -90,33 +90,33 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     let mut load = Load::new(address, plan, versions)?;
     // Warms up the server.
     load.run_for(settings.run)?;
-    let (mut swapped, mut loaded) = (0, 0);
-    let rounds = Rounds::run(settings.rounds, |swaps| {
+    let (mut swap_count, mut seen) = (0, 0);
+    let rounds = Rounds::run(settings.rounds, |is_swapping| {
         load.validator.connections = vec![(None, 0); CONNECTIONS];
-        let before = swapper.published;
-        let flow = if swaps {
-            load.beside(|| swapper.repeat(settings.interval, settings.run))?
+        let before = publisher.published;
+        let flow = if is_swapping {
+            load.beside(|| publisher.repeat(settings.interval, settings.run))?
                 .1
         } else {
             load.run_for(settings.run)?
         };
-        wait_served(address, STAMPS[(swapper.published + 1) % 2])?;
+        wait_served(address, STAMPS[(publisher.published + 1) % 2])?;
         // A connection changes its version once for each publish: more would be going back.
-        let (publishes, changes) = (swapper.published - before, load.validator.changes());
-        if changes > publishes {
+        let (swaps, changes) = (publisher.published - before, load.validator.changes());
+        if changes > swaps {
             faults.add(&format!(
-                "{changes} changes of version by {publishes} publishes"
+                "{changes} changes of version by {swaps} publishes"
             ));
         }
-        swapped += publishes;
-        loaded += changes;
+        swap_count += swaps;
+        seen += changes;
         Ok(flow)
     })?;
     println!(
         "{} islands, {} days; {:.0} requests/s on {CONNECTIONS} connections, open loop; {} rounds of {:.1?} each way",
         settings.size.islands, settings.size.days, settings.rate, settings.rounds, settings.run
     );
-    println!("{swapped} publishes, {loaded} seen; all responses compared byte for byte:");
+    println!("{swap_count} publishes, {seen} seen; all responses compared byte for byte:");
     faults.add_load(&load.total);
     rounds.report(&[
         ("p50 us", |flow| flow.latencies.quantile_micros(0.5)),
@@ -203,7 +203,7 @@ impl Swapper {
     }
 
     /// The responses to all targets in each version, without load.
-    fn versions(&mut self, address: SocketAddr, targets: &[String]) -> Outcome<Versions> {
+    fn known(&mut self, address: SocketAddr, targets: &[String]) -> Outcome<Versions> {
         let mut versions = Vec::new();
         for stamp in STAMPS {
             wait_served(address, stamp)?;

@@ -100,16 +100,16 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
     thread::sleep(MEASURED);
     let cpu_nanos = server.cpu_nanos()? - before.0;
     let cpu_share = cpu_nanos as f64 / before.1.elapsed().as_nanos() as f64;
-    let served = clients.iter().filter(|client| is_served(client)).count();
+    let count = clients.iter().filter(|client| is_served(client)).count();
     let mut slowest = Duration::ZERO;
     for _ in 0..times {
-        let Some(served) = clients.iter().position(is_served) else {
+        let Some(at) = clients.iter().position(is_served) else {
             break;
         };
         if clients.iter().all(is_served) {
             break;
         }
-        let leaving = clients.swap_remove(served);
+        let leaving = clients.swap_remove(at);
         let waiting: Vec<&TcpStream> = clients.iter().filter(|client| !is_served(client)).collect();
         SockRef::from(&leaving).set_linger(Some(Duration::ZERO))?;
         let free = Instant::now();
@@ -121,7 +121,7 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
     }
     Ok(Starved {
         name,
-        served,
+        served: count,
         cpu_share,
         slowest,
     })

@@ -259,10 +259,10 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     let settings = Settings::new(extent);
     let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
     let manager = ServiceManager::start(&scratch.join("manager"))?;
-    let (state, log) = (scratch.join("state"), scratch.join("access.log"));
+    let (state_directory, log) = (scratch.join("state"), scratch.join("access.log"));
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
-        serve.arg("--state").arg(&state);
+        serve.arg("--state").arg(&state_directory);
         serve.arg("--access-log").arg(&log);
         settings.timeouts.set(serve);
         serve.env("NOTIFY_SOCKET", scratch.join("manager"));
@@ -272,7 +272,7 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     platform.keys.iter().for_each(|key| secrets.add(key));
     let stage = Stage {
         subject: &subject,
-        state: &state,
+        state: &state_directory,
         secrets: &secrets,
         faults,
     };
