@@ -166,7 +166,7 @@ fn told(server: &Server) -> (Vec<String>, usize) {
         .filter(|line| line.contains("could not be sent: "))
         .collect();
     let count = |line: &String| -> usize {
-        let (before, _) = line.split_once(" answer").unwrap();
+        let (before, _) = line.split_once(" response").unwrap();
         let figures = before.rsplit(' ').next().unwrap();
         figures.parse().unwrap()
     };

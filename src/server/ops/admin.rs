@@ -1,8 +1,6 @@
 //! The admin listener: `/metrics`, `/livez` and `/readyz`. It must not be public.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +18,7 @@ use crate::server::conn::limiter::{Place, Room};
 use crate::server::http::body::ResponseBody;
 use crate::server::ops::metrics;
 use crate::server::ops::state::ServerState;
+use crate::server::settings::{Settings, StartError};
 
 /// Simultaneous connections. Scrapers and probes are few.
 const CONNECTIONS_MAX: u32 = 64;
@@ -28,11 +27,25 @@ const CONNECTION_MAX: Duration = Duration::from_secs(10);
 /// Maximum age of a heartbeat. A worker has one a second.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 
-/// Binds the address. Must be called in a runtime.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
+/// Returns the inherited listener, or binds the address in the settings. Must be called in a runtime.
+pub(crate) fn bind(
+    settings: &Settings,
+    inherited: Option<std::net::TcpListener>,
+) -> Result<Option<TcpListener>, StartError> {
+    if let Some(listener) = inherited {
+        let listener = TcpListener::from_std(listener);
+        return listener.map(Some).map_err(StartError::Inherited);
+    }
+    let Some(address) = settings.admin else {
+        return Ok(None);
+    };
+    let bind = || {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    let bound = bind().map_err(|source| StartError::Bind { address, source })?;
+    Ok(Some(bound))
 }
 
 /// Accepts connections for the life of the process.
@@ -65,27 +78,23 @@ async fn serve_connection(stream: TcpStream, server: Arc<ServerState>, _permit: 
 }
 
 fn respond(method: &Method, path: &str, server: &ServerState) -> Response<ResponseBody> {
-    let mut media_type = "text/plain; charset=utf-8";
-    let health = |check: Result<String, String>| match check {
-        Ok(text) => (StatusCode::OK, text + "\n"),
-        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text + "\n"),
-    };
     let is_read = method == Method::GET || method == Method::HEAD;
     let (status, text) = match path {
         _ if !is_read => {
             let text = "only GET and HEAD are allowed\n".to_owned();
             (StatusCode::METHOD_NOT_ALLOWED, text)
         }
-        "/metrics" => {
-            media_type = Exposition::MEDIA_TYPE;
-            (StatusCode::OK, metrics::page(server))
-        }
+        "/metrics" => (StatusCode::OK, metrics::page(server)),
         "/livez" => health(liveness(server)),
         "/readyz" => health(readiness(server)),
         _ => {
             let text = "not found; available are /metrics, /livez and /readyz\n".to_owned();
             (StatusCode::NOT_FOUND, text)
         }
+    };
+    let media_type = match (path, status) {
+        ("/metrics", StatusCode::OK) => Exposition::MEDIA_TYPE,
+        _ => "text/plain; charset=utf-8",
     };
     let mut response = Response::new(ResponseBody::Whole(Bytes::from(text)));
     *response.status_mut() = status;
@@ -96,6 +105,13 @@ fn respond(method: &Method, path: &str, server: &ServerState) -> Response<Respon
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
+}
+
+fn health(check: Result<String, String>) -> (StatusCode, String) {
+    match check {
+        Ok(text) => (StatusCode::OK, text + "\n"),
+        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text + "\n"),
+    }
 }
 
 /// Fails if a worker is stalled: the process should be restarted.

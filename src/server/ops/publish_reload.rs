@@ -7,27 +7,22 @@ use std::sync::Arc;
 
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
-use crate::snapshot::{Damage, DumpDirectory, History, Manifest, Snapshot};
-use crate::sync::ArcSwap;
+use crate::snapshot::{Damage, DumpDirectory, History, Manifest, Snapshot, work_in_background};
+use crate::sync::{ArcSwap, PollTrigger};
 
 /// Watches a published directory.
 pub(crate) struct PublishReloader {
-    pub(crate) directory: PathBuf,
-    pub(crate) memory_bytes: usize,
-    pub(crate) base_url: String,
-    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
-    pub(crate) status: ReloadStatus,
-    pub(crate) loaded: Loaded,
-}
-
-/// The publishes in use.
-#[derive(Default)]
-pub(crate) struct Loaded {
+    directory: PathBuf,
+    memory_bytes: usize,
+    base_url: String,
+    status: ReloadStatus,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    /// The manifest of the served snapshot.
     manifest: Option<Manifest>,
     /// The served history, which is reused if only the live payload changes, after older ones that
     /// responses are still sent from.
     histories: Vec<HistoryInUse>,
-    /// `None` also if the manifest names dumps that are not usable.
+    /// The served dumps; `None` also if those of the manifest are not usable.
     dumps: Option<Arc<DumpDirectory>>,
     /// Replaced snapshots. Freeing one takes tens of milliseconds, so the last reference must be
     /// dropped here and not by a worker.
@@ -88,19 +83,42 @@ fn read_manifest(directory: &Path) -> io::Result<Option<(Directory, Manifest)>> 
 }
 
 impl PublishReloader {
+    /// Loads the current publish into `snapshot`, and starts the poller.
+    pub(crate) fn start(
+        (directory, base_url): (&Path, &str),
+        memory_bytes: usize,
+        snapshot: &Arc<ArcSwap<Snapshot>>,
+        status: ReloadStatus,
+    ) -> io::Result<PollTrigger> {
+        let mut reloader = PublishReloader {
+            directory: directory.to_owned(),
+            memory_bytes,
+            base_url: base_url.to_owned(),
+            status,
+            snapshot: Arc::clone(snapshot),
+            manifest: None,
+            histories: Vec::new(),
+            dumps: None,
+            retired: Vec::new(),
+        };
+        reloader.poll();
+        PollTrigger::start("data", move || {
+            work_in_background();
+            reloader.poll();
+        })
+    }
+
     /// Replaces the snapshot if something else is published now, and reports damage of the served one.
-    pub(crate) fn poll(&mut self) {
-        let Loaded {
-            histories, retired, ..
-        } = &mut self.loaded;
-        retired.retain(|snapshot| Arc::strong_count(snapshot) > 1);
-        for history in &mut *histories {
+    fn poll(&mut self) {
+        self.retired
+            .retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        for history in &mut self.histories {
             history.report_damage(&self.directory, &self.status);
         }
-        histories.retain_mut(HistoryInUse::is_in_use);
+        self.histories.retain_mut(HistoryInUse::is_in_use);
         match self.load() {
             Ok(None) => {}
-            Ok(Some(snapshot)) => self.loaded.retired.push(self.snapshot.swap(snapshot)),
+            Ok(Some(snapshot)) => self.retired.push(self.snapshot.swap(snapshot)),
             Err(error) => {
                 let line = format!("{error}; still serving the previous publish");
                 self.status.refused(line);
@@ -111,29 +129,25 @@ impl PublishReloader {
     /// Loads the current publish unless it is the one that is served.
     fn load(&mut self) -> Result<Option<Snapshot>, String> {
         // The directory is opened for each poll, since it can be a link with a new target.
-        let (published, manifest) = match read_manifest(&self.directory) {
-            Ok(Some(read)) => read,
-            Ok(None) => {
-                let directory = self.directory.display();
-                self.status.errors.write(format!(
-                    "nothing is published in {directory}; run `island-metrics publish --to {directory}`"
-                ));
-                return Ok(None);
-            }
-            Err(error) => {
-                let path = self.directory.join(Manifest::FILE);
-                return Err(format!("{}: {error}", path.display()));
-            }
+        let read = read_manifest(&self.directory).map_err(|error| {
+            let path = self.directory.join(Manifest::FILE);
+            format!("{}: {error}", path.display())
+        })?;
+        let Some((published, manifest)) = read else {
+            let directory = self.directory.display();
+            self.status.errors.write(format!(
+                "nothing is published in {directory}; run `island-metrics publish --to {directory}`"
+            ));
+            return Ok(None);
         };
-        let served = self.loaded.histories.last();
+        let served = self.histories.last();
         let may_be_repaired = served.is_some_and(|served| served.may_be_repaired(&published));
-        let is_new = self.loaded.manifest.as_ref() != Some(&manifest);
+        let is_new = self.manifest.as_ref() != Some(&manifest);
         if !is_new && !may_be_repaired && !self.finds_dumps(&published, &manifest) {
             return Ok(None);
         }
-        let reusable = served
-            .filter(|_| !may_be_repaired)
-            .and_then(|served| served.history.as_ref());
+        let served = served.and_then(|served| served.history.as_ref());
+        let reusable = served.filter(|_| !may_be_repaired);
         let snapshot = Snapshot::open(&published, self.memory_bytes, &self.base_url, reusable)
             .map_err(|error| error.to_string())?;
         if let Some(published) = snapshot.published() {
@@ -145,26 +159,6 @@ impl PublishReloader {
             self.status.log.write(&line);
         }
         self.status.loaded();
-        self.loaded.record(&snapshot, manifest);
-        Ok(Some(snapshot))
-    }
-
-    /// Returns `true` if usable dumps are available that are not served: either there were none, as in
-    /// a directory that was still being copied, or the served ones have been replaced.
-    fn finds_dumps(&self, published: &Directory, manifest: &Manifest) -> bool {
-        let Some(named) = &manifest.dumps else {
-            return false;
-        };
-        let served = self.loaded.dumps.as_ref();
-        served.is_none_or(|served| served.is_superseded(published, named))
-            && DumpDirectory::open(published, named).is_ok()
-    }
-}
-
-impl Loaded {
-    fn record(&mut self, snapshot: &Snapshot, manifest: Manifest) {
-        let served = self.histories.last();
-        let served = served.and_then(|served| served.history.as_ref());
         if let (Some(history), Some(payload)) = (snapshot.history(), &manifest.history)
             && !served.is_some_and(|served| Arc::ptr_eq(served, history))
         {
@@ -177,5 +171,17 @@ impl Loaded {
         }
         self.dumps = snapshot.dumps().cloned();
         self.manifest = Some(manifest);
+        Ok(Some(snapshot))
+    }
+
+    /// Returns `true` if usable dumps are available that are not served: either there were none, as in
+    /// a directory that was still being copied, or the served ones have been replaced.
+    fn finds_dumps(&self, published: &Directory, manifest: &Manifest) -> bool {
+        let Some(named) = &manifest.dumps else {
+            return false;
+        };
+        let served = self.dumps.as_ref();
+        served.is_none_or(|served| served.is_superseded(published, named))
+            && DumpDirectory::open(published, named).is_ok()
     }
 }

@@ -46,7 +46,7 @@ fn serve(
     // Binding and signal handlers require a runtime.
     let entered = runtime.enter();
     let mut sockets = Sockets::open(settings)?;
-    let admin_listener = open_admin(settings, sockets.admin.take())?;
+    let admin_listener = admin::bind(settings, sockets.admin.take())?;
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
@@ -66,21 +66,6 @@ fn serve(
     runtime.block_on(supervisor.run(events));
     supervisor.finish();
     Ok(())
-}
-
-/// Opens the admin listener, unless the service manager has passed one.
-fn open_admin(
-    settings: &Settings,
-    inherited: Option<TcpListener>,
-) -> Result<Option<tokio::net::TcpListener>, StartError> {
-    if let Some(listener) = inherited {
-        let listener = tokio::net::TcpListener::from_std(listener);
-        return listener.map(Some).map_err(StartError::Inherited);
-    }
-    let bind = |address: SocketAddr| {
-        admin::bind(address).map_err(|source| StartError::Bind { address, source })
-    };
-    settings.admin.map(bind).transpose()
 }
 
 /// An address that clients on this machine can use. Others require `--base-url`.

@@ -10,7 +10,7 @@ use crate::server::http::identity::Gate;
 use crate::server::http::request_id::RequestIds;
 use crate::server::http::worker::Worker;
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::ops::publish_reload::{Loaded, PublishReloader};
+use crate::server::ops::publish_reload::PublishReloader;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::ops::state_poller::StatePoller;
@@ -18,7 +18,7 @@ use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_handle::Window;
-use crate::snapshot::{Snapshot, both, work_in_background};
+use crate::snapshot::{Snapshot, both};
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
 /// The state of a running server.
@@ -108,6 +108,18 @@ impl ServerState {
         counters.map(LocalCounter::get).sum()
     }
 
+    /// Returns the served data in one line.
+    pub(crate) fn status(&self) -> String {
+        let snapshot = self.snapshot.load_full();
+        match snapshot.published() {
+            None => "nothing is published".to_owned(),
+            Some(published) => {
+                let islands = snapshot.sizes().islands;
+                format!("serving {islands} islands, published {published}")
+            }
+        }
+    }
+
     /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.workers.iter().map(|worker| worker.roster.size()).sum()
@@ -135,18 +147,7 @@ fn open_data(
     };
     log.write(&format!("watching {}", directory.display()));
     let snapshot = Arc::new(ArcSwap::new(Snapshot::new(None, None, base_url)));
-    let mut reloader = PublishReloader {
-        directory: directory.clone(),
-        memory_bytes,
-        base_url: base_url.to_owned(),
-        snapshot: Arc::clone(&snapshot),
-        status: ReloadStatus::new(log, &metrics.data_reloads),
-        loaded: Loaded::default(),
-    };
-    reloader.poll();
-    let poll = move || {
-        work_in_background();
-        reloader.poll();
-    };
-    Ok((snapshot, Some(PollTrigger::start("data", poll)?)))
+    let status = ReloadStatus::new(log, &metrics.data_reloads);
+    let trigger = PublishReloader::start((directory, base_url), memory_bytes, &snapshot, status)?;
+    Ok((snapshot, Some(trigger)))
 }

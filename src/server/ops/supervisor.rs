@@ -1,5 +1,5 @@
 //! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals, and
-//! reports the state of the server to the service manager.
+//! reports to the service manager.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -21,12 +21,11 @@ use crate::sync::PollTrigger;
 
 /// Ticks between two status reports.
 const STATUS_TICKS: u64 = 50;
-/// Minimum age of a heartbeat that stops the watchdog. A worker has one a second, later if the machine
-/// is busy.
+/// Minimum age of a heartbeat that stops the watchdog: a worker has one a second, later under load.
 const STALL_MIN: Duration = Duration::from_secs(2);
 /// A longer poll is reported. Most take less than a millisecond, one that loads data takes seconds.
 const POLL_MAX: Duration = Duration::from_secs(10);
-/// Time after which a reload is reported as complete, even if a poll has not ended.
+/// A reload is reported as complete after this time, even if a poll has not ended.
 const RELOAD_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy)]
@@ -37,7 +36,7 @@ enum Event {
     ReopenLogs,
 }
 
-/// The signals and the ticks that a supervisor handles.
+/// The source of ticks and signals.
 pub(crate) struct Events {
     signals: [(Event, Signal); 4],
     ticks: Interval,
@@ -70,7 +69,7 @@ impl Events {
     }
 }
 
-/// Supervises the workers until all of them have stopped.
+/// Supervises the workers until they have stopped.
 pub(crate) struct Supervisor {
     server: Arc<ServerState>,
     notifier: Notifier,
@@ -81,20 +80,12 @@ pub(crate) struct Supervisor {
     ticks: u64,
     /// Responses until the last status report.
     responses: u64,
-    reload: Option<Reload>,
+    /// The start of a reload, and its polls that have not been completed.
+    reload: Option<(Instant, Vec<Receiver<()>>)>,
     stopping: Option<Instant>,
-    stalled: StalledPolls,
+    /// Polls that take too long, by source, with the age of the last completed one.
+    stalled: BTreeMap<&'static str, Duration>,
 }
-
-/// A reload under way.
-struct Reload {
-    started: Instant,
-    /// The polls that have not been completed.
-    polls: Vec<Receiver<()>>,
-}
-
-/// Polls that take too long: the source, and the age of its last completed poll.
-type StalledPolls = BTreeMap<&'static str, Duration>;
 
 impl Supervisor {
     /// Reports to the service manager that the server is ready.
@@ -104,7 +95,7 @@ impl Supervisor {
         notifier: Notifier,
         threads: Vec<JoinHandle<()>>,
     ) -> Supervisor {
-        notifier.ready(&status(&server));
+        notifier.ready(&server.status());
         Supervisor {
             server,
             notifier,
@@ -129,7 +120,8 @@ impl Supervisor {
                 Event::Reload if self.stopping.is_none() => self.start_reload(),
                 Event::Reload | Event::ReopenLogs => self.reopen_logs(),
                 Event::Stop if self.stopping.is_some() => {
-                    self.log("second signal: open requests are aborted");
+                    let line = "second signal: open requests are aborted";
+                    self.server.log.write(line);
                     return;
                 }
                 Event::Stop => self.stop(),
@@ -143,24 +135,22 @@ impl Supervisor {
         }
     }
 
-    /// Joins the workers that have ended, and writes all queued lines of the access log. Other workers
-    /// end with the process.
+    /// Joins the workers that have ended and writes the rest of the access log. Other workers end with
+    /// the process.
     pub(crate) fn finish(self) {
         for thread in self.threads {
             if thread.is_finished() && thread.join().is_err() {
                 self.server.log.write("a worker thread panicked");
             }
         }
-        for buffer in self.server.workers.iter().filter_map(|w| w.access.as_ref()) {
-            buffer.flush();
+        for worker in &self.server.workers {
+            if let Some(access_log) = &worker.access {
+                access_log.flush();
+            }
         }
         if let Some(access_log) = &self.server.access_log {
             access_log.flush();
         }
-    }
-
-    fn log(&self, line: &str) {
-        self.server.log.write(line);
     }
 
     fn tick(&mut self) {
@@ -174,15 +164,16 @@ impl Supervisor {
         self.notify_watchdog(before);
         self.end_reload();
         for poller in &self.server.pollers {
-            if let Some(line) = stall_report(&mut self.stalled, poller.source, poller.age()) {
-                self.log(&line);
+            let line = stall_report(&mut self.stalled, poller.source, poller.age());
+            if let Some(line) = line {
+                self.server.log.write(&line);
             }
         }
         if before / STATUS_TICKS != ticks / STATUS_TICKS && self.stopping.is_none() {
             let responses = self.server.responses();
             let rate = (responses - self.responses) * 10 / STATUS_TICKS;
             self.responses = responses;
-            let (status, connections) = (status(&self.server), self.server.connections());
+            let (status, connections) = (self.server.status(), self.server.connections());
             let text = format!("{status}; {connections} connections, {rate} requests per second");
             self.notifier.status(&text);
         }
@@ -202,22 +193,19 @@ impl Supervisor {
 
     fn start_reload(&mut self) {
         self.notifier.reloading();
-        self.log("reloading keys and data");
+        self.server.log.write("reloading keys and data");
         self.reopen_logs();
         let polls = self.server.pollers.iter().map(PollTrigger::poll_now);
-        self.reload = Some(Reload {
-            started: Instant::now(),
-            polls: polls.collect(),
-        });
+        self.reload = Some((Instant::now(), polls.collect()));
     }
 
     fn end_reload(&mut self) {
-        let Some(Reload { started, polls }) = &mut self.reload else {
+        let Some((started, polls)) = &mut self.reload else {
             return;
         };
         polls.retain(|poll| poll.try_recv() == Err(TryRecvError::Empty));
         if polls.is_empty() || started.elapsed() > RELOAD_MAX {
-            self.notifier.ready(&status(&self.server));
+            self.notifier.ready(&self.server.status());
             self.reload = None;
         }
     }
@@ -230,7 +218,7 @@ impl Supervisor {
 
     fn stop(&mut self) {
         let line = "stopping: no new connections are accepted, open requests are completed";
-        self.log(line);
+        self.server.log.write(line);
         self.notifier.stopping(line);
         for worker in &self.server.workers {
             worker.roster.stop();
@@ -239,31 +227,24 @@ impl Supervisor {
     }
 }
 
-/// The served data in one line.
-fn status(server: &ServerState) -> String {
-    let snapshot = server.snapshot.load_full();
-    match snapshot.published() {
-        None => "nothing is published".to_owned(),
-        Some(published) => {
-            let islands = snapshot.sizes().islands;
-            format!("serving {islands} islands, published {published}")
-        }
+/// Returns the line to log when a poll takes too long, and when it is completed after that.
+fn stall_report(
+    stalled: &mut BTreeMap<&'static str, Duration>,
+    source: &'static str,
+    age: Duration,
+) -> Option<String> {
+    if age <= POLL_MAX {
+        let seconds = stalled.remove(source)?.as_secs();
+        return Some(format!("polling {source} again after {seconds} seconds"));
     }
-}
-
-/// The line to log if a poll begins to take too long, and if it is completed after that.
-fn stall_report(stalled: &mut StalledPolls, source: &'static str, age: Duration) -> Option<String> {
-    if age > POLL_MAX {
-        let is_known = stalled.insert(source, age).is_some();
-        let seconds = age.as_secs();
-        return (!is_known).then(|| {
-            format!(
-                "no poll of {source} was completed for {seconds} seconds: a disk may not respond; still serving what was loaded before"
-            )
-        });
-    }
-    let seconds = stalled.remove(source)?.as_secs();
-    Some(format!("polling {source} again after {seconds} seconds"))
+    let is_new = stalled.insert(source, age).is_none();
+    let seconds = age.as_secs();
+    is_new.then(|| {
+        format!(
+            "no poll of {source} was completed for {seconds} seconds: a disk may not respond; \
+             still serving what was loaded before"
+        )
+    })
 }
 
 #[cfg(test)]
