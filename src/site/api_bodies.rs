@@ -1,36 +1,33 @@
-//! What pages show, read from the API's own bodies as any client reads them: so no page can say
-//! anything else than the API.
+//! Response bodies of the API, as far as the pages read them: pages show what the API responds.
 
 use serde::Deserialize;
 
 /// `/v1`
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Index {
+#[derive(Deserialize)]
+pub(super) struct IndexBody {
+    #[serde(rename = "generatedAt")]
     pub(super) generated_at: String,
-    pub(super) counts: Counts,
+    pub(super) counts: IndexCounts,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Counts {
+#[derive(Deserialize)]
+pub(super) struct IndexCounts {
     pub(super) islands: u64,
     pub(super) creators: u64,
     pub(super) rankings: u64,
 }
 
 /// `/v1/rankings/{date}`
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Ranking {
+pub(super) struct RankingBody {
     pub(super) date: String,
     pub(super) previous_date: Option<String>,
-    #[serde(rename = "ranking")]
-    pub(super) entries: Vec<Ranked>,
+    pub(super) ranking: Vec<RankedIsland>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Ranked {
+#[derive(Deserialize)]
+pub(super) struct RankedIsland {
     pub(super) rank: u32,
     pub(super) delta: Option<i64>,
     pub(super) code: String,
@@ -41,45 +38,45 @@ pub(super) struct Ranked {
 }
 
 /// `/v1/live/intraday`
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Intraday {
+pub(super) struct IntradayBody {
     pub(super) resolution_seconds: i64,
     pub(super) points: Vec<(i64, u64)>,
 }
 
 /// `/v1/islands`
-#[derive(Debug, Deserialize)]
-pub(super) struct IslandPage {
-    pub(super) islands: Vec<Island>,
-    pub(super) meta: PageMeta,
+#[derive(Deserialize)]
+pub(super) struct IslandListBody {
+    pub(super) islands: Vec<IslandSummary>,
+    pub(super) meta: ListMeta,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PageMeta {
+pub(super) struct ListMeta {
     pub(super) total: u64,
     pub(super) has_more: bool,
     pub(super) limit: u64,
     pub(super) offset: u64,
 }
 
-/// `/v1/islands/{code}`, without its series
-#[derive(Debug, Deserialize)]
-pub(super) struct IslandDetail {
-    pub(super) island: Island,
-    pub(super) meta: Meta,
+/// `/v1/islands/{code}`, without the series
+#[derive(Deserialize)]
+pub(super) struct IslandBody {
+    pub(super) island: IslandSummary,
+    pub(super) meta: IslandMeta,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Meta {
+pub(super) struct IslandMeta {
     pub(super) generated_at: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Island {
+pub(super) struct IslandSummary {
     pub(super) code: String,
     pub(super) title: String,
     pub(super) creator: Option<String>,
@@ -103,30 +100,25 @@ pub(super) struct Island {
 }
 
 /// `/v1/islands/{code}/ccu`
-#[derive(Debug, Deserialize)]
-pub(super) struct CcuHistory {
+#[derive(Deserialize)]
+pub(super) struct CcuBody {
     pub(super) ccu: Vec<(String, u64)>,
 }
 
 /// `/dumps/index.json`
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Dumps {
+pub(super) struct DumpIndexBody {
     pub(super) generated_at: String,
     pub(super) license: String,
     pub(super) license_url: String,
     pub(super) credit: String,
-    pub(super) files: Vec<DumpFile>,
+    pub(super) files: Vec<DumpEntry>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct DumpFile {
+#[derive(Deserialize)]
+pub(super) struct DumpEntry {
     pub(super) file: String,
     pub(super) bytes: u64,
     pub(super) modified: String,
-}
-
-/// What an island is called: by its code where its title is of nothing that is seen.
-pub(super) fn titled<'a>(title: &'a str, code: &'a str) -> &'a str {
-    if title.trim().is_empty() { code } else { title }
 }

@@ -1,41 +1,41 @@
-//! `Chart`: counts at equal steps of time as a curve in SVG. A step that is not known is a gap, never
-//! a zero.
+//! Counts at equal steps of time, drawn as a curve in SVG. An unknown value is a gap, never a zero.
 
 use std::fmt::Write as _;
 
-use super::html::{Count, Escaped};
+use super::html::{Escaped, count, each};
 use crate::calendar::DAY_SECONDS;
 
-/// Sizes of the picture, in its own units: the script has the same.
+// The picture in its own units. The script reads the box of the curve from the attributes.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 8.0;
 const TOP: f64 = 8.0;
-const BOTTOM: f64 = 24.0;
-/// Lines across, above that of zero, at most.
+const CURVE_WIDTH: f64 = WIDTH - LEFT - 8.0;
+const CURVE_HEIGHT: f64 = HEIGHT - TOP - 24.0;
+/// Maximum number of horizontal lines above zero.
 const LINES_MAX: u64 = 4;
-/// Steps that are shown, the newest: of days, eleven years.
+/// Maximum number of steps, of which the newest are drawn: eleven years of days.
 const STEPS_MAX: i64 = 4_000;
-/// Names below it, so many that they do not touch.
-const NAMES: usize = 5;
+/// Maximum number of times below the curve, few enough not to touch.
+const LABELS_MAX: usize = 5;
 
 /// A curve of counts.
-#[derive(Clone, Debug)]
 pub(super) struct Chart<'a> {
-    /// What is counted, as it stands in a sentence.
-    pub(super) what: &'a str,
+    /// The subject of the description.
+    what: &'a str,
     /// The time of the first value.
-    pub(super) first: i64,
+    first: i64,
     /// Seconds between two values.
-    pub(super) step: i64,
-    pub(super) values: Vec<Option<u64>>,
-    /// How a time is named below the curve, and in words.
-    pub(super) name: fn(i64) -> String,
+    step: i64,
+    /// At least one of them is known.
+    values: Vec<Option<u64>>,
+    /// The text of a time.
+    name: fn(i64) -> String,
 }
 
 impl<'a> Chart<'a> {
-    /// The chart of points in time order; `None` without points. Those between two steps do not occur.
+    /// Returns the chart of points in time order, whose times are multiples of `step` apart; `None`
+    /// without points.
     pub(super) fn new(
         what: &'a str,
         points: &[(i64, u64)],
@@ -46,11 +46,10 @@ impl<'a> Chart<'a> {
         let shown = last.saturating_sub(step.saturating_mul(STEPS_MAX));
         let points = &points[points.partition_point(|point| point.0 < shown)..];
         let first = points.first()?.0;
-        let steps = last.checked_sub(first)?.checked_div(step)?;
-        let mut values = vec![None; usize::try_from(steps).ok()? + 1];
-        for (time, count) in points {
-            let at = usize::try_from(time.checked_sub(first)? / step).ok()?;
-            *values.get_mut(at)? = Some(*count);
+        let index = |time: i64| usize::try_from(time.checked_sub(first)?.checked_div(step)?).ok();
+        let mut values = vec![None; index(last)? + 1];
+        for (time, value) in points {
+            *values.get_mut(index(*time)?)? = Some(*value);
         }
         Some(Chart {
             what,
@@ -61,50 +60,47 @@ impl<'a> Chart<'a> {
         })
     }
 
-    /// The figure: the picture, and below it a place where the script tells the point under a pointer.
+    /// Returns the figure: the picture, and below it the place where the script describes the point
+    /// under the pointer.
     pub(super) fn figure(&self) -> String {
-        let top = scale(self.values.iter().copied().flatten().max().unwrap_or(0));
-        let mut lines = String::new();
-        for line in 0..=top.lines {
-            let value = line * top.step;
-            let y = height_of(value, top);
-            let _ = write!(
-                lines,
-                "<path class=grid d=\"M{LEFT} {y:.1}H{}\"/><text x={} y={:.1} text-anchor=end>{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 6.0,
-                y + 4.0,
-                short(value)
-            );
-        }
-        self.names(&mut lines);
-        let words = Escaped(&self.words()).to_string();
+        let scale = Scale::up_to(self.values.iter().copied().flatten().max().unwrap_or(0));
+        let lines = each(0..=scale.lines, |line| {
+            let value = line * scale.step;
+            let (y, end, x) = (scale.y(value), LEFT + CURVE_WIDTH, LEFT - 6.0);
+            let (below, text) = (y + 4.0, short(value));
+            format!(
+                "<path class=grid d=\"M{LEFT} {y:.1}H{end}\"/>\
+                 <text x={x} y={below:.1} text-anchor=end>{text}</text>"
+            )
+        });
+        let values: Vec<String> = (self.values.iter())
+            .map(|value| value.map_or_else(String::new, |value| value.to_string()))
+            .collect();
+        let description = Escaped(&self.description()).to_string();
         format!(
-            "<figure class=chart><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img tabindex=0 aria-label=\"{words}\" \
-             data-first={} data-step={} data-left={LEFT} data-width={} data-top={TOP} data-height={} \
-             data-max={} data-values=\"{}\">{lines}<path class=at /><path class=curve d=\"{}\"/></svg>\
-             <figcaption class=soft><output>{words}</output></figcaption></figure>",
+            "<figure class=chart><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img tabindex=0 aria-label=\"{description}\" \
+             data-first={} data-step={} data-left={LEFT} data-width={CURVE_WIDTH} data-top={TOP} data-height={CURVE_HEIGHT} \
+             data-max={} data-values=\"{}\">{lines}{}<path class=at /><path class=curve d=\"{}\"/></svg>\
+             <figcaption class=soft><output>{description}</output></figcaption></figure>",
             self.first,
             self.step,
-            WIDTH - LEFT - RIGHT,
-            HEIGHT - TOP - BOTTOM,
-            top.lines * top.step,
-            self.listed(),
-            self.curve(top),
+            scale.lines * scale.step,
+            values.join(","),
+            self.labels(),
+            self.curve(&scale),
         )
     }
 
-    /// The curve: a line through each run of known values, a dot for one that stands alone.
-    fn curve(&self, top: Scale) -> String {
+    /// Returns the curve: a line through each run of known values, a dot for a run of one.
+    fn curve(&self, scale: &Scale) -> String {
         let mut path = String::new();
         let mut before = false;
         for (at, value) in self.values.iter().enumerate() {
-            let next = self.values.get(at + 1).copied().flatten().is_some();
             if let Some(value) = value {
-                let (x, y) = (self.place_of(at), height_of(*value, top));
-                let way = if before { 'L' } else { 'M' };
-                let _ = write!(path, "{way}{x:.1} {y:.1}");
-                if !before && !next {
+                let (x, y) = (self.x(at), scale.y(*value));
+                let command = if before { 'L' } else { 'M' };
+                let _ = write!(path, "{command}{x:.1} {y:.1}");
+                if !before && self.values.get(at + 1).is_none_or(Option::is_none) {
                     path.push_str("h0");
                 }
             }
@@ -113,119 +109,84 @@ impl<'a> Chart<'a> {
         path
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
-    fn place_of(&self, at: usize) -> f64 {
-        let width = WIDTH - LEFT - RIGHT;
+    #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
+    fn x(&self, at: usize) -> f64 {
         match self.values.len() {
-            0 | 1 => LEFT + width / 2.0,
-            many => LEFT + at as f64 * width / (many - 1) as f64,
+            1 => LEFT + CURVE_WIDTH / 2.0,
+            count => LEFT + at as f64 * CURVE_WIDTH / (count - 1) as f64,
         }
     }
 
-    /// Times below the curve, the first and the last among them.
-    fn names(&self, out: &mut String) {
+    /// Returns the times below the curve, the first and the last among them.
+    fn labels(&self) -> String {
         let last = self.values.len() - 1;
-        let count = NAMES.min(self.values.len());
-        for name in 0..count {
-            let at = if count == 1 {
-                0
-            } else {
-                name * last / (count - 1)
-            };
-            let anchor = match name {
-                _ if count == 1 => "middle",
-                0 => "start",
-                _ if name == count - 1 => "end",
+        let last_label = last.min(LABELS_MAX - 1);
+        each(0..=last_label, |label| {
+            let at = label * last / last_label.max(1);
+            let anchor = match label {
+                0 if last_label > 0 => "start",
+                _ if label == last_label && last_label > 0 => "end",
                 _ => "middle",
             };
-            let _ = write!(
-                out,
-                "<text class=x x={:.1} y={} text-anchor={anchor}>{}</text>",
-                self.place_of(at),
-                HEIGHT - 8.0,
-                (self.name)(self.time_of(at))
-            );
-        }
+            let (x, y, time) = (self.x(at), HEIGHT - 8.0, (self.name)(self.time(at)));
+            format!("<text class=x x={x:.1} y={y} text-anchor={anchor}>{time}</text>")
+        })
     }
 
-    fn time_of(&self, at: usize) -> i64 {
+    fn time(&self, at: usize) -> i64 {
         self.first + i64::try_from(at).unwrap_or(i64::MAX) * self.step
     }
 
-    /// The curve in a sentence.
-    fn words(&self) -> String {
-        let known = || {
-            let times = self.values.iter().enumerate();
-            times.filter_map(|(at, value)| value.map(|value| (value, self.time_of(at))))
+    /// Returns a sentence about the extremes of the curve.
+    fn description(&self) -> String {
+        let values = self.values.iter().enumerate();
+        let known = values.filter_map(|(at, value)| Some(((*value)?, self.time(at))));
+        let preposition = if self.step < DAY_SECONDS { "at" } else { "on" };
+        let point = |point: Option<(u64, i64)>| {
+            let (value, time) = point.expect("a chart has a known value");
+            format!("{} {preposition} {}", count(value), (self.name)(time))
         };
-        let (Some(low), Some(high)) = (known().min(), known().max_by_key(|(value, _)| *value))
-        else {
-            return format!("{}: nothing is known.", self.what);
-        };
-        let when = if self.step < DAY_SECONDS { "at" } else { "on" };
-        let told = |(value, time)| format!("{} {when} {}", Count(Some(value)), (self.name)(time));
-        format!(
-            "{}: highest {}, lowest {}.",
-            self.what,
-            told(high),
-            told(low)
-        )
-    }
-
-    /// The values between commas, nothing for one that is not known.
-    fn listed(&self) -> String {
-        let texts: Vec<String> = self
-            .values
-            .iter()
-            .map(|value| value.map_or_else(String::new, |value| value.to_string()))
-            .collect();
-        texts.join(",")
+        let high = point(known.clone().max_by_key(|(value, _)| *value));
+        let low = point(known.min());
+        format!("{}: highest {high}, lowest {low}.", self.what)
     }
 }
 
-/// The lines across a chart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The horizontal lines of a chart.
 struct Scale {
-    /// Between two of them.
+    /// The difference between two of them.
     step: u64,
     /// How many there are above zero.
     lines: u64,
 }
 
-/// Lines at round numbers, the highest of them not below `max`.
-fn scale(max: u64) -> Scale {
-    let mut power: u64 = 1;
-    loop {
-        for round in [1, 2, 5] {
-            let step = power.saturating_mul(round);
-            let lines = max.div_ceil(step).max(1);
-            if lines <= LINES_MAX {
-                return Scale { step, lines };
-            }
-        }
-        power = power.saturating_mul(10);
+impl Scale {
+    /// Returns few lines at round numbers, the highest of them at `max` or above.
+    fn up_to(max: u64) -> Scale {
+        let powers = (0..20).map(|power| 10_u64.saturating_pow(power));
+        let steps = powers.flat_map(|power| [1, 2, 5].map(|round| power.saturating_mul(round)));
+        let mut scales = steps.map(|step| Scale {
+            step,
+            lines: max.div_ceil(step).max(1),
+        });
+        let scale = scales.find(|scale| scale.lines <= LINES_MAX);
+        scale.expect("the last step is the largest number")
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
+    fn y(&self, value: u64) -> f64 {
+        TOP + CURVE_HEIGHT - value as f64 * CURVE_HEIGHT / (self.step * self.lines) as f64
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
-fn height_of(value: u64, top: Scale) -> f64 {
-    let height = HEIGHT - TOP - BOTTOM;
-    TOP + height - value as f64 * height / (top.step * top.lines) as f64
-}
-
-/// A round number in little room.
+/// Returns a round number in few characters.
+#[expect(clippy::cast_precision_loss, reason = "a round number has few digits")]
 fn short(value: u64) -> String {
-    for (unit, name) in [(1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")] {
-        if value >= unit {
-            let (whole, tenth) = (value / unit, value % unit / (unit / 10));
-            return if tenth == 0 {
-                format!("{whole}{name}")
-            } else {
-                format!("{whole}.{tenth}{name}")
-            };
-        }
+    let units = [(1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")];
+    match units.into_iter().find(|(unit, _)| value >= *unit) {
+        Some((unit, name)) => format!("{}{name}", (value / (unit / 10)) as f64 / 10.0),
+        None => value.to_string(),
     }
-    value.to_string()
 }
 
 #[cfg(test)]
@@ -236,7 +197,7 @@ mod tests {
         Chart::new("Players", points, 600, |time| format!("t{time}")).unwrap()
     }
 
-    /// The points of a drawn curve, in runs, by what its numbers say.
+    /// The points of a drawn curve, in runs, parsed from its path.
     fn drawn(path: &str) -> Vec<Vec<(f64, f64)>> {
         let mut runs = Vec::new();
         for run in path.split('M').skip(1) {
@@ -266,8 +227,8 @@ mod tests {
             }
             let chart = chart(&points);
             let highest = points.iter().map(|point| point.1).max().unwrap();
-            let top = scale(highest);
-            let runs = drawn(&chart.curve(top));
+            let scale = Scale::up_to(highest);
+            let runs = drawn(&chart.curve(&scale));
             // Plainly: a new run wherever a step is missing.
             let mut want: Vec<Vec<(i64, u64)>> = Vec::new();
             for point in &points {
@@ -287,7 +248,7 @@ mod tests {
                         (time - begin) as f64 / (end - begin) as f64
                     };
                     assert!((x - (52.0 + part * 660.0)).abs() < 0.06);
-                    let full = (top.step * top.lines) as f64;
+                    let full = (scale.step * scale.lines) as f64;
                     assert!((y - (216.0 - *value as f64 / full * 208.0)).abs() < 0.06);
                 }
             }
@@ -299,7 +260,7 @@ mod tests {
     fn lines_are_round_and_few_and_none_too_low() {
         arbtest::arbtest(|u| {
             let max = u.int_in_range(0..=1_u64 << 60)? >> u.int_in_range(0..=60)?;
-            let Scale { step, lines } = scale(max);
+            let Scale { step, lines } = Scale::up_to(max);
             assert!((1..=LINES_MAX).contains(&lines) && step * lines >= max);
             assert!(
                 max == 0 || step * (lines - 1) < max,
@@ -312,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_tells_its_points_in_words_too() {
+    fn a_figure_describes_its_extremes() {
         let figure = chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]).figure();
-        let words = "Players: highest 2,500 at t1200, lowest 5 at t600.";
-        assert_eq!(figure.matches(words).count(), 2, "{figure}");
+        let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
+        assert_eq!(figure.matches(description).count(), 2, "{figure}");
         assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
         assert!(Chart::new("Players", &[], 600, |_| String::new()).is_none());
     }

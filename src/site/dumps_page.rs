@@ -1,86 +1,70 @@
-//! `/dumps/`: the files for download, for people.
+//! `/dumps/` in HTML: the files for download.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use super::api_bodies::{DumpFile, Dumps};
-use super::frame::{Extra, Frame};
-use super::html::{Count, Escaped};
-use super::unread;
+use super::api_bodies::{DumpEntry, DumpIndexBody};
+use super::html::{CHARTS, Escaped, ago, count, each, page, unreadable_page};
 
-/// Files of a folder that are shown, the newest by name. A year of days has thousands.
+/// Files shown per folder, the newest by name. A year of days has thousands.
 const FOLDER_FILES_MAX: usize = 12;
 
-/// The page of all files, from the index of the dumps. `root` is the way to where the service begins, and
-/// `folder` that to the dumps.
+/// Returns the page of all files, given the index of the dumps. `root` and `folder` are the relative
+/// paths from the page to the root of the service and to the dumps.
 pub fn dumps(index: &[u8], root: &str, folder: &str) -> String {
-    let Ok(dumps) = serde_json::from_slice::<Dumps>(index) else {
-        return unread(root);
+    let Ok(index) = serde_json::from_slice::<DumpIndexBody>(index) else {
+        return unreadable_page(root);
     };
-    let generated_at = Escaped(&dumps.generated_at);
-    let mut content = format!(
-        "<h1>Dumps</h1><p>All of the data as files, without a key and without a quota. Published \
-         <time class=ago datetime=\"{generated_at}\">{generated_at}</time>. For programs: \
-         <a href=\"{folder}index.json\"><code>index.json</code></a> lists all {} files with their lengths and \
-         SHA-256, and when each last changed.</p><p class=note>{} Licence: <a href=\"{}\">{}</a></p>",
-        Count(Some(dumps.files.len() as u64)),
-        Escaped(&dumps.credit),
-        Escaped(&dumps.license_url),
-        Escaped(&dumps.license),
-    );
-    let mut folders: BTreeMap<&str, Vec<&DumpFile>> = BTreeMap::new();
-    for file in &dumps.files {
+    let mut folders: BTreeMap<&str, Vec<&DumpEntry>> = BTreeMap::new();
+    for file in &index.files {
         let name = file.file.rsplit_once('/').map_or("", |(name, _)| name);
         folders.entry(name).or_default().push(file);
     }
-    for (name, mut files) in folders {
-        if !name.is_empty() {
-            let count = files.len();
-            // Names are days, so the last are the newest.
-            files.reverse();
-            files.truncate(FOLDER_FILES_MAX);
-            let _ = write!(
-                content,
-                "<h2>{}</h2><p class=soft>The newest {} of {} files.</p>",
-                Escaped(name),
-                files.len(),
-                Count(Some(count as u64))
-            );
-        }
-        content
-            .push_str("<table><thead><tr><th>File<th class=n>Size<th class=wide>Changed</thead>");
-        content.extend(files.into_iter().map(|file| row(file, folder)));
-        content.push_str("</table>");
-    }
-    let frame = Frame {
-        title: "Dumps \u{2013} Island metrics",
-        root,
-        extra: Extra::Charts,
-    };
-    frame.around(&content)
+    let tables = each(folders, |(name, files)| table(name, files, folder));
+    let content = format!(
+        "<h1>Dumps</h1><p>All of the data as files, without a key and without a quota. Published \
+         {}. For programs: \
+         <a href=\"{folder}index.json\"><code>index.json</code></a> lists all {} files with their lengths and \
+         SHA-256, and when each last changed.</p><p class=note>{} Licence: <a href=\"{}\">{}</a></p>{tables}",
+        ago(&index.generated_at),
+        count(index.files.len() as u64),
+        Escaped(&index.credit),
+        Escaped(&index.license_url),
+        Escaped(&index.license),
+    );
+    page("Dumps \u{2013} Island metrics", root, CHARTS, &content)
 }
 
-fn row(file: &DumpFile, folder: &str) -> String {
-    let (name, modified) = (Escaped(&file.file), Escaped(&file.modified));
+fn table(name: &str, mut files: Vec<&DumpEntry>, folder: &str) -> String {
+    let mut heading = String::new();
+    if !name.is_empty() {
+        let all = count(files.len() as u64);
+        // Names are days, so the last are the newest.
+        files.reverse();
+        files.truncate(FOLDER_FILES_MAX);
+        let (name, shown) = (Escaped(name), files.len());
+        heading = format!("<h2>{name}</h2><p class=soft>The newest {shown} of {all} files.</p>");
+    }
+    let rows = each(files, |file| {
+        let (name, size, changed) = (Escaped(&file.file), size(file.bytes), ago(&file.modified));
+        format!(
+            "<tr><td><a href=\"{folder}{name}\">{name}</a><td class=n>{size}<td class=wide>{changed}"
+        )
+    });
     format!(
-        "<tr><td><a href=\"{folder}{name}\">{name}</a><td class=n>{}\
-         <td class=wide><time class=ago datetime=\"{modified}\">{modified}</time>",
-        size(file.bytes)
+        "{heading}<table><thead><tr><th>File<th class=n>Size<th class=wide>Changed</thead>{rows}</table>"
     )
 }
 
-/// A length in the unit in which it is read.
+/// Returns a size in the largest unit that it fills.
 fn size(bytes: u64) -> String {
-    let tenths = |unit: u64, name: &str| {
-        let tenths = bytes / (unit / 10);
-        format!("{}.{} {name}", tenths / 10, tenths % 10)
+    let (unit, name) = match bytes {
+        0..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => (1_000, "kB"),
+        1_000_000..1_000_000_000 => (1_000_000, "MB"),
+        _ => (1_000_000_000, "GB"),
     };
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => tenths(1_000, "kB"),
-        1_000_000..1_000_000_000 => tenths(1_000_000, "MB"),
-        _ => tenths(1_000_000_000, "GB"),
-    }
+    let tenths = bytes / (unit / 10);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -1,145 +1,111 @@
-//! `/`: how fresh the data is, the ten highest peaks, the day's curve, and a search.
+//! `/`: the age of the data, the ten highest peaks, the players of the last day, and a search.
 
+use serde::de::DeserializeOwned;
 use serde_json::from_slice;
 
-use super::api_bodies::{Index, Intraday, Ranked, Ranking, titled};
+use super::api_bodies::{IndexBody, IntradayBody, RankedIsland, RankingBody};
 use super::chart::Chart;
-use super::frame::{Extra, Frame};
-use super::html::{Count, Escaped};
+use super::html::{CHARTS, Escaped, ago, count, each, island_link, page, tile};
 use super::search_page::search_form;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
-/// What the dashboard is made from: bodies of the API, each `None` while it is not published.
-#[derive(Clone, Copy, Debug, Default)]
+/// The bodies of the API that the dashboard is made from, each `None` while it is not published.
+#[derive(Clone, Copy, Default)]
 pub struct HomeBodies<'a> {
-    /// That of `/v1`.
+    /// The body of `/v1`.
     pub index: Option<&'a [u8]>,
-    /// That of `/v1/rankings/latest`.
+    /// The body of `/v1/rankings/latest`.
     pub ranking: Option<&'a [u8]>,
-    /// That of `/v1/live/intraday`.
+    /// The body of `/v1/live/intraday`.
     pub intraday: Option<&'a [u8]>,
 }
 
-/// The page at `/`, in HTML.
+/// Returns the page.
 pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
-    let parsed = |body: Option<&[u8]>| body.and_then(|body| from_slice::<Index>(body).ok());
-    let index = parsed(bodies.index);
-    let ranking = bodies.ranking.and_then(|body| from_slice(body).ok());
-    let intraday = bodies.intraday.and_then(|body| from_slice(body).ok());
+    fn parsed<T: DeserializeOwned>(body: Option<&[u8]>) -> Option<T> {
+        body.and_then(|body| from_slice(body).ok())
+    }
+    let intraday: Option<IntradayBody> = parsed(bodies.intraday);
+    let newest = intraday.as_ref().and_then(|body| body.points.last());
+    let tiles = match parsed(bodies.index) {
+        Some(index) => tiles(&index, newest),
+        None => {
+            "<p class=note>Nothing has been published yet; check back after the next refresh.</p>"
+                .to_owned()
+        }
+    };
+    let players = intraday.as_ref().and_then(players).unwrap_or_default();
+    let ranking = each(&parsed(bodies.ranking), ranking);
     let (form, base_url) = (search_form("", &[]), Escaped(base_url));
     let content = format!(
         "<h1>Game islands, counted</h1>\
          <p>Daily peaks, players, plays and retention of game islands, as JSON. You can start without a key:</p>\
          <pre>curl '{base_url}/v1/islands?limit=2'</pre>\
          <p><a href=docs>All endpoints, with a Send button</a> · <a href=recipes>Recipes</a> · \
-         <a href=keys>Keys</a></p>{form}<div id=summary>{}{}{}</div>",
-        freshness(index.as_ref(), intraday.as_ref()),
-        intraday.as_ref().map_or_else(String::new, curve),
-        ranking.as_ref().map_or_else(String::new, top),
+         <a href=keys>Keys</a></p>{form}<div id=summary>{tiles}{players}{ranking}</div>",
     );
-    let frame = Frame {
-        title: "Island metrics",
-        root: "",
-        extra: Extra::Charts,
-    };
-    frame.around(&content)
+    page("Island metrics", "", CHARTS, &content)
 }
 
-fn freshness(index: Option<&Index>, intraday: Option<&Intraday>) -> String {
-    let Some(index) = index else {
-        return "<p class=note>Nothing has been published yet; check back after the next refresh.</p>"
-            .to_owned();
-    };
-    let generated_at = Escaped(&index.generated_at);
-    let newest = intraday.and_then(|intraday| intraday.points.last());
-    let players = newest.map_or_else(String::new, |(time, players)| {
-        let time = UnixSeconds(*time);
-        let when = if time.has_text() {
+fn tiles(index: &IndexBody, newest: Option<&(i64, u64)>) -> String {
+    let players = each(newest, |(time, players)| {
+        let time = Some(UnixSeconds(*time)).filter(|time| time.has_text());
+        let time = each(time, |time| {
             format!("<br><small><time class=ago datetime={time}>{time}</time></small>")
-        } else {
-            String::new()
-        };
-        tile("Players", &format!("{}{when}", Count(Some(*players))))
+        });
+        tile("Players", &(count(*players) + &time))
     });
-    let count = |name, count| tile(name, &Count(Some(count)).to_string());
     format!(
         "<dl>{}{players}{}{}{}</dl>",
-        tile(
-            "Published",
-            &format!("<time class=ago datetime=\"{generated_at}\">{generated_at}</time>")
-        ),
-        count("Islands", index.counts.islands),
-        count("Creators", index.counts.creators),
-        count("Days held", index.counts.rankings),
+        tile("Published", &ago(&index.generated_at)),
+        tile("Islands", &count(index.counts.islands)),
+        tile("Creators", &count(index.counts.creators)),
+        tile("Days held", &count(index.counts.rankings)),
     )
 }
 
-/// A figure and its name. `value` is markup.
-pub(super) fn tile(name: &str, value: &str) -> String {
-    format!("<div><dt>{name}<dd>{value}</div>")
-}
-
-fn curve(intraday: &Intraday) -> String {
-    // Of any moment: one of a platform's file may lie beyond all calendars.
+/// Returns the chart of players, `None` without points.
+fn players(intraday: &IntradayBody) -> Option<String> {
+    let points = &intraday.points;
+    // Any time has a text: a platform's file may have one outside of the calendar.
     let name = |time: i64| {
         let minutes = time.rem_euclid(DAY_SECONDS) / 60;
         format!("{:02}:{:02}", minutes / 60, minutes % 60)
     };
-    let chart = Chart::new(
-        "Players",
-        &intraday.points,
-        intraday.resolution_seconds,
-        name,
-    );
-    let Some(chart) = chart else {
-        return String::new();
-    };
-    let span = [intraday.points.first(), intraday.points.last()];
-    let span = span.map(|point| point.map(|point| UnixSeconds(point.0)));
-    let span = match span {
-        [Some(first), Some(last)] if first.has_text() && last.has_text() => {
-            let (from, to) = (first.day(), last.day());
-            let (begin, end) = (name(first.0), name(last.0));
-            format!(", {from} {begin} to {to} {end}")
-        }
-        _ => String::new(),
-    };
-    format!(
-        "<h2>Players{span} (UTC)</h2>{}<p class=soft>Served by \
-         <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>",
-        chart.figure()
-    )
+    let chart = Chart::new("Players", points, intraday.resolution_seconds, name)?.figure();
+    let [first, last] = [points.first()?, points.last()?].map(|point| UnixSeconds(point.0));
+    let span = Some([first, last]).filter(|_| first.has_text() && last.has_text());
+    let span = each(span, |span| {
+        let [first, last] = span.map(|time| format!("{} {}", time.day(), name(time.0)));
+        format!(", {first} to {last}")
+    });
+    Some(format!(
+        "<h2>Players{span} (UTC)</h2>{chart}<p class=soft>Served by \
+         <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>"
+    ))
 }
 
-fn top(ranking: &Ranking) -> String {
-    let rows: String = ranking.entries.iter().map(row).collect();
-    let against = ranking
-        .previous_date
-        .as_ref()
-        .map_or_else(String::new, |day| format!(", against {}", Escaped(day)));
-    format!(
-        "<h2>Highest peaks of {}</h2><table><thead><tr><th class=n>Rank<th class=n>Change<th>Island\
-         <th class=n>Peak</thead>{rows}</table><p class=soft>The ten highest numbers of concurrent \
-         players{against}. Served by <a href=\"docs#getRanking\"><code>/v1/rankings/latest</code></a></p>",
-        Escaped(&ranking.date)
-    )
-}
-
-fn row(ranked: &Ranked) -> String {
-    let creator = ranked.creator.as_ref().map_or_else(String::new, |slug| {
-        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
+fn ranking(body: &RankingBody) -> String {
+    let date = Escaped(&body.date);
+    let rows = each(&body.ranking, row);
+    let against = each(&body.previous_date, |day| {
+        format!(", against {}", Escaped(day))
     });
     format!(
-        "<tr><td class=n>{}<td class=n>{}<td><a href=\"islands/{}\"><bdi>{}</bdi></a>{creator}<td class=n>{}",
-        ranked.rank,
-        change(ranked.delta),
-        Escaped(&ranked.code),
-        Escaped(titled(&ranked.title, &ranked.code)),
-        Count(ranked.peak_ccu),
+        "<h2>Highest peaks of {date}</h2><table><thead><tr><th class=n>Rank<th class=n>Change<th>Island\
+         <th class=n>Peak</thead>{rows}</table><p class=soft>The ten highest numbers of concurrent \
+         players{against}. Served by <a href=\"docs#getRanking\"><code>/v1/rankings/latest</code></a></p>",
     )
 }
 
-/// A change of rank: its direction by a sign and in words, not by colour alone.
+fn row(island: &RankedIsland) -> String {
+    let (rank, change) = (island.rank, change(island.delta));
+    let link = island_link(&island.code, &island.title, island.creator.as_deref());
+    let peak = count(island.peak_ccu);
+    format!("<tr><td class=n>{rank}<td class=n>{change}<td>{link}<td class=n>{peak}")
+}
+
+/// Returns a change of rank, with its direction as a sign and in words, not in colour alone.
 fn change(delta: Option<i64>) -> String {
     let words = |class, sign, word, by| {
         format!("<span class={class}>{sign}<span title=\"{word} {by}\">{by}</span></span>")

@@ -1,11 +1,65 @@
-//! Text as it stands on a page.
+//! Pieces of HTML: escaped text, numbers, times, links to islands, and the frame of all pages.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Text in which nothing is taken for markup, in an element or in an attribute between double quotes.
-#[derive(Clone, Copy, Debug)]
+/// The assets of pages with charts, tiles or times.
+pub(super) const CHARTS: &[&str] = &["charts.css", "charts.js"];
+
+/// SPEC section 1: the credit, and the origin of the facts.
+const CREDIT: &str = "<span>Data: <a href=\"https://creativecommons.org/licenses/by/4.0/\" rel=license>CC BY 4.0</a>. \
+    Credit the publisher of this service when you use it.</span>\
+    <span>The metrics are facts from a third party's public interface; this service is not affiliated with that third party.</span>";
+
+/// Returns a whole page around its content. `root` is the relative path from the page to the root of
+/// the service, empty or `../` per folder, since the service may be below the root of its host.
+/// `assets` are what the page loads besides the style of all pages.
+pub(super) fn page(title: &str, root: &str, assets: &[&str], content: &str) -> String {
+    let title = Escaped(title);
+    // `./` is the name of the root on a page at the root.
+    let home = if root.is_empty() { "./" } else { root };
+    let assets = each(assets, |asset| {
+        if asset.contains(".css") {
+            format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
+        } else {
+            format!("<script src=\"{root}assets/{asset}\" defer></script>")
+        }
+    });
+    format!(
+        "<!doctype html><html lang=en><meta charset=utf-8>\
+         <meta name=viewport content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
+         <link rel=icon href=\"{root}assets/icon.svg\" type=\"image/svg+xml\">\
+         <link rel=stylesheet href=\"{root}assets/style.css\">{assets}\
+         <body><a class=skip href=#main>Skip to content</a>\
+         <header><b><a href=\"{home}\">Island metrics</a></b><nav class=row aria-label=Pages>\
+         <a href=\"{root}docs\">Docs</a> <a href=\"{root}recipes\">Recipes</a> \
+         <a href=\"{root}gotchas\">Gotchas</a> <a href=\"{root}keys\">Keys</a> \
+         <a href=\"{root}dumps/\">Dumps</a></nav></header>\n\
+         <main id=main>{content}</main>\n<footer>{CREDIT}</footer>\n"
+    )
+}
+
+/// Returns a page of a title and a sentence.
+pub fn message_page(title: &str, message: &str, root: &str) -> String {
+    let (heading, message) = (Escaped(title), Escaped(message));
+    let content = format!("<h1>{heading}</h1><p>{message}</p>");
+    page(title, root, &[], &content)
+}
+
+/// Returns the page for a body that cannot be parsed, which would be a fault of the service.
+pub(super) fn unreadable_page(root: &str) -> String {
+    let message = "This page could not be made. The API has the same data.";
+    message_page("Nothing to show", message, root)
+}
+
+/// Concatenates the HTML of all items, or of an optional one.
+pub(super) fn each<T>(items: impl IntoIterator<Item = T>, html: impl FnMut(T) -> String) -> String {
+    items.into_iter().map(html).collect()
+}
+
+/// Displays text escaped for an element, or for an attribute in double quotes.
+#[derive(Clone, Copy)]
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -32,119 +86,50 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Text as a segment of a path or a value of a query, in which nothing is taken for markup either.
+/// Percent-encodes text for a path segment or a query value. The result needs no escaping in HTML.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// A whole number with its thousands apart; a dash where it is not known.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Count(pub(super) Option<u64>);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(count) = self.0 else {
-            return f.write_str("\u{2013}");
-        };
-        let digits = count.to_string();
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                f.write_str(",")?;
-            }
-            f.write_char(digit)?;
+/// Returns a number with separated thousands, or a dash for an unknown one.
+pub(super) fn count(number: impl Into<Option<u64>>) -> String {
+    let Some(number) = number.into() else {
+        return "\u{2013}".to_owned();
+    };
+    let (digits, mut out) = (number.to_string(), String::new());
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
         }
-        Ok(())
-    }
-}
-
-/// Markdown of paragraphs, of which a page is made: headings of two signs, lists, numbered steps,
-/// code words, bold ones and links. More is not needed.
-pub(super) fn prose(text: &str) -> String {
-    let mut out = String::new();
-    for paragraph in text.split("\n\n") {
-        let (heading, rest) = match paragraph.strip_prefix("## ") {
-            Some(text) => text.split_once('\n').unwrap_or((text, "")),
-            None => ("", paragraph),
-        };
-        if !heading.is_empty() {
-            let name = anchor(heading);
-            let _ = write!(out, "<h2 id={name}>{}</h2>", Escaped(heading));
-        }
-        if rest.starts_with("- ") {
-            out.push_str("<ul>");
-            for item in rest.split("\n- ") {
-                let item = item.trim_start_matches("- ");
-                let _ = write!(out, "<li>{}", inline(item));
-            }
-            out.push_str("</ul>");
-        } else if let Some(mut steps) = rest.strip_prefix("1. ") {
-            out.push_str("<ol>");
-            let mut number = 2;
-            while let Some((step, after)) = steps.split_once(&format!("\n{number}. ")) {
-                let _ = write!(out, "<li>{}", inline(step));
-                (steps, number) = (after, number + 1);
-            }
-            let _ = write!(out, "<li>{}</ol>", inline(steps));
-        } else if !rest.is_empty() {
-            let _ = write!(out, "<p>{}</p>", inline(rest));
-        }
+        out.push(digit);
     }
     out
 }
 
-/// What a heading is linked by: its letters and digits.
-fn anchor(heading: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric();
-    let mut name: String = heading
-        .chars()
-        .map(|c| if keep(c) { c.to_ascii_lowercase() } else { '-' })
-        .collect();
-    while name.contains("--") {
-        name = name.replace("--", "-");
-    }
-    name.trim_matches('-').to_owned()
+/// Returns a figure and its name. `value` is HTML.
+pub(super) fn tile(name: &str, value: &str) -> String {
+    format!("<div><dt>{name}<dd>{value}</div>")
 }
 
-/// Text with code words between backquotes, bold ones between two stars, and links as
-/// `[text](address)`; none of them inside another. For pages at the root: paths of others beside them lead
-/// there.
-pub(super) fn inline(text: &str) -> String {
-    let mut out = String::new();
-    for (at, part) in text.split('`').enumerate() {
-        let _ = match (at % 2, part) {
-            (0, _) => write!(out, "{}", bold(part)),
-            (_, "/keys" | "/dumps/") => write!(out, "<a href={}>{part}</a>", &part[1..]),
-            _ => write!(out, "<code>{}</code>", Escaped(part)),
-        };
-    }
-    out
+/// Returns a time, to which the script adds how long ago it was.
+pub(super) fn ago(time: &str) -> String {
+    let time = Escaped(time);
+    format!("<time class=ago datetime=\"{time}\">{time}</time>")
 }
 
-fn bold(text: &str) -> String {
-    let mut out = String::new();
-    for (at, part) in text.split("**").enumerate() {
-        if at % 2 == 1 {
-            let _ = write!(out, "<b>{}</b>", Escaped(part));
-        } else {
-            out.push_str(&links(part));
-        }
-    }
-    out
+/// Returns what an island is called: its code if its title is blank.
+pub(super) fn title_or_code<'a>(title: &'a str, code: &'a str) -> &'a str {
+    if title.trim().is_empty() { code } else { title }
 }
 
-fn links(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, link)) = rest.split_once('[')
-        && let Some((words, after)) = link.split_once("](")
-        && let Some((address, after)) = after.split_once(')')
-    {
-        let (before, words, address) = (Escaped(before), Escaped(words), Escaped(address));
-        let _ = write!(out, "{before}<a href=\"{address}\">{words}</a>");
-        rest = after;
-    }
-    out.push_str(&Escaped(rest).to_string());
-    out
+/// Returns a link from a page at the root to an island, with its creator below.
+pub(super) fn island_link(code: &str, title: &str, creator: Option<&str>) -> String {
+    let title = Escaped(title_or_code(title, code));
+    let creator = each(creator, |slug| {
+        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
+    });
+    let code = Escaped(code);
+    format!("<a href=\"islands/{code}\"><bdi>{title}</bdi></a>{creator}")
 }
 
 #[cfg(test)]
@@ -152,20 +137,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_taken_for_markup() {
+    fn special_characters_are_escaped() {
         let text = "<b a=\"x\">&amp;é";
         let want = "&lt;b a=&quot;x&quot;&gt;&amp;amp;é";
         assert_eq!(Escaped(text).to_string(), want);
-        assert_eq!(
-            inline("a `<i>` [x&y](h?\"a)"),
-            "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
-        );
-        assert_eq!(inline("at `/keys`"), "at <a href=keys>/keys</a>");
     }
 
     #[test]
-    fn thousands_stand_apart() {
-        for (count, text) in [
+    fn thousands_are_separated() {
+        for (number, text) in [
             (Some(0), "0"),
             (Some(999), "999"),
             (Some(1_000), "1,000"),
@@ -173,23 +153,7 @@ mod tests {
             (Some(u64::MAX), "18,446,744,073,709,551,615"),
             (None, "\u{2013}"),
         ] {
-            assert_eq!(Count(count).to_string(), text);
+            assert_eq!(count(number), text);
         }
-    }
-
-    #[test]
-    fn prose_is_headings_paragraphs_and_lists() {
-        let page = prose("One\n\n## Two & more\ntext\n\n- a\n- `b`");
-        let want = "<p>One</p><h2 id=two-more>Two &amp; more</h2><p>text</p>\
-                    <ul><li>a<li><code>b</code></ul>";
-        assert_eq!(page, want);
-    }
-
-    #[test]
-    fn prose_has_numbered_steps_and_bold_words() {
-        let page = prose("1. **A & b.** `**c**`\ngoes on\n2. 3. d\n3. e\n\n2. f");
-        let want =
-            "<ol><li><b>A &amp; b.</b> <code>**c**</code>\ngoes on<li>3. d<li>e</ol><p>2. f</p>";
-        assert_eq!(page, want);
     }
 }

@@ -1,124 +1,96 @@
 //! `/islands/{code}`: an island's newest day and the history of its peaks.
 
-use std::fmt::Write as _;
-
 use serde_json::from_slice;
 
-use super::api_bodies::{CcuHistory, Island, IslandDetail, titled};
+use super::api_bodies::{CcuBody, IslandBody, IslandSummary};
 use super::chart::Chart;
-use super::frame::{Extra, Frame};
-use super::home_page::tile;
-use super::html::{Count, Escaped, encoded};
-use super::unread;
+use super::html::{
+    CHARTS, Escaped, ago, count, each, encoded, page, tile, title_or_code, unreadable_page,
+};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
-/// The page of an island, from the bodies of `/v1/islands/{code}` and, where histories are published,
-/// of `/v1/islands/{code}/ccu`.
-pub fn island(detail: &[u8], history: Option<&[u8]>) -> String {
-    let Ok(IslandDetail { island, meta }) = from_slice(detail) else {
-        return unread("../");
+/// Returns the page, given the bodies of `/v1/islands/{code}` and, if histories are published, of
+/// `/v1/islands/{code}/ccu`.
+pub fn island(body: &[u8], history: Option<&[u8]>) -> String {
+    let Ok(IslandBody { island, meta }) = from_slice(body) else {
+        return unreadable_page("../");
     };
-    let history = history.and_then(|body| from_slice::<CcuHistory>(body).ok());
-    let generated_at = Escaped(&meta.generated_at);
-    let name = titled(&island.title, &island.code);
+    let history = history.and_then(|body| from_slice(body).ok());
+    let (peaks, published) = (each(&history, peaks), ago(&meta.generated_at));
+    let name = title_or_code(&island.title, &island.code);
     let content = format!(
-        "<h1><bdi>{}</bdi></h1>{}{}{}<p class=soft>Published <time class=ago datetime=\"{generated_at}\">{generated_at}</time>. \
+        "<h1><bdi>{}</bdi></h1>{}{}{peaks}<p class=soft>Published {published}. \
          Served by <a href=\"../docs#getIsland\"><code>/v1/islands/{}</code></a></p>",
         Escaped(name),
         about(&island),
-        newest(&island),
-        history.as_ref().map_or_else(String::new, peaks),
+        each(&island.date, |date| newest_day(&island, date)),
         Escaped(&island.code),
     );
     let title = format!("{name} \u{2013} Island metrics");
-    let frame = Frame {
-        title: &title,
-        root: "../",
-        extra: Extra::Charts,
-    };
-    frame.around(&content)
+    page(&title, "../", CHARTS, &content)
 }
 
-fn about(island: &Island) -> String {
-    let mut out = format!("<p><code>{}</code>", Escaped(&island.code));
-    if let Some(slug) = &island.creator {
-        let encoded = encoded(slug);
-        let _ = write!(
-            out,
-            " by <a href=\"../?creator={encoded}\"><bdi>{}</bdi></a>",
-            Escaped(slug)
-        );
-    }
-    if let Some(tool) = &island.created_in {
-        let encoded = encoded(tool);
-        let _ = write!(
-            out,
-            ", made in <a href=\"../?createdIn={encoded}\">{}</a>",
-            Escaped(tool)
-        );
-    }
-    if let (Some(first), Some(last)) = (&island.first_seen, &island.last_seen) {
-        let _ = write!(out, "; seen {} to {}", Escaped(first), Escaped(last));
-    }
-    if !island.tags.is_empty() {
-        out.push_str("<br>Tags:");
-        for tag in &island.tags {
-            let encoded = encoded(tag);
-            let _ = write!(
-                out,
-                " <a href=\"../?tag={encoded}\"><bdi>{}</bdi></a>",
-                Escaped(tag)
-            );
-        }
-    }
-    out.push_str("</p>");
-    out
+fn about(island: &IslandSummary) -> String {
+    let creator = each(&island.creator, |slug| {
+        let (encoded, slug) = (encoded(slug), Escaped(slug));
+        format!(" by <a href=\"../?creator={encoded}\"><bdi>{slug}</bdi></a>")
+    });
+    let tool = each(&island.created_in, |tool| {
+        let (encoded, tool) = (encoded(tool), Escaped(tool));
+        format!(", made in <a href=\"../?createdIn={encoded}\">{tool}</a>")
+    });
+    let seen = island.first_seen.as_ref().zip(island.last_seen.as_ref());
+    let seen = each(seen, |(first, last)| {
+        format!("; seen {} to {}", Escaped(first), Escaped(last))
+    });
+    let tags = Some(&island.tags).filter(|tags| !tags.is_empty());
+    let tags = each(tags, |tags| {
+        format!("<br>Tags:{}", each(tags, |tag| tag_link(tag)))
+    });
+    let code = Escaped(&island.code);
+    format!("<p><code>{code}</code>{creator}{tool}{seen}{tags}</p>")
 }
 
-fn newest(island: &Island) -> String {
-    let Some(date) = &island.date else {
-        return String::new();
-    };
-    let share = |part: Option<f64>| {
-        part.map_or_else(
-            || "\u{2013}".to_owned(),
-            |part| format!("{:.0}%", part * 100.0),
-        )
-    };
-    let average = island
-        .average_minutes_per_player
-        .map_or_else(|| "\u{2013}".to_owned(), |minutes| format!("{minutes:.1}"));
-    let count = |name, value| tile(name, &Count(value).to_string());
-    format!(
-        "<h2>{}</h2><dl>{}{}{}{}{}{}{}{}{}</dl>",
-        Escaped(date),
-        count("Peak players", island.peak_ccu),
-        count("Unique players", island.unique_players),
-        count("Plays", island.plays),
-        count("Minutes played", island.minutes_played),
-        tile("Minutes per player", &average),
-        count("Favorites", island.favorites),
-        count("Recommendations", island.recommendations),
-        tile("Back after a day", &share(island.retention_d1)),
-        tile("Back after a week", &share(island.retention_d7)),
-    )
+fn tag_link(tag: &str) -> String {
+    let (encoded, tag) = (encoded(tag), Escaped(tag));
+    format!(" <a href=\"../?tag={encoded}\"><bdi>{tag}</bdi></a>")
 }
 
-fn peaks(history: &CcuHistory) -> String {
-    let points: Vec<(i64, u64)> = history
-        .ccu
-        .iter()
+fn newest_day(island: &IslandSummary, date: &str) -> String {
+    let date = Escaped(date);
+    let dash = || "\u{2013}".to_owned();
+    let minutes = island.average_minutes_per_player;
+    let minutes = minutes.map_or_else(dash, |minutes| format!("{minutes:.1}"));
+    let share =
+        |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0}%", share * 100.0));
+    let tiles = [
+        ("Peak players", count(island.peak_ccu)),
+        ("Unique players", count(island.unique_players)),
+        ("Plays", count(island.plays)),
+        ("Minutes played", count(island.minutes_played)),
+        ("Minutes per player", minutes),
+        ("Favorites", count(island.favorites)),
+        ("Recommendations", count(island.recommendations)),
+        ("Back after a day", share(island.retention_d1)),
+        ("Back after a week", share(island.retention_d7)),
+    ];
+    let tiles = each(tiles, |(name, value)| tile(name, &value));
+    format!("<h2>{date}</h2><dl>{tiles}</dl>")
+}
+
+fn peaks(history: &CcuBody) -> String {
+    let points = history.ccu.iter();
+    let points: Vec<(i64, u64)> = points
         .filter_map(|(day, peak)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *peak)))
         .collect();
     let name = |time: i64| UnixSeconds(time).day().to_string();
     let Some(chart) = Chart::new("Daily peaks", &points, DAY_SECONDS, name) else {
         return "<h2>Daily peaks</h2><p>No peaks are known.</p>".to_owned();
     };
+    let (chart, days) = (chart.figure(), count(points.len() as u64));
     format!(
-        "<h2>Daily peaks</h2>{}<p class=soft>Days known: {}; a gap is a day without data. Served by \
+        "<h2>Daily peaks</h2>{chart}<p class=soft>Days known: {days}; a gap is a day without data. Served by \
          <a href=\"../docs#getIslandCcu\"><code>ccu</code></a></p>",
-        chart.figure(),
-        Count(Some(points.len() as u64)),
     )
 }
 

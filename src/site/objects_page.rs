@@ -1,13 +1,9 @@
-//! `/objects`: what the endpoints answer, member for member and with an example each, written from the
-//! `OpenAPI` document. The same as text for `/llms.txt`.
+//! `/objects`: the responses of the endpoints with their members and an example each, written from the
+//! `OpenAPI` document; and the same as text for `/llms.txt`.
 
-use std::fmt::Write as _;
-
-use serde_json::Value;
-
-use super::frame::{Extra, Frame};
-use super::html::{Escaped, inline, prose};
-use super::openapi::{Member, Object, Operation, objects, operations};
+use super::html::{Escaped, each, page};
+use super::markdown::{inline, prose};
+use super::openapi::{MemberDoc, ObjectDoc, Operation, objects, operations};
 
 /// What all objects have in common. Markdown.
 const COMMON: &str = "Members come in the order shown and are never left out: one that may be null says so, and null means \
@@ -22,128 +18,100 @@ const COMMON: &str = "Members come in the order shown and are never left out: on
     - Figures of an island are of one day, that of `date`, and are not totals so far: `favorites` too.\n\
     - Retention is a share of players: 0.18 is 18 %.";
 
-/// What examples have for the service's address.
+/// The address of the service in the examples of the document.
 const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
-/// The page.
-pub(super) fn page(openapi: &str, base_url: &str) -> String {
-    let document: Value =
-        serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
-    let objects = objects(&document);
-    let operations = operations(&document);
-    let mut content = String::from(
-        "<h1>Objects</h1><p>What the endpoints of the <a href=docs>reference</a> answer.</p>",
+/// Returns the page.
+pub fn objects_page(base_url: &str) -> String {
+    let (objects, operations) = (objects(), operations());
+    let object = |name: &str| objects.iter().find(|object| object.name == name);
+    let common = prose(COMMON);
+    let contents = each(&operations, |operation| {
+        let (id, path) = (operation.object.unwrap_or(operation.id), operation.path);
+        format!("<li><a href=\"#{id}\">GET {path}</a>")
+    });
+    let responses = each(&operations, |operation| {
+        response(operation, operation.object.and_then(object), base_url)
+    });
+    let is_part = |object: &&ObjectDoc| {
+        let mut responses = operations.iter().map(|operation| operation.object);
+        responses.all(|name| name != Some(object.name))
+    };
+    let parts = each(objects.iter().filter(is_part), |object| {
+        format!("<h3 id={0}>{0}</h3>{1}", object.name, description(object))
+    });
+    let content = format!(
+        "<h1>Objects</h1><p>What the endpoints of the <a href=docs>reference</a> answer.</p>{common}\
+         <nav aria-label=Answers><ul>{contents}</ul></nav><h2 id=answers>Answers</h2>{responses}\
+         <h2 id=parts>Parts of answers, and failures</h2>{parts}"
     );
-    content.push_str(&prose(COMMON));
-    content.push_str("<nav aria-label=Answers><ul>");
-    for operation in &operations {
-        let id = operation.answer().unwrap_or(operation.id());
-        let _ = write!(content, "<li><a href=\"#{id}\">GET {}</a>", operation.path);
-    }
-    content.push_str("</ul></nav><h2 id=answers>Answers</h2>");
-    for operation in &operations {
-        let object = objects
-            .iter()
-            .find(|one| Some(one.name) == operation.answer());
-        write_answer(&mut content, operation, object, base_url);
-    }
-    content.push_str("<h2 id=parts>Parts of answers, and failures</h2>");
-    let is_part = |object: &&Object<'_>| {
-        let mut answers = operations.iter().map(Operation::answer);
-        !answers.any(|answer| answer == Some(object.name))
-    };
-    for object in objects.iter().filter(is_part) {
-        let _ = write!(content, "<h3 id={0}>{0}</h3>", object.name);
-        write_members(&mut content, object);
-    }
-    let frame = Frame {
-        title: "Objects \u{2013} Island metrics",
-        root: "",
-        extra: Extra::Nothing,
-    };
-    frame.around(&content)
+    page("Objects \u{2013} Island metrics", "", &[], &content)
 }
 
-/// What an endpoint answers.
-fn write_answer(
-    page: &mut String,
-    operation: &Operation<'_>,
-    object: Option<&Object<'_>>,
-    base_url: &str,
-) {
-    let (id, path) = (operation.id(), operation.path);
-    let name = object.map_or("A file", |object| object.name);
-    let _ = write!(
-        page,
-        "<h3 id={}>{name}</h3><p>Answers <a href=docs#{id}>GET {path}</a>. ",
-        object.map_or(id, |object| object.name)
-    );
-    match object {
-        Some(object) => write_members(page, object),
-        None => page.push_str("CSV, JSON or either as gzip, by its name."),
-    }
-    let Some((kind, example)) = operation.example() else {
-        return;
+/// Returns the section of an endpoint's response; files of the dumps are not objects.
+fn response(operation: &Operation, object: Option<&ObjectDoc>, base_url: &str) -> String {
+    let Operation { path, id, .. } = operation;
+    let (name, anchor) = object.map_or(("A file", *id), |object| (object.name, object.name));
+    let about = match object {
+        Some(object) => description(object),
+        None => "CSV, JSON or either as gzip, by its name.".to_owned(),
     };
-    let cut = object.map_or("", |_| "; lists of more than 13 are cut to three");
-    let example = match (object, example.as_str()) {
-        (Some(object), _) => object.pretty(example),
-        (None, text) => text.unwrap_or_default().to_owned(),
-    };
-    let example = example.replace(SAMPLE_URL, base_url);
-    let _ = write!(
-        page,
-        "<details><summary>Example of {name}</summary><p class=soft>{kind}{cut}</p>\
-         <pre class=code tabindex=0 role=region aria-label=\"Example of {name}\">{}</pre></details>",
-        Escaped(&example)
-    );
+    let example = each(operation.example, |(kind, example)| {
+        let (text, cut) = match object {
+            Some(object) => (
+                object.pretty(example),
+                "; lists of more than 13 are cut to three",
+            ),
+            None => (example.as_str().unwrap_or_default().to_owned(), ""),
+        };
+        let text = text.replace(SAMPLE_URL, base_url);
+        let text = Escaped(&text);
+        format!(
+            "<details><summary>Example of {name}</summary><p class=soft>{kind}{cut}</p>\
+             <pre class=code tabindex=0 role=region aria-label=\"Example of {name}\">{text}</pre></details>"
+        )
+    });
+    format!(
+        "<h3 id={anchor}>{name}</h3><p>Answers <a href=docs#{id}>GET {path}</a>. {about}{example}"
+    )
 }
 
-fn write_members(page: &mut String, object: &Object<'_>) {
-    let (begin, members) = object.members();
-    page.push_str(&inline(object.about()));
-    if let Some(begin) = begin {
-        let _ = write!(
-            page,
-            " The members of <a href=\"#{begin}\">{begin}</a>, and then:"
-        );
-    }
-    // No table: on a telephone a name and a meaning beside each other are too wide.
-    page.push_str("<dl>");
-    for Member { name, kind, about } in members {
-        let (kind, about) = (inline(&kind), inline(about));
-        let _ = write!(page, "<dt><code>{name}</code> {kind}<dd>{about}");
-    }
-    page.push_str("</dl>");
+fn description(object: &ObjectDoc) -> String {
+    let about = inline(object.about);
+    let base = each(object.base, |base| {
+        format!(" The members of <a href=\"#{base}\">{base}</a>, and then:")
+    });
+    // No table: on a phone, a name and a description side by side are too wide.
+    let members = each(&object.members, |MemberDoc { name, kind, about }| {
+        let (kind, about) = (inline(kind), inline(about));
+        format!("<dt><code>{name}</code> {kind}<dd>{about}")
+    });
+    format!("{about}{base}<dl>{members}</dl>")
 }
 
-/// All objects as Markdown without links.
-pub(super) fn text(document: &Value) -> String {
-    let mut out = format!("{COMMON}\n");
-    for object in objects(document) {
-        let (begin, members) = object.members();
-        let _ = write!(out, "\n## {}\n{}", object.name, object.about());
-        if let Some(begin) = begin {
-            let _ = write!(out, " The members of {begin}, and then:");
-        }
-        out.push('\n');
-        for Member { name, kind, about } in members {
-            let _ = writeln!(out, "- `{name}` ({}): {about}", unlinked(&kind));
-        }
-    }
-    out
+/// Returns all objects as Markdown without links.
+pub(super) fn objects_text() -> String {
+    let objects = each(objects(), |object| {
+        let base = each(object.base, |base| {
+            format!(" The members of {base}, and then:")
+        });
+        let members = each(object.members, |MemberDoc { name, kind, about }| {
+            format!("- `{name}` ({}): {about}\n", unlinked(&kind))
+        });
+        format!("\n## {}\n{}{base}\n{members}", object.name, object.about)
+    });
+    format!("{COMMON}\n{objects}")
 }
 
-/// Without links: `[Name](#Name)` is `Name`.
+/// Replaces links `[Name](#Name)` by their text.
 fn unlinked(kind: &str) -> String {
     let mut parts = kind.split('[');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
+    let first = parts.next().unwrap_or_default();
+    let others = each(parts, |part| {
         let (name, rest) = part.split_once("](").unwrap_or((part, ""));
-        out += name;
-        out += rest.split_once(')').map_or("", |(_, rest)| rest);
-    }
-    out
+        [name, rest.split_once(')').map_or("", |(_, rest)| rest)].concat()
+    });
+    [first, &others].concat()
 }
 
 #[cfg(test)]
@@ -152,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_object_stands_on_the_page_with_its_members_and_every_answer_with_an_example() {
-        let page = page(&crate::site::openapi("https://x.test"), "https://x.test");
+        let page = objects_page("https://x.test");
         for part in [
             "<h3 id=IslandPage>IslandPage</h3><p>Answers <a href=docs#listIslands>GET /v1/islands</a>. A page",
             "<code>islands</code> array of <a href=\"#IslandSummary\">IslandSummary</a><dd>The rows",

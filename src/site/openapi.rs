@@ -1,36 +1,50 @@
-//! Reading the `OpenAPI` document: its endpoints, their parameters, and the objects of their answers. What
-//! is read is words in Markdown, for pages and for plain text alike.
+//! The `OpenAPI` document, and what pages read from it as words in Markdown: the endpoints, their
+//! parameters, and the objects of their responses.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The name of the schema that a `$ref` points at.
-pub(super) fn reference(value: &Value) -> Option<&str> {
+const OPENAPI: &str = include_str!("openapi.json");
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(OPENAPI).expect("the document is JSON, as the tests of this module show")
+});
+
+/// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC section 1).
+pub fn openapi(base_url: &str) -> String {
+    let quoted = serde_json::to_string(base_url).expect("text serializes");
+    OPENAPI.replacen("\"{base_url}\"", &quoted, 1)
+}
+
+/// Returns a text of the section `info`.
+pub(super) fn info(member: &str) -> &'static str {
+    text(&DOCUMENT["info"][member])
+}
+
+/// Returns the name of the schema that a `$ref` points at.
+fn reference(value: &Value) -> Option<&str> {
     value["$ref"].as_str()?.rsplit('/').next()
 }
 
-/// What a `$ref` into the document points at; the value itself where it is none.
-pub(super) fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
-    let target = value["$ref"]
-        .as_str()
-        .and_then(|target| target.strip_prefix('#'));
-    target
-        .and_then(|pointer| document.pointer(pointer))
-        .unwrap_or(value)
+/// Returns the target of a `$ref` into the document, or the value itself if it is not one.
+fn resolved(value: &'static Value) -> &'static Value {
+    let target = value["$ref"].as_str();
+    let pointer = target.and_then(|target| target.strip_prefix('#'));
+    let target = pointer.and_then(|pointer| DOCUMENT.pointer(pointer));
+    target.unwrap_or(value)
 }
 
-pub(super) fn text(value: &Value) -> &str {
+fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A string or number as it stands in text; nothing for anything else.
+/// Returns the text of a string or number, empty for anything else.
 fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
-        _ => String::new(),
+        other => text(other).to_owned(),
     }
 }
 
@@ -38,297 +52,253 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> + Clone {
+    let members = value.as_object().into_iter().flatten();
+    members.map(|(name, value)| (name.as_str(), value))
+}
+
+/// Returns the names of an object's members, all of which are required, in the order of responses.
+fn member_names(schema: &Value) -> Vec<&str> {
+    items(&schema["required"]).iter().map(text).collect()
+}
+
 /// An endpoint.
-pub(super) struct Operation<'a> {
-    document: &'a Value,
-    pub(super) path: &'a str,
-    about: &'a Value,
+pub(super) struct Operation {
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) description: &'static str,
+    pub(super) parameters: Vec<ParameterDoc>,
+    /// The name of the object of its response. Files of the dumps have none.
+    pub(super) object: Option<&'static str>,
+    /// An example of the response with its media type, the first one that is text.
+    pub(super) example: Option<(&'static str, &'static Value)>,
+    /// The statuses of its responses.
+    pub(super) statuses: Vec<&'static str>,
 }
 
-impl<'a> Operation<'a> {
-    pub(super) fn id(&self) -> &'a str {
-        text(&self.about["operationId"])
-    }
-
-    pub(super) fn summary(&self) -> &'a str {
-        text(&self.about["summary"])
-    }
-
-    pub(super) fn description(&self) -> &'a str {
-        text(&self.about["description"])
-    }
-
-    pub(super) fn parameters(&self) -> Vec<Parameter<'a>> {
-        let parameters = items(&self.about["parameters"]).iter();
-        let parameters = parameters.map(|one| Parameter::of(self.document, one));
-        parameters.collect()
-    }
-
-    /// The name of the object that it answers; a file of the dumps is none.
-    pub(super) fn answer(&self) -> Option<&'a str> {
-        reference(&self.about["responses"]["200"]["content"]["application/json"]["schema"])
-    }
-
-    /// An answer, and the media type it is of: the first that is text.
-    pub(super) fn example(&self) -> Option<(&'a str, &'a Value)> {
-        let content = self.about["responses"]["200"]["content"].as_object()?;
-        let kind = ["text/csv", "application/json"]
-            .into_iter()
-            .find(|kind| content.contains_key(*kind))?;
-        Some((kind, &content[kind]["examples"]["sample"]["value"]))
-    }
-
-    /// The statuses of its answers.
-    pub(super) fn statuses(&self) -> Vec<&'a str> {
-        let responses = self.about["responses"].as_object().into_iter().flatten();
-        responses.map(|(status, _)| status.as_str()).collect()
-    }
-}
-
-/// The endpoints, in the order of their tags.
-pub(super) fn operations(document: &Value) -> Vec<Operation<'_>> {
-    let tags = items(&document["tags"]);
-    let place = |about: &Value| tags.iter().position(|tag| tag["name"] == about["tags"][0]);
-    let paths = document["paths"].as_object().into_iter().flatten();
-    let mut operations: Vec<Operation<'_>> = paths
-        .map(|(path, item)| Operation {
-            document,
-            path,
-            about: &item["get"],
-        })
+/// Returns the endpoints in the order of their tags.
+pub(super) fn operations() -> Vec<Operation> {
+    let tags = items(&DOCUMENT["tags"]);
+    let mut paths: Vec<_> = members(&DOCUMENT["paths"])
+        .map(|(path, item)| (path, &item["get"]))
         .collect();
-    operations.sort_by_key(|operation| place(operation.about));
-    operations
+    paths.sort_by_key(|(_, get)| tags.iter().position(|tag| tag["name"] == get["tags"][0]));
+    let operation = |(path, get): (&'static str, &'static Value)| {
+        let content = &get["responses"]["200"]["content"];
+        let mut kinds = ["text/csv", "application/json"].into_iter();
+        Operation {
+            path,
+            id: text(&get["operationId"]),
+            summary: text(&get["summary"]),
+            description: text(&get["description"]),
+            parameters: items(&get["parameters"])
+                .iter()
+                .map(ParameterDoc::new)
+                .collect(),
+            object: reference(&content["application/json"]["schema"]),
+            example: kinds
+                .find(|kind| content.get(kind).is_some())
+                .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
+            statuses: members(&get["responses"])
+                .map(|(status, _)| status)
+                .collect(),
+        }
+    };
+    paths.into_iter().map(operation).collect()
 }
 
-/// What an endpoint may be asked with.
-pub(super) struct Parameter<'a> {
-    pub(super) name: &'a str,
+/// A parameter of an endpoint.
+pub(super) struct ParameterDoc {
+    pub(super) name: &'static str,
     /// `path`, `query` or `header`.
-    pub(super) place: &'a str,
-    pub(super) about: &'a str,
+    pub(super) place: &'static str,
+    pub(super) about: &'static str,
     pub(super) example: String,
     pub(super) default: String,
-    /// All that it may be, where they are few.
-    pub(super) choices: Vec<String>,
+    /// The allowed values if they are listed.
+    pub(super) choices: Vec<&'static str>,
     /// Type, bounds and default in words.
     pub(super) kind: String,
 }
 
-impl<'a> Parameter<'a> {
-    fn of(document: &'a Value, value: &'a Value) -> Parameter<'a> {
-        let value = resolved(document, value);
+impl ParameterDoc {
+    fn new(value: &'static Value) -> ParameterDoc {
+        let value = resolved(value);
         let schema = &value["schema"];
-        let named = resolved(document, schema["allOf"].get(0).unwrap_or(schema));
-        let choices: Vec<String> = items(&named["enum"]).iter().map(scalar).collect();
-        let default = scalar(&schema["default"]);
-        let mut kind = text(&named["type"]).to_owned();
-        if !choices.is_empty() {
-            kind = format!("`{}`", choices.join(", "));
+        let named = resolved(schema["allOf"].get(0).unwrap_or(schema));
+        let choices: Vec<&str> = items(&named["enum"]).iter().map(text).collect();
+        let [min, max, default] =
+            ["minimum", "maximum", "default"].map(|member| scalar(&schema[member]));
+        let mut kind = vec![match choices[..] {
+            [] => text(&named["type"]).to_owned(),
+            _ => format!("`{}`", choices.join(", ")),
+        }];
+        if max.len() > 15 {
+            kind.push(format!("at least {min}"));
+        } else if !min.is_empty() {
+            kind.push(format!("{min} to {max}"));
         }
-        match [&schema["minimum"], &schema["maximum"]].map(scalar) {
-            [min, max] if max.len() > 15 => {
-                let _ = write!(kind, ", at least {min}");
-            }
-            [min, max] if !min.is_empty() => {
-                let _ = write!(kind, ", {min} to {max}");
-            }
-            _ => {}
-        }
-        if let Some(pattern) = schema["pattern"].as_str() {
-            let _ = write!(kind, ", `{pattern}`");
-        }
+        kind.extend(
+            schema["pattern"]
+                .as_str()
+                .map(|pattern| format!("`{pattern}`")),
+        );
         if !default.is_empty() {
-            let _ = write!(kind, ", default {default}");
+            kind.push(format!("default {default}"));
         }
-        Parameter {
+        ParameterDoc {
             name: text(&value["name"]),
             place: text(&value["in"]),
             about: text(&value["description"]),
             example: scalar(&value["example"]),
             default,
             choices,
-            kind,
+            kind: kind.join(", "),
         }
     }
 }
 
-/// An object that answers are made of.
-pub(super) struct Object<'a> {
-    document: &'a Value,
-    pub(super) name: &'a str,
-    schema: &'a Value,
+/// An object in responses.
+pub(super) struct ObjectDoc {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// A long object, with all members of which this one begins.
+    pub(super) base: Option<&'static str>,
+    /// The members, except those of the base.
+    pub(super) members: Vec<MemberDoc>,
+    schema: &'static Value,
 }
 
 /// A member of an object.
-pub(super) struct Member<'a> {
-    pub(super) name: &'a str,
-    /// Its type in words; objects are links to where they stand on the page.
+pub(super) struct MemberDoc {
+    pub(super) name: &'static str,
+    /// Its type in words. Objects are links to their own descriptions on the page.
     pub(super) kind: String,
-    pub(super) about: &'a str,
+    pub(super) about: &'static str,
 }
 
-impl<'a> Object<'a> {
-    pub(super) fn about(&self) -> &'a str {
-        text(&self.schema["description"])
-    }
-
-    /// The names of its members. All are required, and listed in the order in which they are written.
-    fn names(&self) -> Vec<&'a str> {
-        items(&self.schema["required"]).iter().map(text).collect()
-    }
-
-    /// The object that it begins as, if there is a long one, and the members that it has more.
-    pub(super) fn members(&self) -> (Option<&'a str>, Vec<Member<'a>>) {
-        let all = self.names();
-        let others = objects(self.document);
-        let begin = others.iter().find(|other| {
-            let begin = other.names();
-            begin.len() > 4 && begin.len() < all.len() && all.starts_with(&begin)
+/// Returns all objects, by name.
+pub(super) fn objects() -> Vec<ObjectDoc> {
+    let schemas = members(&DOCUMENT["components"]["schemas"]);
+    let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
+    let object = |(name, schema): (&'static str, &'static Value)| {
+        let all = member_names(schema);
+        let mut others = schemas
+            .clone()
+            .map(|(name, other)| (name, member_names(other)));
+        let base = others.find(|(_, begin)| {
+            begin.len() > 4 && begin.len() < all.len() && all.starts_with(begin)
         });
-        let told = begin.map_or(0, |begin| begin.names().len());
-        let member = |name: &&'a str| {
-            let value = &self.schema["properties"][*name];
+        let (base, known) = base.map_or((None, 0), |(name, begin)| (Some(name), begin.len()));
+        let member = |name: &&'static str| {
+            let value = &schema["properties"][*name];
             let about = match text(&value["description"]) {
-                "" => text(&resolved(self.document, value)["description"]),
+                "" => text(&resolved(value)["description"]),
                 about => about,
             };
-            let kind = kind(self.document, value);
-            Member { name, kind, about }
+            let kind = kind(value);
+            MemberDoc { name, kind, about }
         };
-        let members = all[told..].iter().map(member).collect();
-        (begin.map(|begin| begin.name), members)
-    }
-
-    /// A value of it as JSON for readers: members in their order, and a line for each but in short arrays.
-    pub(super) fn pretty(&self, value: &Value) -> String {
-        let mut out = String::new();
-        pretty(&mut out, self.document, self.schema, value, 0);
-        out
-    }
-}
-
-/// All objects, by name.
-pub(super) fn objects(document: &Value) -> Vec<Object<'_>> {
-    let schemas = document["components"]["schemas"].as_object();
-    let schemas = schemas.into_iter().flatten();
-    let objects = schemas.filter(|(_, schema)| schema["type"] == "object");
-    objects
-        .map(|(name, schema)| Object {
-            document,
+        let members = all[known..].iter().map(member).collect();
+        let about = text(&schema["description"]);
+        ObjectDoc {
             name,
+            about,
+            base,
+            members,
             schema,
-        })
-        .collect()
+        }
+    };
+    schemas.clone().map(object).collect()
 }
 
-/// A type in words.
-fn kind(document: &Value, value: &Value) -> String {
+impl ObjectDoc {
+    /// Returns a value of the object as JSON: members in their order, on a line each except in short
+    /// arrays.
+    pub(super) fn pretty(&self, value: &Value) -> String {
+        pretty(self.schema, value, "\n")
+    }
+}
+
+/// `line` is a line break with the indentation of the value.
+fn pretty(schema: &'static Value, value: &Value, line: &str) -> String {
+    let schema = resolved(schema);
+    let inner_line = &format!("{line}  ");
+    let (open, close, parts): (_, _, Vec<String>) = match value {
+        Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
+            let part = |one| pretty(&schema["items"], one, inner_line);
+            ('[', ']', list.iter().map(part).collect())
+        }
+        Value::Array(list) => {
+            let list: Vec<String> = list.iter().map(Value::to_string).collect();
+            return format!("[{}]", list.join(", "));
+        }
+        Value::Object(_) => {
+            let part = |name: &str| {
+                let value = pretty(&schema["properties"][name], &value[name], inner_line);
+                format!("\"{name}\": {value}")
+            };
+            (
+                '{',
+                '}',
+                member_names(schema).into_iter().map(part).collect(),
+            )
+        }
+        other => return other.to_string(),
+    };
+    let parts = parts.join(&format!(",{inner_line}"));
+    format!("{open}{inner_line}{parts}{line}{close}")
+}
+
+/// Returns a type in words.
+fn kind(value: &'static Value) -> String {
+    let either = |kinds: Vec<String>| kinds.join(" or ");
     if let Some(name) = reference(value) {
-        let choices = items(&resolved(document, value)["enum"]);
-        if choices.is_empty() {
-            return format!("[{name}](#{name})");
-        }
-        let choices: Vec<String> = choices
-            .iter()
-            .map(|one| format!("`{}`", text(one)))
-            .collect();
-        return choices.join(" or ");
-    }
-    let either = items(&value["oneOf"]);
-    if !either.is_empty() {
-        let kinds: Vec<String> = either.iter().map(|one| kind(document, one)).collect();
-        return kinds.join(" or ");
-    }
-    if value["type"] == "array" {
-        let inner = &value["items"];
-        if inner["maxItems"] == 2 {
-            return "array of pairs".to_owned();
-        }
-        return format!("array of {}", kind(document, inner));
+        let choices = items(&resolved(value)["enum"]).iter();
+        let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
+        return match choices[..] {
+            [] => format!("[{name}](#{name})"),
+            _ => either(choices),
+        };
     }
     let plain = |one: &Value| match (text(one), text(&value["format"])) {
         ("string", "date") => "date".to_owned(),
         ("string", "date-time") => "time".to_owned(),
         (name, _) => name.to_owned(),
     };
-    match &value["type"] {
-        Value::Array(kinds) => kinds.iter().map(plain).collect::<Vec<_>>().join(" or "),
-        one => plain(one),
+    match (&value["oneOf"], &value["type"], &value["items"]) {
+        (Value::Array(kinds), ..) => either(kinds.iter().map(kind).collect()),
+        (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
+        (_, one, item) if one == "array" && item["maxItems"] == 2 => "array of pairs".to_owned(),
+        (_, one, item) if one == "array" => format!("array of {}", kind(item)),
+        (_, one, _) => plain(one),
     }
 }
 
-fn pretty(out: &mut String, document: &Value, schema: &Value, value: &Value, depth: usize) {
-    let schema = resolved(document, schema);
-    let line = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.push_str(&"  ".repeat(depth));
-    };
-    match value {
-        Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
-            for (at, one) in list.iter().enumerate() {
-                out.push(if at == 0 { '[' } else { ',' });
-                line(out, depth + 1);
-                pretty(out, document, &schema["items"], one, depth + 1);
-            }
-            line(out, depth);
-            out.push(']');
-        }
-        Value::Array(list) => {
-            let list: Vec<String> = list.iter().map(Value::to_string).collect();
-            let _ = write!(out, "[{}]", list.join(", "));
-        }
-        Value::Object(members) => {
-            for (at, name) in items(&schema["required"]).iter().map(text).enumerate() {
-                out.push(if at == 0 { '{' } else { ',' });
-                line(out, depth + 1);
-                let _ = write!(out, "\"{name}\": ");
-                let inner = &schema["properties"][name];
-                let value = members.get(name).unwrap_or(&Value::Null);
-                pretty(out, document, inner, value, depth + 1);
-            }
-            line(out, depth);
-            out.push('}');
-        }
-        other => {
-            let _ = write!(out, "{other}");
-        }
-    }
-}
-
-/// Every failure with its meaning, each once. The endpoints of the API come last and have the most
+/// Returns the meaning of each error status. The endpoints of the API come last and have the most
 /// general meanings.
-pub(super) fn errors(document: &Value) -> BTreeMap<&str, &str> {
-    // No answer to GET, so no endpoint has it.
+pub(super) fn errors() -> BTreeMap<&'static str, &'static str> {
+    // No response to GET, so no endpoint has it.
     let not_allowed = "`method_not_allowed`: only GET, HEAD and OPTIONS are; `Allow` lists them.";
-    let mut rows = BTreeMap::from([("405", not_allowed)]);
-    let paths = document["paths"].as_object().into_iter().flatten();
-    for (_, item) in paths {
-        let responses = item["get"]["responses"].as_object().into_iter().flatten();
-        for (status, response) in responses {
-            if status.as_str() >= "400" {
-                let response = resolved(document, response);
-                rows.insert(status, text(&response["description"]));
-            }
-        }
+    let mut errors = BTreeMap::from([("405", not_allowed)]);
+    let responses =
+        members(&DOCUMENT["paths"]).flat_map(|(_, item)| members(&item["get"]["responses"]));
+    for (status, response) in responses.filter(|(status, _)| *status >= "400") {
+        errors.insert(status, text(&resolved(response)["description"]));
     }
-    rows
+    errors
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn document() -> Value {
-        serde_json::from_str(&crate::site::openapi("https://x.test")).unwrap()
-    }
-
     #[test]
-    fn every_member_and_parameter_is_told() {
-        let document = document();
-        for object in objects(&document) {
-            assert!(!object.about().is_empty(), "{}", object.name);
-            for Member { name, kind, about } in object.members().1 {
+    fn every_member_and_parameter_has_a_type_and_a_description() {
+        for object in objects() {
+            assert!(!object.about.is_empty(), "{}", object.name);
+            for MemberDoc { name, kind, about } in object.members {
                 assert!(
                     !kind.is_empty() && !about.is_empty(),
                     "{} {name}",
@@ -336,28 +306,28 @@ mod tests {
                 );
             }
         }
-        for operation in operations(&document) {
-            for parameter in operation.parameters() {
-                assert!(!parameter.kind.is_empty(), "{}", parameter.name);
-                assert!(!parameter.about.is_empty(), "{}", parameter.name);
-            }
+        for parameter in operations()
+            .into_iter()
+            .flat_map(|operation| operation.parameters)
+        {
+            assert!(!parameter.kind.is_empty(), "{}", parameter.name);
+            assert!(!parameter.about.is_empty(), "{}", parameter.name);
         }
     }
 
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
-        let document = document();
-        for operation in operations(&document) {
-            let Some(name) = operation.answer() else {
+        let objects = objects();
+        for operation in operations() {
+            let Some(name) = operation.object else {
                 continue;
             };
-            let objects = objects(&document);
             let object = objects.iter().find(|object| object.name == name).unwrap();
-            let (_, example) = operation.example().unwrap();
+            let (_, example) = operation.example.unwrap();
             let shown = object.pretty(example);
             let read: Value = serde_json::from_str(&shown).unwrap();
             assert_eq!(read, *example, "{name}");
-            let places = object.names().into_iter().map(|name| {
+            let places = member_names(object.schema).into_iter().map(|name| {
                 let start = format!("\n  \"{name}\": ");
                 shown.find(&start).unwrap()
             });
@@ -367,8 +337,7 @@ mod tests {
 
     #[test]
     fn failures_have_their_general_meaning() {
-        let document = document();
-        let errors = errors(&document);
+        let errors = errors();
         let statuses: Vec<&str> = errors.keys().copied().collect();
         let all = [
             "400", "401", "403", "404", "405", "412", "416", "429", "431", "500", "503",

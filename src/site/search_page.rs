@@ -1,99 +1,80 @@
-//! `/` with a question: the islands that a search finds.
+//! `/` with a query: the islands that a search finds.
 
-use std::fmt::{self, Write as _};
-
-use super::api_bodies::{Island, IslandPage, PageMeta, titled};
-use super::frame::{Extra, Frame};
-use super::html::{Count, Escaped, encoded};
-use super::unread;
+use super::api_bodies::{IslandListBody, IslandSummary, ListMeta};
+use super::html::{Escaped, count, each, encoded, island_link, page, unreadable_page};
 use crate::model::IslandCode;
 
-/// What is asked for with a search.
+/// A query of the island list, as the page of its results needs it.
 #[derive(Clone, Copy)]
-pub struct Sought<'a> {
+pub struct SearchQuery<'a> {
     /// The part of a title, as sent.
     pub q: &'a str,
-    /// The other parameters that are not as they are by default, by their names.
+    /// The other parameters that differ from their defaults, by name.
     pub others: &'a [(&'static str, &'a str)],
-    /// The island that has it as its code.
+    /// The island whose code the part of a title is.
     pub island: Option<IslandCode>,
-    /// The query of the page that begins at an offset, percent-encoded.
+    /// Returns the percent-encoded query of the page at an offset.
     pub page_at: &'a dyn Fn(u64) -> String,
 }
 
-/// Shows nothing of what somebody seeks.
-impl fmt::Debug for Sought<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sought").finish_non_exhaustive()
-    }
-}
-
-/// The form that searches titles, among what other parameters leave.
-pub(super) fn search_form(sought: &str, others: &[(&str, &str)]) -> String {
-    let mut kept = String::new();
-    for (name, value) in others {
+/// Returns the form that searches titles, together with other parameters.
+pub(super) fn search_form(q: &str, others: &[(&str, &str)]) -> String {
+    let others = each(others, |(name, value)| {
         let value = Escaped(value);
-        let _ = write!(kept, "<input type=hidden name={name} value=\"{value}\">");
-    }
+        format!("<input type=hidden name={name} value=\"{value}\">")
+    });
+    let q = Escaped(q);
     format!(
         "<form class=row role=search action=\"./\"><label for=q>Title</label>\
-         <input id=q name=q type=search value=\"{}\" placeholder=\"part of a title\" maxlength=200>{kept}\
+         <input id=q name=q type=search value=\"{q}\" placeholder=\"part of a title\" maxlength=200>{others}\
          <button>Search</button></form>",
-        Escaped(sought)
     )
 }
 
-/// The page of a search, from the body of `/v1/islands` for the same question.
-pub fn search(body: &[u8], sought: Sought<'_>) -> String {
-    let Ok(IslandPage { islands, meta }) = serde_json::from_slice(body) else {
-        return unread("");
+/// Returns the page of a search, given the body of `/v1/islands` for the same query.
+pub fn search(body: &[u8], query: SearchQuery<'_>) -> String {
+    let Ok(IslandListBody { islands, meta }) = serde_json::from_slice(body) else {
+        return unreadable_page("");
     };
-    let mut content = format!("<h1>Islands</h1>{}", search_form(sought.q, sought.others));
-    let what = if meta.total == 1 { "island" } else { "islands" };
-    let _ = write!(
-        content,
-        "<p role=status>{} {what}{}.</p>",
-        Count(Some(meta.total)),
-        about(sought)
+    let form = search_form(query.q, query.others);
+    let (total, about) = (count(meta.total), about(query));
+    let noun = if meta.total == 1 { "island" } else { "islands" };
+    let island = each(query.island, |code| {
+        format!("<p>To the island <a href=\"islands/{code}\">{code}</a></p>")
+    });
+    let no_match = (meta.total == 0 && meta.offset == 0).then_some(query.q);
+    let other_searches = each(no_match, other_searches);
+    let rows = Some(&islands).filter(|islands| !islands.is_empty());
+    let table = each(rows, |rows| {
+        format!(
+            "<table><thead><tr><th>Island<th class=wide>Tags<th class=n>Peak<th class=\"n wide\">Players</thead>{}</table>",
+            each(rows, row)
+        )
+    });
+    let page_links = page_links(&meta, islands.is_empty(), query.page_at);
+    let content = format!(
+        "<h1>Islands</h1>{form}<p role=status>{total} {noun}{about}.</p>{island}{other_searches}{table}{page_links}"
     );
-    if let Some(code) = sought.island {
-        let _ = write!(
-            content,
-            "<p>To the island <a href=\"islands/{code}\">{code}</a></p>"
-        );
-    }
-    if meta.total == 0 && meta.offset == 0 {
-        content.push_str(&elsewhere(sought.q));
-    }
-    if !islands.is_empty() {
-        content.push_str(
-            "<table><thead><tr><th>Island<th class=wide>Tags<th class=n>Peak<th class=\"n wide\">Players</thead>",
-        );
-        content.extend(islands.iter().map(row));
-        content.push_str("</table>");
-    }
-    content.push_str(&neighbours(&meta, islands.is_empty(), sought.page_at));
-    let title = if sought.q.is_empty() {
-        "Islands \u{2013} Island metrics".to_owned()
+    let title = if query.q.is_empty() {
+        "Islands"
     } else {
-        format!("{} \u{2013} Island metrics", sought.q)
+        query.q
     };
-    let frame = Frame {
-        title: &title,
-        root: "",
-        extra: Extra::Nothing,
-    };
-    frame.around(&content)
+    page(
+        &format!("{title} \u{2013} Island metrics"),
+        "",
+        &[],
+        &content,
+    )
 }
 
-/// What was sought, behind what was found.
-fn about(sought: Sought<'_>) -> String {
-    let mut about = String::new();
-    if !sought.q.is_empty() {
-        let q = Escaped(sought.q);
-        let _ = write!(about, " for \u{201c}<bdi>{q}</bdi>\u{201d}");
-    }
-    for (name, value) in sought.others {
+/// Returns the query in words.
+fn about(query: SearchQuery<'_>) -> String {
+    let q = Some(query.q).filter(|q| !q.is_empty());
+    let q = each(q, |q| {
+        format!(" for \u{201c}<bdi>{}</bdi>\u{201d}", Escaped(q))
+    });
+    q + &each(query.others, |(name, value)| {
         let words = match *name {
             "tag" => "with the tag",
             "creator" => "by",
@@ -101,13 +82,12 @@ fn about(sought: Sought<'_>) -> String {
             "sort" => "sorted by",
             _ => "in order",
         };
-        let _ = write!(about, " {words} <b><bdi>{}</bdi></b>", Escaped(value));
-    }
-    about
+        format!(" {words} <b><bdi>{}</bdi></b>", Escaped(value))
+    })
 }
 
-/// Where else to look for what no title has.
-fn elsewhere(q: &str) -> String {
+/// Returns links to other searches for a text that no title contains.
+fn other_searches(q: &str) -> String {
     if q.is_empty() {
         return "<p><a href=\"./?limit=50\">All islands</a></p>".to_owned();
     }
@@ -119,48 +99,46 @@ fn elsewhere(q: &str) -> String {
     )
 }
 
-/// The ways to the pages before and behind; from past the end, to the last.
-fn neighbours(meta: &PageMeta, is_empty: bool, page_at: &dyn Fn(u64) -> String) -> String {
+/// Returns the links to the previous and the next page; past the end, to the last page.
+fn page_links(meta: &ListMeta, is_empty: bool, page_at: &dyn Fn(u64) -> String) -> String {
     let limit = meta.limit.max(1);
     if is_empty && meta.offset > 0 {
-        let last = meta.total.saturating_sub(1) / limit * limit;
-        let query = page_at(last);
+        let last = page_at(meta.total.saturating_sub(1) / limit * limit);
+        let last = Escaped(&last);
         return format!(
-            "<p>This page lies past the end. <a rel=prev href=\"./?{}\">Back to the last one</a></p>",
-            Escaped(&query)
+            "<p>This page lies past the end. <a rel=prev href=\"./?{last}\">Back to the last one</a></p>"
         );
     }
-    let before = (meta.offset > 0).then(|| meta.offset.saturating_sub(limit));
-    let behind = meta.offset.checked_add(limit).filter(|_| meta.has_more);
-    if before.is_none() && behind.is_none() {
+    let previous = (meta.offset > 0).then(|| meta.offset.saturating_sub(limit));
+    let next = meta.offset.checked_add(limit).filter(|_| meta.has_more);
+    if previous.is_none() && next.is_none() {
         return String::new();
     }
-    let last = meta.offset.saturating_add(limit).min(meta.total);
-    let first = Count(Some(meta.offset.saturating_add(1)));
-    let mut out = format!("<p class=row>{first}\u{2013}{}", Count(Some(last)));
-    for (offset, rel, name) in [(before, "prev", "Previous"), (behind, "next", "Next")] {
-        if let Some(offset) = offset {
-            let query = page_at(offset);
+    let link = |offset: Option<u64>, rel: &str, name: &str| {
+        each(offset.map(page_at), |query| {
             let query = Escaped(&query);
-            let _ = write!(out, " <a rel={rel} href=\"./?{query}\">{name}</a>");
-        }
-    }
-    out + "</p>"
+            format!(" <a rel={rel} href=\"./?{query}\">{name}</a>")
+        })
+    };
+    let (previous, next) = (
+        link(previous, "prev", "Previous"),
+        link(next, "next", "Next"),
+    );
+    let first = count(meta.offset.saturating_add(1));
+    let last = count(meta.offset.saturating_add(limit).min(meta.total));
+    format!("<p class=row>{first}\u{2013}{last}{previous}{next}</p>")
 }
 
-fn row(island: &Island) -> String {
-    let creator = island.creator.as_ref().map_or_else(String::new, |slug| {
-        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
-    });
+fn row(island: &IslandSummary) -> String {
+    let link = island_link(&island.code, &island.title, island.creator.as_deref());
     let tags = island.tags.join(", ");
-    format!(
-        "<tr><td><a href=\"islands/{}\"><bdi>{}</bdi></a>{creator}<td class=wide><bdi>{}</bdi><td class=n>{}\
-         <td class=\"n wide\">{}",
-        Escaped(&island.code),
-        Escaped(titled(&island.title, &island.code)),
+    let (tags, peak, players) = (
         Escaped(&tags),
-        Count(island.peak_ccu),
-        Count(island.unique_players),
+        count(island.peak_ccu),
+        count(island.unique_players),
+    );
+    format!(
+        "<tr><td>{link}<td class=wide><bdi>{tags}</bdi><td class=n>{peak}<td class=\"n wide\">{players}"
     )
 }
 
@@ -168,7 +146,7 @@ fn row(island: &Island) -> String {
 mod tests {
     use super::*;
 
-    fn page(total: u64, offset: u64) -> Vec<u8> {
+    fn body(total: u64, offset: u64) -> Vec<u8> {
         let has_more = offset + 1 < total;
         let island = r#"{"code":"0000-0000-0001","title":"<i>","creator":null,"createdIn":null,
             "tags":["a&b","c"],"firstSeen":null,"lastSeen":null,"date":null,"peakCCU":null,
@@ -185,13 +163,13 @@ mod tests {
     fn found(total: u64, offset: u64, q: &str, others: &[(&'static str, &str)]) -> String {
         let page_at = &|offset| format!("q=a&offset={offset}");
         let island = q.trim().parse().ok();
-        let sought = Sought {
+        let query = SearchQuery {
             q,
             others,
             island,
             page_at,
         };
-        search(&page(total, offset), sought)
+        search(&body(total, offset), query)
     }
 
     #[test]

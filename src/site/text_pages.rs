@@ -1,20 +1,16 @@
-//! Pages of prose: the gotchas, the recipes, and `/llms.txt`, which is all of it for machines.
+//! Pages of prose: `/gotchas` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
-use std::fmt::Write as _;
-
-use serde_json::Value;
-
-use super::frame::{Extra, Frame};
-use super::html::{Escaped, prose};
-use super::objects_page;
-use super::openapi::{errors, operations, text};
+use super::html::{Escaped, each, page};
+use super::markdown::prose;
+use super::objects_page::objects_text;
+use super::openapi::{Operation, ParameterDoc, errors, info, operations};
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
-/// What recipes have for the service's address; CI runs them as they are here.
+/// The address of the service in recipes. CI runs them as they are.
 const RECIPE_URL: &str = "http://127.0.0.1:8080";
 
-/// A recipe: what it is for, its file, and the file's text.
+/// A recipe: its title, its file, and the file's text.
 struct Recipe {
     title: &'static str,
     file: &'static str,
@@ -41,107 +37,76 @@ const RECIPES: &[Recipe] = &recipes! {
     "grafana_infinity.md": "Grafana, with the Infinity data source"
 };
 
-/// `/gotchas`
-pub(super) fn gotchas() -> String {
+/// Returns the page at `/gotchas`.
+pub fn gotchas() -> String {
     let content = format!("<h1>Gotchas</h1>{}", prose(GOTCHAS));
-    frame("Gotchas \u{2013} Island metrics").around(&content)
+    page("Gotchas \u{2013} Island metrics", "", &[], &content)
 }
 
-/// `/recipes`
-pub(super) fn recipes(base_url: &str) -> String {
-    let mut content = String::from(
+/// Returns the page at `/recipes`.
+pub fn recipes(base_url: &str) -> String {
+    let contents = each(RECIPES, |Recipe { title, file, .. }| {
+        format!("<li><a href=\"#{file}\">{title}</a>")
+    });
+    let recipes = each(RECIPES, |Recipe { title, file, text }| {
+        let text = text.replace(RECIPE_URL, base_url);
+        // One is steps to take, not a file to save.
+        let text = if file.contains(".md") {
+            prose(text.trim_end())
+        } else {
+            let text = Escaped(&text);
+            format!(
+                "<p class=soft><code>{file}</code></p>\
+                 <pre class=code tabindex=0 role=region aria-label=\"{file}\">{text}</pre>"
+            )
+        };
+        format!("<h2 id=\"{file}\">{title}</h2>{text}")
+    });
+    let content = format!(
         "<h1>Recipes</h1><p>Each is complete and uses this service's address; where a key helps, it comes \
          from <code>ISLAND_METRICS_KEY</code>. What to look out for is on the page of <a \
-         href=gotchas>gotchas</a>.</p><ul>",
-    );
-    for recipe in RECIPES {
-        let _ = write!(
-            content,
-            "<li><a href=\"#{}\">{}</a>",
-            recipe.file, recipe.title
-        );
-    }
-    content.push_str("</ul>");
-    for Recipe { title, file, text } in RECIPES {
-        let text = text.replace(RECIPE_URL, base_url);
-        let _ = write!(content, "<h2 id=\"{file}\">{title}</h2>");
-        // One is steps to take, not a file to save.
-        if file.rsplit('.').next() == Some("md") {
-            content.push_str(&prose(text.trim_end()));
-            continue;
-        }
-        let _ = write!(
-            content,
-            "<p class=soft><code>{file}</code></p>\
-             <pre class=code tabindex=0 role=region aria-label=\"{file}\">{}</pre>",
-            Escaped(&text)
-        );
-    }
-    content.push_str(
-        "<h2 id=clients>Clients in other languages</h2><p>Any OpenAPI 3.1 generator makes one from \
+         href=gotchas>gotchas</a>.</p><ul>{contents}</ul>{recipes}\
+         <h2 id=clients>Clients in other languages</h2><p>Any OpenAPI 3.1 generator makes one from \
          <a href=openapi.json>openapi.json</a>; any viewer shows it.</p>",
     );
-    frame("Recipes \u{2013} Island metrics").around(&content)
+    page("Recipes \u{2013} Island metrics", "", &[], &content)
 }
 
-/// `/llms.txt`, in Markdown, from the document that describes the API.
-pub(super) fn llms(openapi: &str, base_url: &str) -> String {
-    let document: Value =
-        serde_json::from_str(openapi).expect("the document is JSON, which a test holds");
-    let mut out = format!(
-        "# Island metrics\n\n> {}\n\nBase URL: {base_url}\n\n## Endpoints\n",
-        text(&document["info"]["summary"])
-    );
-    for operation in operations(&document) {
-        let (path, summary) = (operation.path, operation.summary());
-        let _ = write!(
-            out,
-            "- `GET {path}`: {summary}. {}",
-            operation.description()
-        );
-        let _ = match operation.answer() {
-            Some(name) => writeln!(out, " Answers {name}."),
-            None => writeln!(out),
-        };
-        for parameter in operation.parameters() {
-            let (name, place, kind) = (parameter.name, parameter.place, parameter.kind);
-            let _ = writeln!(out, "  - `{name}` ({place}; {kind}): {}", parameter.about);
-        }
-    }
-    out.push_str("\n## Recipes\n");
-    for Recipe { title, file, .. } in RECIPES {
-        let _ = writeln!(out, "- [{title}]({base_url}/recipes#{file})");
-    }
-    let _ = write!(
-        out,
-        "\n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Answers with an example each]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
-         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{}\n\n## Errors\n",
-        text(&document["info"]["description"])
-    );
-    for (status, about) in errors(&document) {
-        let _ = writeln!(out, "- {status} {about}");
-    }
-    let objects = objects_page::text(&document);
-    let _ = write!(out, "\n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}");
-    out
+/// Returns `/llms.txt`, in Markdown.
+pub fn llms(base_url: &str) -> String {
+    let endpoints = each(operations(), endpoint_text);
+    let recipes = each(RECIPES, |Recipe { title, file, .. }| {
+        format!("- [{title}]({base_url}/recipes#{file})\n")
+    });
+    let errors = each(errors(), |(status, about)| format!("- {status} {about}\n"));
+    let (summary, description, objects) = (info("summary"), info("description"), objects_text());
+    format!(
+        "# Island metrics\n\n> {summary}\n\nBase URL: {base_url}\n\n## Endpoints\n{endpoints}\n## Recipes\n{recipes}\
+         \n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Answers with an example each]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
+         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{description}\n\n## Errors\n{errors}\
+         \n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}"
+    )
 }
 
-/// A page that is found when somebody asks for what is not there.
-pub(super) fn plain(title: &str, message: &str, root: &str) -> String {
-    let content = format!("<h1>{}</h1><p>{}</p>", Escaped(title), Escaped(message));
-    let frame = Frame {
-        root,
-        ..frame(title)
-    };
-    frame.around(&content)
-}
-
-fn frame(title: &str) -> Frame<'_> {
-    Frame {
-        title,
-        root: "",
-        extra: Extra::Nothing,
-    }
+fn endpoint_text(operation: Operation) -> String {
+    let Operation {
+        path,
+        summary,
+        description,
+        ..
+    } = operation;
+    let object = each(operation.object, |name| format!(" Answers {name}."));
+    let parameters = each(operation.parameters, |parameter| {
+        let ParameterDoc {
+            name,
+            place,
+            kind,
+            about,
+            ..
+        } = parameter;
+        format!("  - `{name}` ({place}; {kind}): {about}\n")
+    });
+    format!("- `GET {path}`: {summary}. {description}{object}\n{parameters}")
 }
 
 #[cfg(test)]
@@ -184,7 +149,7 @@ mod tests {
 
     #[test]
     fn machines_are_told_everything() {
-        let text = llms(&crate::site::openapi("https://x.test"), "https://x.test");
+        let text = llms("https://x.test");
         for part in [
             "Base URL: https://x.test\n",
             "- `GET /v1/islands/{code}/ccu`: Long-run",

@@ -19,7 +19,7 @@ use crate::server::http::negotiate::{accepts_gzip, is_known};
 use crate::server::http::response::Answer;
 use crate::server::web::page::{Kind, Notice, Page};
 use crate::server::web::rate_limiter::Visits;
-use crate::site::{self, Sought};
+use crate::site::{self, SearchQuery};
 use crate::snapshot::{
     Body, Content, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
 };
@@ -79,20 +79,20 @@ impl Pages {
     /// All fixed texts, for a service of that address.
     pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
         let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
-        let file = |file| match file {
-            SiteFile::Objects => site::objects(base_url),
+        let file = |(file, path): (SiteFile, &str)| match file {
+            SiteFile::Objects => site::objects_page(base_url),
             SiteFile::Recipes => site::recipes(base_url),
             SiteFile::Gotchas => site::gotchas(),
             SiteFile::Llms => site::llms(base_url),
-            SiteFile::Style => site::style(),
-            SiteFile::DocsScript => site::docs_script(),
-            SiteFile::ChartsStyle => site::charts_style(),
-            SiteFile::ChartsScript => site::charts_script(),
-            SiteFile::Icon => site::ICON.to_owned(),
+            SiteFile::Style
+            | SiteFile::DocsScript
+            | SiteFile::ChartsStyle
+            | SiteFile::ChartsScript
+            | SiteFile::Icon => site::asset(path.trim_start_matches("/assets/")),
         };
         Pages {
             openapi: body(site::openapi(base_url)),
-            files: SiteFile::ALL.map(|(name, _)| body(file(name))),
+            files: SiteFile::ALL.map(|row| body(file(row))),
             visits,
         }
     }
@@ -159,7 +159,7 @@ impl Pages {
         let sought_code = q.trim().parse().ok();
         let html = site::search(
             &body,
-            Sought {
+            SearchQuery {
                 q,
                 others: &others,
                 island: sought_code.filter(|code| snapshot.tracks(*code)),
@@ -199,7 +199,7 @@ impl Pages {
             Err(Missing::Damaged(_)) => Answer::Failed(ApiError::Damaged),
             Err(_) => {
                 let message = format!("The island {code} is not tracked.");
-                let html = site::plain("No such island", &message, "../");
+                let html = site::message_page("No such island", &message, "../");
                 notice(StatusCode::NOT_FOUND, html, None)
             }
         }
@@ -225,7 +225,7 @@ impl Pages {
         let message = "You are opening pages faster than they are drawn for one address. Programs should \
             use the API; for everything at once there are the dumps.";
         let status = StatusCode::TOO_MANY_REQUESTS;
-        let html = site::plain("A moment, please", message, root);
+        let html = site::message_page("A moment, please", message, root);
         Some(notice(status, html, Some(wait)))
     }
 }
@@ -249,7 +249,7 @@ pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
         _ => sentence(&error.message()),
     };
     let root = "../".repeat(depth.saturating_sub(1));
-    let html = site::plain(title, &message, &root);
+    let html = site::message_page(title, &message, &root);
     notice(error.status(), html, error.retry_after_seconds())
 }
 

@@ -20,7 +20,7 @@ use crate::server::web::page::Notice;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_form::Unfit;
 use crate::signup::{Desk, Mailer, Mode, Refused, Reply, Say, Terms, Wish};
-use crate::site::{self, Held, HeldKey, KeysPage};
+use crate::site::{self, AddressKeys, ListedKey};
 use crate::sync::PollTrigger;
 
 /// Visitors who wait for the desk: a look takes microseconds, an issue what it takes to write the key file. Who
@@ -113,11 +113,7 @@ impl Window {
         let wish = match wish {
             Ok(wish) => wish,
             Err((status, message)) => {
-                let page = KeysPage::Refused {
-                    message: &message,
-                    pass: None,
-                };
-                return told(status, &page, None);
+                return told(status, site::keys_refused(&message, None), None);
             }
         };
         let pass = wish.pass_of_holder().map(str::to_owned);
@@ -148,8 +144,8 @@ impl Window {
     /// The page of a reply to somebody who came with that pass.
     fn page(&self, reply: Reply, pass: Option<String>) -> Answer {
         match reply {
-            Reply::Ask { pass } => told(StatusCode::OK, &KeysPage::Ask { pass: &pass }, None),
-            Reply::Mailed => told(StatusCode::OK, &KeysPage::Mailed, None),
+            Reply::Ask { pass } => told(StatusCode::OK, site::keys_form(&pass), None),
+            Reply::Mailed => told(StatusCode::OK, site::keys_mailed(), None),
             Reply::Keys {
                 address,
                 keys,
@@ -157,16 +153,16 @@ impl Window {
                 issued,
                 revoked,
             } => {
-                let keys = keys.into_iter().map(|key| HeldKey {
+                let keys = keys.into_iter().map(|key| ListedKey {
                     id: key.id.to_string(),
-                    tier: key.tier.as_str(),
-                    issued: key.issued.to_string(),
-                    revoked: key.revoked.map(|since| since.to_string()),
+                    tier: key.tier,
+                    issued: key.issued,
+                    revoked: key.revoked,
                 });
-                let held = Held {
+                let list = AddressKeys {
                     address: address.as_str(),
                     keys: keys.collect(),
-                    pass: &pass,
+                    token: &pass,
                     issued: issued.as_ref().map(NewKey::reveal),
                     revoked: revoked.map(|id| id.to_string()),
                     free_max: FREE_KEYS_MAX,
@@ -174,18 +170,15 @@ impl Window {
                     free_limit: self.free_limit,
                     base_url: &self.base_url,
                 };
-                told(StatusCode::OK, &KeysPage::Held(held), None)
+                told(StatusCode::OK, site::keys_list(&list), None)
             }
             Reply::Refused(refused) => {
                 let message = refused.to_string();
                 // Where the connection proves who it is, nothing but the page is needed.
                 let is_good = !matches!(refused, Refused::Invalid | Refused::Expired);
                 let pass = pass.filter(|_| is_good && !self.is_shared);
-                let page = KeysPage::Refused {
-                    message: &message,
-                    pass: pass.as_deref(),
-                };
-                told(status(refused), &page, refused.retry_after_seconds())
+                let page = site::keys_refused(&message, pass.as_deref());
+                told(status(refused), page, refused.retry_after_seconds())
             }
         }
     }
@@ -193,13 +186,13 @@ impl Window {
 
 /// What a browser is answered where there is no sign-up.
 pub(crate) fn closed() -> Answer {
-    told(StatusCode::NOT_FOUND, &KeysPage::Closed, None)
+    told(StatusCode::NOT_FOUND, site::keys_closed(), None)
 }
 
-fn told(status: StatusCode, page: &KeysPage<'_>, retry_after: Option<u32>) -> Answer {
+fn told(status: StatusCode, page: String, retry_after: Option<u32>) -> Answer {
     Answer::Notice(Notice {
         status,
-        html: site::keys(page).into(),
+        html: page.into(),
         retry_after,
         is_apart: true,
     })

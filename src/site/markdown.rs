@@ -1,0 +1,117 @@
+//! Markdown to HTML, as much of it as the texts of pages use: headings of two signs, paragraphs, lists,
+//! numbered steps, code, bold text and links.
+
+use std::fmt::Write as _;
+
+use super::html::{Escaped, each};
+
+/// Converts paragraphs.
+pub(super) fn prose(text: &str) -> String {
+    each(text.split("\n\n"), paragraph)
+}
+
+fn paragraph(text: &str) -> String {
+    let (heading, rest) = match text.strip_prefix("## ") {
+        Some(text) => text.split_once('\n').unwrap_or((text, "")),
+        None => ("", text),
+    };
+    let heading = Some(heading).filter(|heading| !heading.is_empty());
+    let heading = each(heading, |heading| {
+        format!("<h2 id={}>{}</h2>", anchor(heading), Escaped(heading))
+    });
+    let item = |item: &str| format!("<li>{}", inline(item));
+    if let Some(items) = rest.strip_prefix("- ") {
+        let items = each(items.split("\n- "), item);
+        format!("{heading}<ul>{items}</ul>")
+    } else if let Some(mut left) = rest.strip_prefix("1. ") {
+        let mut steps = Vec::new();
+        while let Some((step, after)) = left.split_once(&format!("\n{}. ", steps.len() + 2)) {
+            steps.push(step);
+            left = after;
+        }
+        steps.push(left);
+        format!("{heading}<ol>{}</ol>", each(steps, item))
+    } else if !rest.is_empty() {
+        format!("{heading}<p>{}</p>", inline(rest))
+    } else {
+        heading
+    }
+}
+
+/// Returns the id of a heading: its letters and digits, with hyphens between.
+fn anchor(heading: &str) -> String {
+    let heading = heading.to_ascii_lowercase();
+    let words = heading.split(|c: char| !c.is_ascii_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join("-")
+}
+
+/// Converts code between backquotes, bold text between two stars, and links as `[text](address)`, none
+/// within another. For pages at the root: the paths of two other pages become links to them.
+pub(super) fn inline(text: &str) -> String {
+    let bold = |text: &str| format!("<b>{}</b>", Escaped(text));
+    let code = |text: &str| match text {
+        "/keys" | "/dumps/" => format!("<a href={}>{text}</a>", &text[1..]),
+        _ => format!("<code>{}</code>", Escaped(text)),
+    };
+    alternate(text, "`", |text| alternate(text, "**", links, bold), code)
+}
+
+/// Converts the parts of a text outside and inside of pairs of marks.
+fn alternate(
+    text: &str,
+    mark: &str,
+    outside: impl Fn(&str) -> String,
+    inside: impl Fn(&str) -> String,
+) -> String {
+    each(text.split(mark).enumerate(), |(at, part)| {
+        if at % 2 == 0 {
+            outside(part)
+        } else {
+            inside(part)
+        }
+    })
+}
+
+fn links(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, link)) = rest.split_once('[')
+        && let Some((words, after)) = link.split_once("](")
+        && let Some((address, after)) = after.split_once(')')
+    {
+        let (before, words, address) = (Escaped(before), Escaped(words), Escaped(address));
+        let _ = write!(out, "{before}<a href=\"{address}\">{words}</a>");
+        rest = after;
+    }
+    out + &Escaped(rest).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inline_text_is_escaped_and_marked_up() {
+        assert_eq!(
+            inline("a `<i>` [x&y](h?\"a)"),
+            "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
+        );
+        assert_eq!(inline("at `/keys`"), "at <a href=keys>/keys</a>");
+    }
+
+    #[test]
+    fn prose_is_headings_paragraphs_and_lists() {
+        let page = prose("One\n\n## Two & more\ntext\n\n- a\n- `b`");
+        let want = "<p>One</p><h2 id=two-more>Two &amp; more</h2><p>text</p>\
+                    <ul><li>a<li><code>b</code></ul>";
+        assert_eq!(page, want);
+    }
+
+    #[test]
+    fn prose_has_numbered_steps_and_bold_words() {
+        let page = prose("1. **A & b.** `**c**`\ngoes on\n2. 3. d\n3. e\n\n2. f");
+        let want =
+            "<ol><li><b>A &amp; b.</b> <code>**c**</code>\ngoes on<li>3. d<li>e</ol><p>2. f</p>";
+        assert_eq!(page, want);
+    }
+}
