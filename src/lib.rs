@@ -28,12 +28,12 @@
 //! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
 //! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
 //! | [`quota`] | what is left today | HTTP, secrets, clocks |
-//! | [`observe`] | counters and their page, the process, the access log, what systemd is told | who asks, what is answered |
+//! | [`observe`] | server log, access log, metrics, notifications to systemd | requests, clients, data |
 //! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | everything else |
 //! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; replacing files; opening files that others may have put there | islands |
 //! | [`arena`] | the setting of the allocator | everything else |
-//! | [`sync`] | atomics; a value that is replaced while it is read; work shared out among threads | everything else |
+//! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | everything else |
 //!
 //! Beside `src`: `data/` has the sample, the man page, shell completions, units, proxy, Prometheus and Grafana files; `tests/it` the running
 //! binary, `tests/fuzz` its readers, `tests/ops` those files in use; `tests/FAULTS.md` what each is against.

@@ -9,14 +9,14 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// Returns the user and system CPU time.
 pub(crate) fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    Some(stat_seconds(&stat, 11)? + stat_seconds(&stat, 12)?)
+    Some((stat_ticks(&stat, 11)? + stat_ticks(&stat, 12)?) / TICKS_PER_SECOND)
 }
 
 /// Returns the start time in Unix seconds.
 pub(crate) fn start_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let boot: f64 = line("/proc/stat", "btime")?;
-    Some(boot + stat_seconds(&stat, 19)?)
+    Some(boot + stat_ticks(&stat, 19)? / TICKS_PER_SECOND)
 }
 
 /// Returns the size of the resident memory.
@@ -43,10 +43,9 @@ pub(crate) fn max_fds() -> Option<u64> {
 
 /// A field of `/proc/self/stat` that counts ticks. Fields are numbered from the end of the program's
 /// name, which is in parentheses and can contain any character.
-fn stat_seconds(stat: &str, field: usize) -> Option<f64> {
+fn stat_ticks(stat: &str, field: usize) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let ticks: f64 = fields.split_ascii_whitespace().nth(field)?.parse().ok()?;
-    Some(ticks / TICKS_PER_SECOND)
+    fields.split_ascii_whitespace().nth(field)?.parse().ok()
 }
 
 /// The first value of the line that starts with `name`.
@@ -63,10 +62,9 @@ mod tests {
     #[test]
     fn fields_are_found_behind_a_name_that_looks_like_them() {
         let stat = "7 (a) b ) S 1 2 3 4 5 6 7 8 9 10 250 50 13 14 15 16 17 18 1000 20";
-        assert_eq!(stat_seconds(stat, 11), Some(2.5));
-        assert_eq!(stat_seconds(stat, 12), Some(0.5));
-        assert_eq!(stat_seconds(stat, 19), Some(10.0));
-        assert_eq!(stat_seconds("", 11), None);
+        let ticks = [11, 12, 19].map(|field| stat_ticks(stat, field));
+        assert_eq!(ticks, [Some(250.0), Some(50.0), Some(1000.0)]);
+        assert_eq!(stat_ticks("", 11), None);
     }
 
     #[test]

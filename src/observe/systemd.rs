@@ -8,8 +8,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use crate::sync::{Mutex, lock};
-
 /// The environment variables of systemd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
@@ -49,7 +47,7 @@ impl SystemdEnvironment {
 pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
     /// The last change of state, if the socket was full.
-    unsent: Mutex<Option<String>>,
+    unsent: Option<String>,
 }
 
 impl Notifier {
@@ -67,17 +65,17 @@ impl Notifier {
         socket.set_nonblocking(true)?;
         Ok(Notifier {
             socket: Some(socket),
-            unsent: Mutex::default(),
+            unsent: None,
         })
     }
 
     /// Reports that the server is ready, also after a reload.
-    pub(crate) fn ready(&self, status: &str) {
+    pub(crate) fn ready(&mut self, status: &str) {
         self.send_reliably(format!("READY=1\nSTATUS={status}"));
     }
 
     /// Reports the start of a reload; [`ready`](Self::ready) ends it.
-    pub(crate) fn reloading(&self) {
+    pub(crate) fn reloading(&mut self) {
         self.send_reliably(match uptime_micros() {
             Some(micros) => format!("RELOADING=1\nMONOTONIC_USEC={micros}"),
             None => "RELOADING=1".to_owned(),
@@ -85,7 +83,7 @@ impl Notifier {
     }
 
     /// Reports that the server is stopping.
-    pub(crate) fn stopping(&self, status: &str) {
+    pub(crate) fn stopping(&mut self, status: &str) {
         self.send_reliably(format!("STOPPING=1\nSTATUS={status}"));
     }
 
@@ -100,17 +98,16 @@ impl Notifier {
     }
 
     /// Sends the last change of state again if the socket was full.
-    pub(crate) fn retry(&self) {
-        let unsent = lock(&self.unsent).take();
-        if let Some(text) = unsent {
+    pub(crate) fn retry(&mut self) {
+        if let Some(text) = self.unsent.take() {
             self.send_reliably(text);
         }
     }
 
     /// Sends a change of state, which replaces an unsent one.
-    fn send_reliably(&self, text: String) {
+    fn send_reliably(&mut self, text: String) {
         let is_full = self.send(&text);
-        *lock(&self.unsent) = is_full.then_some(text);
+        self.unsent = is_full.then_some(text);
     }
 
     /// Sends a datagram. Returns `true` if the socket is full.
@@ -181,7 +178,7 @@ mod tests {
                 UnixDatagram::bind_addr(&address).unwrap(),
             ),
         ] {
-            let notifier = Notifier::connect(Some(&name)).unwrap();
+            let mut notifier = Notifier::connect(Some(&name)).unwrap();
             notifier.ready("serving");
             notifier.reloading();
             notifier.alive();
@@ -202,7 +199,7 @@ mod tests {
     fn readiness_is_sent_again_after_the_socket_was_full() {
         let path = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
         let listener = UnixDatagram::bind(&path).unwrap();
-        let notifier = Notifier::connect(Some(path.as_os_str())).unwrap();
+        let mut notifier = Notifier::connect(Some(path.as_os_str())).unwrap();
         while !notifier.send("WATCHDOG=1") {}
         notifier.ready("serving");
         notifier.retry();

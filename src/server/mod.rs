@@ -1,8 +1,14 @@
-//! Sockets, and the way from a request head to its answer.
+//! The HTTP server. In: connections and published snapshots. Out: responses.
 //!
-//! In: connections and published snapshots. Out: answers. `pipeline` is the whole service as one
-//! function of request head, connection, time and state. The only room that names hyper and tokio; it
-//! never names a member of an answer's body but `error`.
+//! The only module that names hyper and tokio. It names no member of a response body except `error`.
+//! Its parts, of which each may import only later ones:
+//!
+//! - `ops` starts, supervises and stops a server, and reloads keys and data;
+//! - `web` has the HTML pages and the sign-up form;
+//! - `http` turns a request into a response; `http::pipeline` is the whole service as one function of
+//!   request head, connection, time and state;
+//! - `conn` has the connections: listeners, limits and timeouts;
+//! - `settings` are the settings of a server.
 
 mod conn;
 mod http;

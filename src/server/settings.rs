@@ -81,27 +81,19 @@ pub(crate) struct Settings {
     /// The directory of keys and counters. Without it there are no keys, and counters end with the
     /// process.
     pub(crate) state: Option<PathBuf>,
-    /// The prefix of keys.
     pub(crate) key_prefix: KeyPrefix,
-    /// Requests per UTC day.
     pub(crate) limits: TierLimits,
-    /// Size of the table of anonymous clients per day.
     pub(crate) quota_sizes: TableSize,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Limits of connections.
     pub(crate) connections: ConnectionLimits,
     /// Maximum time that open requests have to end after a signal.
     pub(crate) drain: Duration,
-    /// The address of the admin listener, if there is one.
     pub(crate) admin: Option<SocketAddr>,
-    /// The file of the access log, if there is one.
     pub(crate) access_log: Option<PathBuf>,
-    /// Sign-up for free keys, if it is open.
     pub(crate) sign_up: Option<SignUp>,
     /// Maximum number of free keys issued by sign-up per UTC day.
     pub(crate) sign_up_daily: u32,
-    /// The environment of the service manager.
     pub(crate) systemd: SystemdEnvironment,
 }
 

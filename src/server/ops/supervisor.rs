@@ -92,7 +92,7 @@ impl Supervisor {
     pub(crate) fn new(
         settings: &Settings,
         server: Arc<ServerState>,
-        notifier: Notifier,
+        mut notifier: Notifier,
         threads: Vec<JoinHandle<()>>,
     ) -> Supervisor {
         notifier.ready(&server.status());
