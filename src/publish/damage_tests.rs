@@ -82,7 +82,7 @@ impl Drop for Published {
 }
 
 fn open_history(bytes: Bytes) -> Result<(), SnapshotError> {
-    History::open(Storage::Memory(bytes), 0)?.bodies.verify()
+    History::open(Storage::Memory(bytes), 0)?.verify_bodies()
 }
 
 fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {

@@ -13,7 +13,7 @@ use super::row_orders::{RowOrders, row_number};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
 use crate::model::SortField;
-use crate::snapshot::{BodyRef, Packed, Packer, Section, SnapshotWriter, Stamp, Written};
+use crate::snapshot::{BodyRef, Compressor, EncodedPair, Section, SnapshotWriter, Stamp, Written};
 use crate::sync::{cores, in_order};
 
 /// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of all
@@ -89,8 +89,8 @@ impl<W: Write> HistoryWriter<'_, W> {
         let [islands, ccu] = self.write_islands()?;
         let creators = self.write_creators()?;
         let [rankings, new] = self.write_days()?;
-        let mut packer = Packer::new();
-        let days = packer.pack(&render::days(&self.input.day_texts, self.published));
+        let mut compressor = Compressor::default();
+        let days = compressor.encode(&render::days(&self.input.day_texts, self.published));
         let fixed = vec![self.out.body(&days)?, self.out.body(&days)?];
         Ok(vec![
             (Section::IslandBodies, islands),
@@ -130,8 +130,8 @@ impl<W: Write> HistoryWriter<'_, W> {
         let creators = std::mem::take(&mut self.creators);
         let rows = std::mem::take(&mut self.rows);
         let (latest, published) = (self.latest, self.published);
-        let render = |packer: &mut Packer, at: usize| {
-            packer.pack(&creator(&creators[at], &rows, latest, published))
+        let render = |compressor: &mut Compressor, at: usize| {
+            compressor.encode(&creator(&creators[at], &rows, latest, published))
         };
         let refs = self.write_all(creators.len(), render)?;
         self.creators = creators;
@@ -141,8 +141,8 @@ impl<W: Write> HistoryWriter<'_, W> {
 
     fn write_days(&mut self) -> io::Result<[Vec<BodyRef>; 2]> {
         let (input, published) = (self.input, self.published);
-        let rankings = self.write_all(input.days.len(), |packer, day| {
-            packer.pack(&ranking(input, day, published))
+        let rankings = self.write_all(input.days.len(), |compressor, day| {
+            compressor.encode(&ranking(input, day, published))
         })?;
         let mut new = vec![Vec::new(); input.days.len()];
         for (island, seen) in self.seen.iter().enumerate() {
@@ -150,8 +150,8 @@ impl<W: Write> HistoryWriter<'_, W> {
                 new[*first as usize].push((row_number(island), *last));
             }
         }
-        let new = self.write_all(input.days.len(), |packer, day| {
-            packer.pack(&new_islands(input, day, &new[day], published))
+        let new = self.write_all(input.days.len(), |compressor, day| {
+            compressor.encode(&new_islands(input, day, &new[day], published))
         })?;
         Ok([rankings, new])
     }
@@ -159,14 +159,19 @@ impl<W: Write> HistoryWriter<'_, W> {
     fn write_all(
         &mut self,
         count: usize,
-        render: impl Fn(&mut Packer, usize) -> Packed + Sync,
+        render: impl Fn(&mut Compressor, usize) -> EncodedPair + Sync,
     ) -> io::Result<Vec<BodyRef>> {
         let mut refs = Vec::with_capacity(count);
-        in_order((cores(), count), Packer::new, render, |_, packed| {
-            refs.push(self.out.body(&packed)?);
-            self.advance(1);
-            Ok::<(), io::Error>(())
-        })?;
+        in_order(
+            (cores(), count),
+            Compressor::default,
+            render,
+            |_, packed| {
+                refs.push(self.out.body(&packed)?);
+                self.advance(1);
+                Ok::<(), io::Error>(())
+            },
+        )?;
         Ok(refs)
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::render;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, LiveStep};
-use crate::snapshot::{BodyRef, Packer, Section, SnapshotWriter, Stamp, Written};
+use crate::snapshot::{BodyRef, Compressor, Section, SnapshotWriter, Stamp, Written};
 
 /// Input of the live payload.
 #[derive(Debug, Default)]
@@ -48,11 +48,11 @@ pub(crate) fn write<W: Write>(
             .as_ref()
             .map(|totals| intraday(totals, published)),
     ];
-    let mut packer = Packer::new();
+    let mut compressor = Compressor::default();
     let mut refs = Vec::new();
     for body in bodies {
         refs.push(match body {
-            Some(plain) => out.body(&packer.pack(&plain))?,
+            Some(plain) => out.body(&compressor.encode(&plain))?,
             None => BodyRef::default(),
         });
     }

@@ -6,14 +6,14 @@ use super::packed_day::{DayRow, RANGE_ISLANDS};
 use super::render;
 use crate::calendar::UnixSeconds;
 use crate::dataset::Metrics;
-use crate::snapshot::{Packed, Packer};
+use crate::snapshot::{Compressor, EncodedPair};
 
 /// Renderer of one thread.
 pub(crate) struct RangeRenderer<'a> {
     input: &'a HistoryInput<'a>,
     latest: &'a [Metrics],
     published: UnixSeconds,
-    packer: Packer,
+    compressor: Compressor,
     /// Buffer of the body in progress, reused.
     body: Vec<u8>,
     /// Rows by day of each island of the range, oldest first; reused.
@@ -25,7 +25,7 @@ pub(crate) struct RenderedRange {
     /// List row of each island.
     pub(crate) rows: Vec<Vec<u8>>,
     /// Detail body and ccu body of each island.
-    pub(crate) bodies: Vec<[Packed; 2]>,
+    pub(crate) bodies: Vec<[EncodedPair; 2]>,
     /// First and last day on which each island was seen.
     pub(crate) seen: Vec<Option<(u32, u32)>>,
     /// Number of islands with a peak on any day.
@@ -42,7 +42,7 @@ impl<'a> RangeRenderer<'a> {
             input,
             latest,
             published,
-            packer: Packer::new(),
+            compressor: Compressor::default(),
             body: Vec::new(),
             timelines: vec![Vec::new(); RANGE_ISLANDS],
         }
@@ -88,14 +88,14 @@ impl<'a> RangeRenderer<'a> {
         });
         self.body.clear();
         render::island(&mut self.body, &summary, series, self.published);
-        let detail = self.packer.pack(&self.body);
+        let detail = self.compressor.encode(&self.body);
         let peaks = timeline
             .iter()
             .filter_map(|(day, row)| Some((text(*day), row.peak()?)));
         let code = shown.island.code;
         self.body.clear();
         render::ccu(&mut self.body, code, peaks, self.published);
-        let ccu = self.packer.pack(&self.body);
+        let ccu = self.compressor.encode(&self.body);
         rendered.histories += u64::from(timeline.iter().any(|(_, row)| row.peak().is_some()));
         rendered.rows.push(summary);
         rendered.seen.push(seen);

@@ -10,7 +10,7 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DailyRow, Day, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
 use crate::request::{CreatorQuery, IslandQuery, Page};
-use crate::snapshot::{History, Selection, Storage};
+use crate::snapshot::{History, SelectedRows, Storage};
 
 const ISLANDS: u32 = 5000;
 const CREATORS: u32 = 1500;
@@ -141,16 +141,16 @@ fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
 }
 
 /// Returns the requested page of the matching rows in final order.
-fn cut(rows: &[u32], page: Page) -> Selection {
+fn cut(rows: &[u32], page: Page) -> SelectedRows {
     let skip = usize::try_from(page.offset).unwrap();
     let on_page = rows.iter().skip(skip).take(page.limit as usize);
-    Selection {
+    SelectedRows {
         rows: on_page.copied().collect(),
         total: rows.len() as u64,
     }
 }
 
-fn naive(world: &World, query: &IslandQuery) -> Selection {
+fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
     let matches = |row: &u32| {
         let island = &world.catalogue.islands[*row as usize];
         let slug = island.creator.as_ref().map(CreatorSlug::as_str);

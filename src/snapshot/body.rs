@@ -1,60 +1,61 @@
-//! Whole answers: identity and gzip, each with its entity tag.
+//! Response bodies in memory: identity and gzip forms, each with its entity tag.
 
 use std::io::Write;
 
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use flate2::{Compress, Compression, FlushCompress};
+use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::error::SnapshotError;
 use super::long_body::LongBody;
 use crate::calendar::UnixSeconds;
 
-/// A body made ready to be stored: both forms. `gzip` is empty where it would not be smaller.
+/// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual level 6,
+/// in half of the time, which is most of the time of a publish.
+const LEVEL: u32 = 2;
+/// Base-2 logarithm of the size of the compressor's window, the largest there is.
+const WINDOW_BITS: u8 = 15;
+/// Bytes that gzip adds to a body that cannot be compressed, besides the ninth bit of each literal.
+const EXPANSION_BYTES_MAX: usize = 256;
+/// Shorter bodies are not compressed: gzip's own 18 bytes would outweigh the savings.
+const GZIP_BYTES_MIN: usize = 128;
+
+/// A body in both forms. `gzip` is empty if it would not be smaller.
 #[derive(Clone, Debug)]
-pub struct Packed {
-    /// JSON, or a page.
+pub struct EncodedPair {
+    /// The identity form: JSON, or a page.
     pub plain: Vec<u8>,
-    /// The same behind gzip.
+    /// The gzip form.
     pub gzip: Vec<u8>,
 }
 
-impl Packed {
+impl EncodedPair {
     /// Compresses a body.
-    pub fn new(plain: Vec<u8>) -> Packed {
+    pub fn new(plain: Vec<u8>) -> EncodedPair {
         let mut gzip = gzip(&plain);
         if gzip.len() >= plain.len() {
             gzip = Vec::new();
         }
-        Packed { plain, gzip }
+        EncodedPair { plain, gzip }
     }
 }
 
-/// How hard bodies are compressed: at 2, series take a fifth more than at the usual 6, and half of the
-/// time, which is most of what a publish takes.
-const LEVEL: u32 = 2;
-/// The base-2 logarithm of the bytes that a compressor looks back on, the most there is.
-const WINDOW_BITS: u8 = 15;
-/// What gzip adds to a body that cannot be compressed, besides the ninth bit of each literal.
-const EXPANSION_BYTES_MAX: usize = 256;
-/// Shorter bodies are left as they are: gzip's own 18 bytes would eat what it saves.
-const WORTHWHILE_BYTES: usize = 128;
-
-/// Compresses bodies, one after the other with one state.
+/// A compressor of published bodies, which reuses its state.
 #[derive(Debug)]
-pub struct Packer(Compress);
+pub struct Compressor(Compress);
 
-impl Packer {
-    /// A compressor that has its room already.
-    pub fn new() -> Packer {
-        Packer(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))
+impl Default for Compressor {
+    fn default() -> Compressor {
+        Compressor(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))
     }
+}
 
+impl Compressor {
     /// Compresses a body, unless its gzip form would not be smaller.
-    pub fn pack(&mut self, plain: &[u8]) -> Packed {
+    pub fn encode(&mut self, plain: &[u8]) -> EncodedPair {
         let mut gzip = Vec::new();
-        if plain.len() >= WORTHWHILE_BYTES {
-            // Where the room does not suffice, the gzip form would not be smaller.
+        if plain.len() >= GZIP_BYTES_MIN {
+            // If the capacity does not suffice, the gzip form would not be smaller.
             gzip.reserve_exact(plain.len());
             if self.compress(plain, &mut gzip) && gzip.len() < plain.len() {
                 gzip.shrink_to_fit();
@@ -62,50 +63,42 @@ impl Packer {
                 gzip = Vec::new();
             }
         }
-        Packed {
+        EncodedPair {
             plain: plain.to_vec(),
             gzip,
         }
     }
 
-    /// The gzip form of a body, whether it is smaller or not.
+    /// Returns the gzip form of a body, even if it is not smaller.
     pub fn gzip(&mut self, plain: &[u8]) -> Vec<u8> {
-        // A literal takes nine bits at the most.
+        // A literal takes nine bits at most.
         let mut gzip = Vec::with_capacity(plain.len() / 8 * 9 + EXPANSION_BYTES_MAX);
         let is_whole = self.compress(plain, &mut gzip);
-        assert!(is_whole, "any body fits into the room");
+        assert!(is_whole, "the capacity suffices for any body");
         gzip.shrink_to_fit();
         gzip
     }
 
-    /// Compresses into the room that `gzip` has. Returns false if that does not suffice.
+    /// Compresses into the capacity of `gzip`. Returns whether it suffices.
     fn compress(&mut self, plain: &[u8], gzip: &mut Vec<u8>) -> bool {
         self.0.reset();
-        let ended = self.0.compress_vec(plain, gzip, FlushCompress::Finish);
-        ended.expect("a state that was reset takes any bytes") == flate2::Status::StreamEnd
+        let status = self.0.compress_vec(plain, gzip, FlushCompress::Finish);
+        status.expect("a state that was reset takes any bytes") == Status::StreamEnd
     }
 }
 
-impl Default for Packer {
-    fn default() -> Packer {
-        Packer::new()
-    }
-}
-
-/// Compresses a body.
+/// Compresses a body at the usual level.
 pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(
-        Vec::with_capacity(plain.len() / 4 + 64),
-        Compression::default(),
-    );
+    let capacity = plain.len() / 4 + 64;
+    let mut encoder = GzEncoder::new(Vec::with_capacity(capacity), Compression::default());
     let written = encoder.write_all(plain).and_then(|()| encoder.finish());
     let mut gzip = written.expect("writing to memory does not fail");
-    // Caches charge its length.
+    // Caches charge the length.
     gzip.shrink_to_fit();
     gzip
 }
 
-/// One form of a response body, with its entity tag.
+/// One form of a response body.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The content.
@@ -116,12 +109,12 @@ pub struct Encoded {
     pub gzip: bool,
 }
 
-/// The response to a route: its body, and its links.
+/// The response to a route.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The body.
     pub body: Encoded,
-    /// The value of the `Link` header, which list pages have.
+    /// The value of the `Link` header, for list pages.
     pub links: Option<Bytes>,
 }
 
@@ -130,21 +123,20 @@ pub struct Found {
 pub enum Content {
     /// All of it, in memory.
     Whole(Bytes),
-    /// A body of the payload file that is too long to be held in memory for each client.
+    /// A body of the payload file that is too long to be in memory for each client.
     Long(LongBody),
-    /// Nothing, since the response carries none; its length where that is known without making it.
+    /// No content, since the response has none; its length if that is known without making it.
     Omitted(Option<u64>),
 }
 
 impl Content {
-    /// The content in memory. A long body is read whole, which waits for the disk.
+    /// Returns the content in memory. Reads a long body whole, which waits for the disk.
     pub fn into_bytes(self) -> Result<Bytes, SnapshotError> {
         match self {
             Content::Whole(bytes) => Ok(bytes),
             Content::Long(body) => {
                 let mut reader = body.open()?;
-                let bytes =
-                    usize::try_from(reader.left()).expect("lengths in a payload have 32 bits");
+                let bytes = usize::try_from(reader.left()).expect("lengths in a payload are u32");
                 reader.fill(vec![0; bytes])
             }
             Content::Omitted(_) => Ok(Bytes::new()),
@@ -153,7 +145,7 @@ impl Content {
 }
 
 impl Encoded {
-    /// The same content with a reference count of its own, for one core to write to.
+    /// Returns the same content with its own reference count, for use by one core.
     #[must_use]
     pub fn with_own_refcount(&self) -> Encoded {
         let content = match &self.content {
@@ -168,17 +160,17 @@ impl Encoded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag {
     text: [u8; EntityTag::BYTES_MAX],
-    length: u8,
+    length: usize,
 }
 
 impl EntityTag {
     /// Two quotes, sixteen digits, a hyphen, eight digits, `-gz`.
     const BYTES_MAX: usize = 30;
 
-    /// The tag of one form: publish time, checksum of the JSON, encoding.
+    /// Creates the tag of one form: publish time, checksum of the identity form, encoding.
     ///
-    /// Every body of the API carries its publish time, so two versions of one answer share a tag only if
-    /// both their times and their checksums agree. Pages have none: one that is the same keeps its tag.
+    /// Every body of the API contains its publish time, so two versions of one response share a tag only if
+    /// both their times and their checksums agree. Pages have no time: an unchanged page keeps its tag.
     pub fn new(published: UnixSeconds, plain_crc: u32, gzip: bool) -> EntityTag {
         let suffix = if gzip { "-gz" } else { "" };
         let mut text = [0; EntityTag::BYTES_MAX];
@@ -186,19 +178,16 @@ impl EntityTag {
         write!(rest, "\"{:x}-{plain_crc:08x}{suffix}\"", published.0)
             .expect("the longest tag fits");
         let length = EntityTag::BYTES_MAX - rest.len();
-        EntityTag {
-            text,
-            length: u8::try_from(length).expect("thirty at most"),
-        }
+        EntityTag { text, length }
     }
 
-    /// The tag as it stands in a header.
+    /// Returns the tag as in a header.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.length.into()]
+        &self.text[..self.length]
     }
 }
 
-/// A whole answer held in memory in both forms.
+/// A body in memory in both forms.
 #[derive(Clone, Debug)]
 pub struct Body {
     plain: Encoded,
@@ -206,23 +195,21 @@ pub struct Body {
 }
 
 impl Body {
-    /// From both forms and the moment they were published.
-    pub fn new(packed: Packed, published: UnixSeconds) -> Body {
-        let crc = crc32fast::hash(&packed.plain);
-        let gzip = (!packed.gzip.is_empty()).then(|| Encoded {
-            content: Content::Whole(packed.gzip.into()),
-            etag: EntityTag::new(published, crc, true),
-            gzip: true,
-        });
-        let plain = Encoded {
-            content: Content::Whole(packed.plain.into()),
-            etag: EntityTag::new(published, crc, false),
-            gzip: false,
+    /// Creates a body from both forms and its publish time.
+    pub fn new(pair: EncodedPair, published: UnixSeconds) -> Body {
+        let crc = crc32fast::hash(&pair.plain);
+        let form = |content: Vec<u8>, gzip| Encoded {
+            content: Content::Whole(content.into()),
+            etag: EntityTag::new(published, crc, gzip),
+            gzip,
         };
-        Body { plain, gzip }
+        Body {
+            plain: form(pair.plain, false),
+            gzip: (!pair.gzip.is_empty()).then(|| form(pair.gzip, true)),
+        }
     }
 
-    /// The same with reference counts of its own, for one core to write to.
+    /// Returns the same body with its own reference counts, for use by one core.
     #[must_use]
     pub fn with_own_refcount(&self) -> Body {
         Body {
@@ -231,11 +218,9 @@ impl Body {
         }
     }
 
-    /// The form to send: gzip where the client takes it and it is smaller.
+    /// Returns the form to send: gzip if the client accepts it and it is smaller.
     pub fn choose(&self, accepts_gzip: bool) -> Encoded {
-        match &self.gzip {
-            Some(gzip) if accepts_gzip => gzip.clone(),
-            _ => self.plain.clone(),
-        }
+        let gzip = self.gzip.as_ref().filter(|_| accepts_gzip);
+        gzip.unwrap_or(&self.plain).clone()
     }
 }

@@ -1,6 +1,6 @@
-//! The dumps: the dataset as files for everybody, and the index that names them.
+//! The dumps: the dataset as files for download, and the index that names them.
 //!
-//! A directory of its own for each publish, never changed once it is there:
+//! Each publish has its own directory, which never changes:
 //!
 //! ```text
 //! PUBLISHED/dumps                       a link to the newest of them
@@ -8,7 +8,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -24,10 +23,10 @@ use super::manifest::{Dumps, Manifest};
 use crate::calendar::UnixSeconds;
 use crate::regular_file::{Directory, is_file_name, is_local_path};
 
-/// A longer index is refused. One of ten thousand files has three megabytes.
+/// Longer indexes are rejected. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
-/// The index of the dumps, `index.json`: who may do what with which files.
+/// The index of the dumps, `index.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpIndex {
@@ -35,11 +34,11 @@ pub struct DumpIndex {
     pub generated_at: String,
     /// The licence of the compilation, `CC-BY-4.0`.
     pub license: String,
-    /// Where its text stands.
+    /// The address of its text.
     pub license_url: String,
     /// The line that users of the data show.
     pub credit: String,
-    /// What the data is, and whose it is not.
+    /// What the data is, and who owns the rest of it.
     pub notice: String,
     /// Every other file, by name ascending.
     pub files: Vec<DumpFile>,
@@ -49,13 +48,13 @@ pub struct DumpIndex {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpFile {
-    /// Its name below the dumps, such as `daily/2026-11-20.csv.gz`.
+    /// Its name in the dumps, such as `daily/2026-11-20.csv.gz`.
     pub file: String,
     /// Its length.
     pub bytes: u64,
     /// The SHA-256 of its bytes, 64 hexadecimal digits.
     pub sha256: String,
-    /// When its bytes were last other ones: a publish timestamp.
+    /// The publish timestamp of its last change.
     pub modified: String,
 }
 
@@ -65,7 +64,7 @@ impl DumpIndex {
     /// The name, in a published directory, of the link to the newest dumps.
     pub const LINK: &'static str = "dumps";
 
-    /// Reads the index that a manifest names, which must be the one that was written.
+    /// Reads the index in a directory of dumps and verifies its checksum.
     pub fn read(directory: &Directory, named: &Dumps) -> io::Result<DumpIndex> {
         let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX)?;
         if format!("{:08x}", crc32fast::hash(&text)) != named.checksum {
@@ -74,7 +73,7 @@ impl DumpIndex {
         Ok(serde_json::from_slice(&text)?)
     }
 
-    /// The index as it stands in its file.
+    /// Serializes the index as in its file.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("an index is text and numbers");
         text.push(b'\n');
@@ -82,8 +81,7 @@ impl DumpIndex {
     }
 }
 
-/// The dumps that a manifest names, opened: what may be asked for, by name. Only what stands in the index
-/// is ever looked for on disk, and that not before it is asked for.
+/// The dumps of a manifest, opened. Only names in the index are opened, when they are requested.
 #[derive(Debug)]
 pub struct DumpDirectory {
     directory: Arc<Directory>,
@@ -97,18 +95,18 @@ pub struct Dump {
     pub bytes: u64,
     /// Its strong entity tag, quotes included.
     pub etag: String,
-    /// When its bytes were last other ones.
+    /// The time of its last change.
     pub modified: UnixSeconds,
-    /// What its name says that it is.
+    /// Its format, by its name.
     pub format: DumpFormat,
-    /// The directory of its file, kept open: another one may have its name by the time of a request.
+    /// The directory of its file, kept open: by the time of a request, its name may be that of another one.
     directory: Arc<Directory>,
     name: String,
     path: PathBuf,
-    held: Option<Bytes>,
+    content: Option<Bytes>,
 }
 
-/// What the bytes of a dump are.
+/// The format of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpFormat {
     /// A table, as in the dataset.
@@ -117,7 +115,7 @@ pub enum DumpFormat {
     Json,
     /// One of the two, compressed.
     Gzip,
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
@@ -125,43 +123,31 @@ impl DumpDirectory {
     /// Opens the dumps that the manifest of a published directory names.
     pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
         if !is_file_name(&named.directory) {
-            let problem = format!("{:?} is not the name of a directory", named.directory);
+            let problem = format!("{:?} is not a directory name", named.directory);
             return Err(SnapshotError::malformed(Manifest::FILE, problem));
         }
         let part = format!("{}/{}", named.directory, DumpIndex::FILE);
         let malformed = |problem: &dyn fmt::Display| SnapshotError::malformed(&part, problem);
         let directory = published.subdirectory(&named.directory);
         let directory = Arc::new(directory.map_err(|error| malformed(&error))?);
-        let text = directory
-            .read(DumpIndex::FILE, INDEX_BYTES_MAX)
-            .map_err(|error| malformed(&error))?;
+        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX);
+        let text = text.map_err(|error| malformed(&error))?;
         let written = u32::from_str_radix(&named.checksum, 16)
-            .map_err(|_| malformed(&"the manifest has no checksum of it"))?;
-        let found = crc32fast::hash(&text);
-        if found != written {
-            return Err(SnapshotError::Checksum {
-                part,
-                written,
-                found,
-            });
-        }
+            .map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
+        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
         let index: DumpIndex = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
         let modified = UnixSeconds::parse(&index.generated_at)
-            .ok_or_else(|| malformed(&"generatedAt is no timestamp"))?;
-        let etag = EntityTag::new(modified, found, false);
-        let itself = Dump {
-            bytes: text.len() as u64,
-            etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
+            .ok_or_else(|| malformed(&"generatedAt is not a timestamp"))?;
+        let etag = EntityTag::new(modified, written, false);
+        let version = (
+            String::from_utf8_lossy(etag.as_bytes()).into_owned(),
             modified,
-            format: DumpFormat::Json,
-            path: directory.path().join(DumpIndex::FILE),
-            directory: Arc::clone(&directory),
-            name: DumpIndex::FILE.to_owned(),
-            held: Some(text.into()),
-        };
+        );
+        let mut itself = Dump::new(&directory, DumpIndex::FILE, text.len() as u64, version);
+        itself.content = Some(text.into());
         let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
         for file in index.files {
-            let dump = Dump::of(&file, &directory)
+            let dump = Dump::of_file(&file, &directory)
                 .map_err(|problem| malformed(&format!("{:?}: {problem}", file.file)))?;
             if let Some(_twice) = dumps.insert(file.file, Arc::new(dump)) {
                 return Err(malformed(&"it names a file twice"));
@@ -170,81 +156,93 @@ impl DumpDirectory {
         Ok(DumpDirectory { directory, dumps })
     }
 
-    /// Returns `true` if another directory than this one has its name now in the published directory.
+    /// Returns `true` if its name in the published directory is that of another directory now.
     pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
-        let there = published.subdirectory(&named.directory);
-        there.is_ok_and(|there| there.is_same(&self.directory).is_ok_and(|same| !same))
+        let found = published.subdirectory(&named.directory);
+        found.is_ok_and(|found| found.is_same(&self.directory).is_ok_and(|same| !same))
     }
 
-    /// The dump of a name, such as `daily/2026-11-20.csv`; under `index.json` the index.
+    /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.
     pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
         self.dumps.get(name)
     }
 }
 
 impl Dump {
-    fn of(file: &DumpFile, directory: &Arc<Directory>) -> Result<Dump, &'static str> {
+    fn new(
+        directory: &Arc<Directory>,
+        name: &str,
+        bytes: u64,
+        (etag, modified): (String, UnixSeconds),
+    ) -> Dump {
+        Dump {
+            bytes,
+            etag,
+            modified,
+            format: match name.rsplit_once('.') {
+                Some((_, "csv")) => DumpFormat::Csv,
+                Some((_, "json")) => DumpFormat::Json,
+                Some((_, "gz")) => DumpFormat::Gzip,
+                _ => DumpFormat::Other,
+            },
+            path: directory.path().join(name),
+            directory: Arc::clone(directory),
+            name: name.to_owned(),
+            content: None,
+        }
+    }
+
+    fn of_file(file: &DumpFile, directory: &Arc<Directory>) -> Result<Dump, &'static str> {
         if !is_local_path(&file.file) {
-            return Err("a name has to lead into the directory, by plain words between slashes");
+            return Err("file must be a path within the directory, without control characters");
         }
         let is_hex = file.sha256.bytes().all(|digit| digit.is_ascii_hexdigit());
         if !is_hex || file.sha256.len() != 64 {
-            return Err("sha256 is not 64 hexadecimal digits");
+            return Err("sha256 must be 64 hexadecimal digits");
         }
-        let path = directory.path().join(&file.file);
-        Ok(Dump {
-            bytes: file.bytes,
-            // Half of the digest tells any two files apart, and halves what clients repeat.
-            etag: format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase()),
-            modified: UnixSeconds::parse(&file.modified).ok_or("modified is no timestamp")?,
-            format: match path.extension().and_then(OsStr::to_str) {
-                Some("csv") => DumpFormat::Csv,
-                Some("json") => DumpFormat::Json,
-                Some("gz") => DumpFormat::Gzip,
-                _ => DumpFormat::Other,
-            },
-            path,
-            directory: Arc::clone(directory),
-            name: file.file.clone(),
-            held: None,
-        })
+        // Half of the digest distinguishes any two files, in half the bytes that clients repeat.
+        let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
+        let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
+        Ok(Dump::new(
+            directory,
+            &file.file,
+            file.bytes,
+            (etag, modified),
+        ))
     }
 
-    /// One in memory, as the index is.
+    /// Creates a dump in memory, like the index.
     #[cfg(test)]
     pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
-        let sha256 = "0".repeat(64);
-        let file = DumpFile {
-            file: name.to_owned(),
-            bytes: text.len() as u64,
-            sha256,
-            modified: "2026-11-21T12:05:00Z".to_owned(),
-        };
         let directory = Arc::new(Directory::open(Path::new(".")).unwrap());
-        let dump = Dump::of(&file, &directory).unwrap();
-        Dump {
-            held: Some(Bytes::from_static(text)),
-            ..dump
-        }
+        let version = (
+            format!("\"{}\"", "0".repeat(32)),
+            UnixSeconds(1_795_262_700),
+        );
+        let mut dump = Dump::new(&directory, name, text.len() as u64, version);
+        dump.content = Some(Bytes::from_static(text));
+        dump
     }
 
-    /// Its bytes, if they are in memory: those of the index are, which was checked.
-    pub fn held(&self) -> Option<&Bytes> {
-        self.held.as_ref()
+    /// Returns its content if it is in memory, as that of the index is.
+    pub fn content(&self) -> Option<&Bytes> {
+        self.content.as_ref()
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens its file, which must still be the one that the index speaks of, as far as its length tells.
-    /// May wait for a disk.
+    /// Opens its file, which must have the length in the index. May wait for a disk.
     pub fn open(&self) -> io::Result<File> {
         let file = self.directory.file(&self.name)?;
         let bytes = file.metadata()?.len();
         if bytes != self.bytes {
-            let problem = format!("has {bytes} bytes; the index says {}", self.bytes);
+            let problem = format!(
+                "must have {} bytes as in the index, has {bytes}",
+                self.bytes
+            );
             return Err(io::Error::other(problem));
         }
         Ok(file)

@@ -64,19 +64,19 @@ fn file(name: &str, bytes: u64) -> DumpFile {
 }
 
 #[test]
-fn what_stands_in_the_index_is_found_and_opened_and_nothing_else() {
+fn only_files_in_the_index_are_found_and_opened() {
     let published = Published::new("found");
     published.write("daily/2026-11-20.csv", b"code\n");
     published.write("unlisted.csv", b"code\n");
     let dumps = published.open(&[file("daily/2026-11-20.csv", 5)]).unwrap();
     let dump = dumps.find("daily/2026-11-20.csv").unwrap();
-    assert!(dump.open().is_ok() && dump.held().is_none());
+    assert!(dump.open().is_ok() && dump.content().is_none());
     assert_eq!(dump.format, DumpFormat::Csv);
     assert_eq!(dump.etag, format!("\"{}\"", "ab".repeat(16)));
     assert_eq!(dump.modified.to_string(), TIME);
     let index = dumps.find("index.json").unwrap();
     let text = fs::read(published.0.join("dumps-1/index.json")).unwrap();
-    assert_eq!(index.held().unwrap(), &text);
+    assert_eq!(index.content().unwrap(), &text);
     for name in [
         "unlisted.csv",
         "daily",
@@ -90,7 +90,7 @@ fn what_stands_in_the_index_is_found_and_opened_and_nothing_else() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_refused_with_the_whole_index() {
+fn a_name_that_leads_outside_is_refused_with_the_whole_index() {
     let published = Published::new("names");
     for name in [
         "",
@@ -141,7 +141,7 @@ fn a_name_that_leads_elsewhere_is_refused_with_the_whole_index() {
 }
 
 #[test]
-fn a_damaged_index_is_refused_and_says_where() {
+fn a_damaged_index_is_refused_with_its_place() {
     let published = Published::new("damaged");
     let sound = file("islands.csv", 5);
     assert!(published.open(std::slice::from_ref(&sound)).is_ok());
@@ -177,7 +177,7 @@ fn a_damaged_index_is_refused_and_says_where() {
 }
 
 #[test]
-fn a_file_that_is_not_the_one_of_the_index_is_not_opened() {
+fn a_file_that_differs_from_the_index_is_not_opened() {
     let published = Published::new("files");
     let dumps = published.open(&[file("a.csv", 5)]).unwrap();
     let dump = dumps.find("a.csv").unwrap();

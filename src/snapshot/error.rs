@@ -1,4 +1,4 @@
-//! What can be wrong with a published file.
+//! Errors of published files.
 
 use std::fmt;
 use std::io;
@@ -6,34 +6,31 @@ use std::io;
 /// A published file that cannot be used, or a body in it that must not be sent.
 #[derive(Debug)]
 pub enum SnapshotError {
-    /// The file could not be read.
+    /// The file cannot be read.
     Io(io::Error),
-    /// A part of it could not be.
+    /// A part of the file cannot be read.
     Unreadable {
         /// The part.
         part: String,
-        /// The system's reason.
+        /// Error of the operating system, or of the decompressor.
         source: io::Error,
     },
-    /// The file does not begin and end as this version of the format does.
-    Foreign {
-        /// What was expected at that place.
-        expected: &'static str,
-    },
-    /// A checksum is not the one written with the data.
+    /// The file does not begin or end as this version of the format does.
+    Foreign,
+    /// A checksum differs from the one written with the data.
     Checksum {
-        /// The part that is damaged.
+        /// The damaged part.
         part: String,
         /// The checksum in the file.
         written: u32,
-        /// The checksum of what is there.
+        /// The checksum of the bytes read.
         found: u32,
     },
     /// A part is missing, has the wrong length or points outside the file.
     Malformed {
         /// The part.
         part: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
@@ -46,15 +43,20 @@ impl SnapshotError {
         }
     }
 
-    /// The same, with the part that could not be read.
-    pub(crate) fn of(self, part: impl fmt::Display) -> SnapshotError {
-        match self {
-            SnapshotError::Io(source) => SnapshotError::Unreadable {
-                part: part.to_string(),
-                source,
-            },
-            other => other,
+    /// Compares the checksum of a part with the written one.
+    pub(crate) fn expect_checksum(
+        part: impl fmt::Display,
+        written: u32,
+        found: u32,
+    ) -> Result<(), SnapshotError> {
+        if written == found {
+            return Ok(());
         }
+        Err(SnapshotError::Checksum {
+            part: part.to_string(),
+            written,
+            found,
+        })
     }
 }
 
@@ -65,22 +67,18 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Unreadable { part, source } => {
                 write!(f, "{part} cannot be read: {source}")
             }
-            SnapshotError::Foreign { expected } => {
-                write!(
-                    f,
-                    "not a published file of this version: want {expected}; publish again with this program"
-                )
-            }
+            SnapshotError::Foreign => write!(
+                f,
+                "not a published file of this version; publish again with this program"
+            ),
             SnapshotError::Checksum {
                 part,
                 written,
                 found,
-            } => {
-                write!(
-                    f,
-                    "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again with --full"
-                )
-            }
+            } => write!(
+                f,
+                "{part} is damaged: checksum {found:08x}, written as {written:08x}; publish again with --full"
+            ),
             SnapshotError::Malformed { part, problem } => {
                 write!(f, "{part}: {problem}; publish again with --full")
             }

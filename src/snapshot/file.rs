@@ -1,313 +1,255 @@
-//! The payload file, byte by byte, and the reader that trusts nothing in it.
-//!
-//! ```text
-//! magic 8          "IMSNAP" and the format's version, two bytes big-endian
-//! bodies           each as gzip, or plain where gzip would not be smaller
-//! sections         the resident part: read whole at open
-//! contents         24 bytes a section: id u32, crc32 u32, offset u64, length u64
-//! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
-//!                  the contents and the trailer before it, magic 8
-//! ```
-//! All integers are little-endian. Bodies are checked when they are read, by the checksums in
-//! their [`BodyRef`]; everything else is checked at open.
-//!
-//! The identity form of a body that has a gzip form is inflated from it. Stored besides, it was four
-//! fifths of all bodies, and of the memory in which the system keeps what is read of them.
+//! The reader of payload files, which trusts nothing in them. Bodies are verified when they are read, by
+//! the checksums in their [`BodyRef`]; everything else is verified at open.
 
-use std::fmt::Display;
-use std::ops::Range;
+use std::fs::File;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use crc32fast::Hasher;
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::error::SnapshotError;
-use super::identity::Identity;
-use super::pace::{give_way, pieces};
+use super::format::{
+    BodyRef, ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, TRAILER_CHECKED_BYTES, contents_checksum,
+    u32_at, u64_at,
+};
 use super::resident::read_resident;
 use super::storage::Storage;
-use super::views::{BodyRef, BodyRefs, Ints, IntsView, Longs, u32_at, u64_at};
+use super::throttle::{chunk_bytes, yield_point};
+use super::views::{BodySlice, SectionSlice, Texts, U32Slice, U64Slice};
 use crate::calendar::UnixSeconds;
 
-/// First and last eight bytes of a payload file. A file of another version is refused, never guessed at.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
-pub(crate) const ENTRY_BYTES: usize = 24;
-pub(crate) const TRAILER_BYTES: usize = 32;
-
-/// A part of the resident region.
+/// The identity of a payload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-#[expect(
-    missing_docs,
-    reason = "each is described where it is written, in publish::history_payload"
-)]
-pub enum Section {
-    Stamp = 1,
-    Frames,
-    Days,
-    RowText,
-    RowEnds,
-    Codes,
-    Levels,
-    Orders,
-    TagNames,
-    TagNameEnds,
-    TagStarts,
-    TagOrders,
-    RowTagStarts,
-    RowTags,
-    RowCreators,
-    RowTools,
-    CreatorStarts,
-    CreatorOrders,
-    ToolStarts,
-    ToolOrders,
-    TitleText,
-    TitleEnds,
-    TitleSuffixRows,
-    TitleSamples,
-    TitleCommon,
-    TitleCommonRows,
-    CreatorRowText,
-    CreatorRowEnds,
-    CreatorSlugs,
-    CreatorSlugEnds,
-    CreatorsBySlug,
-    SlugText,
-    SlugEnds,
-    SlugSuffixRows,
-    SlugSamples,
-    SlugCommon,
-    SlugCommonRows,
-    IslandBodies,
-    CcuBodies,
-    CreatorBodies,
-    RankingBodies,
-    NewBodies,
-    FixedBodies,
+pub struct Identity {
+    /// Its length.
+    pub bytes: u64,
+    /// CRC-32 of its table of contents.
+    pub checksum: u32,
+    /// Its publish timestamp.
+    pub published: UnixSeconds,
 }
 
-/// An open payload file whose resident region has been checked.
+/// The verified table of contents of a payload file.
 #[derive(Debug)]
-pub(crate) struct SnapshotFile {
-    storage: Storage,
+struct Contents {
+    /// The length of the file.
     bytes: u64,
-    bodies_end: u64,
-    sections: Vec<(u32, Bytes)>,
+    /// The offset of the first section.
+    start: u64,
+    entries: Vec<ContentsEntry>,
     checksum: u32,
 }
 
-impl SnapshotFile {
-    /// Reads and checks everything but the bodies.
-    pub(crate) fn open(storage: Storage) -> Result<SnapshotFile, SnapshotError> {
-        let length = storage.len()?;
+#[derive(Debug)]
+struct ContentsEntry {
+    id: u32,
+    checksum: u32,
+    bytes: usize,
+}
+
+impl Contents {
+    fn read(storage: &Storage) -> Result<Contents, SnapshotError> {
+        let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
-        if length < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
-            return Err(SnapshotError::Foreign {
-                expected: "its first eight bytes",
-            });
+        if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
+            return Err(SnapshotError::Foreign);
         }
-        let trailer_offset = length - TRAILER_BYTES as u64;
+        let trailer_offset = bytes - TRAILER_BYTES as u64;
         let trailer = storage.read(trailer_offset, TRAILER_BYTES)?;
-        if trailer[24..] != MAGIC {
-            return Err(SnapshotError::Foreign {
-                expected: "its last eight bytes",
-            });
+        if trailer[TRAILER_CHECKED_BYTES + 4..] != MAGIC {
+            return Err(SnapshotError::Foreign);
         }
-        let (start, contents) = (u64_at(&trailer, 0), u64_at(&trailer, 1));
-        let count = u64::from(u32_at(&trailer, 4));
-        let sound = start >= MAGIC.len() as u64
-            && start <= contents
-            && contents.checked_add(count * ENTRY_BYTES as u64) == Some(trailer_offset);
-        if !sound {
-            return Err(SnapshotError::malformed(
-                "the trailer",
-                "its offsets do not fit the file's length",
-            ));
-        }
-        let table_bytes = usize::try_from(trailer_offset - contents)
-            .map_err(|_| SnapshotError::malformed("the table of contents", "it is too long"))?;
-        let table = storage.read(contents, table_bytes)?;
-        let checksum = contents_checksum(&table, &trailer[..20]);
-        expect_checksum("the table of contents", u32_at(&trailer, 5), checksum)?;
-        Ok(SnapshotFile {
-            sections: Self::read_sections(&storage, &table, start..contents)?,
-            storage,
-            bytes: length,
-            bodies_end: start,
+        let (start, end) = (u64_at(&trailer, 0), u64_at(&trailer, 1));
+        let table_bytes = u64::from(u32_at(&trailer, 4)) * ENTRY_BYTES as u64;
+        let is_sound = start >= MAGIC.len() as u64
+            && start <= end
+            && end.checked_add(table_bytes) == Some(trailer_offset);
+        let table_bytes = usize::try_from(table_bytes).ok().filter(|_| is_sound);
+        let table_bytes = table_bytes.ok_or_else(|| {
+            SnapshotError::malformed("the trailer", "its offsets do not fit the file's length")
+        })?;
+        let table = storage.read(end, table_bytes)?;
+        let checksum = contents_checksum(&table, &trailer[..TRAILER_CHECKED_BYTES]);
+        let written = u32_at(&trailer, 5);
+        SnapshotError::expect_checksum("the table of contents", written, checksum)?;
+        Ok(Contents {
+            bytes,
+            start,
+            entries: Self::entries(&table, start, end)?,
             checksum,
         })
     }
 
-    /// Reads the sections that a table of contents names: one right behind the other, they fill the
-    /// `region`.
-    fn read_sections(
-        storage: &Storage,
-        table: &[u8],
-        region: Range<u64>,
-    ) -> Result<Vec<(u32, Bytes)>, SnapshotError> {
-        let (mut end, mut lengths) = (region.start, Vec::new());
+    /// Decodes the entries. The sections follow each other without gaps from `start` to `end`.
+    fn entries(table: &[u8], start: u64, end: u64) -> Result<Vec<ContentsEntry>, SnapshotError> {
+        let (mut at, mut entries) = (start, Vec::new());
         for entry in table.chunks_exact(ENTRY_BYTES) {
             let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
-            let fits = offset == end && length <= region.end - end;
-            let length = usize::try_from(length).ok().filter(|_| fits);
-            lengths.push(length.ok_or_else(|| {
-                SnapshotError::malformed(format_args!("section {id}"), "it is not in its place")
-            })?);
-            end += u64_at(entry, 2);
+            let fits = offset == at && length <= end - at;
+            let bytes = usize::try_from(length).ok().filter(|_| fits);
+            entries.push(ContentsEntry {
+                id,
+                checksum: u32_at(entry, 1),
+                bytes: bytes.ok_or_else(|| {
+                    SnapshotError::malformed(format_args!("section {id}"), "it is not in its place")
+                })?,
+            });
+            at += length;
         }
-        if end != region.end {
-            return Err(SnapshotError::malformed(
-                "the sections",
-                "they end before the table of contents",
-            ));
+        if at == end {
+            return Ok(entries);
         }
-        let (mut rest, checksums) = read_resident(storage, region.start, &lengths)?;
-        let entries = table.chunks_exact(ENTRY_BYTES).zip(lengths).zip(checksums);
+        let problem = "they end before the table of contents";
+        Err(SnapshotError::malformed("the sections", problem))
+    }
+}
+
+impl ContentsEntry {
+    fn verify(&self, checksum: u32) -> Result<(), SnapshotError> {
+        let part = format_args!("section {}", self.id);
+        SnapshotError::expect_checksum(part, self.checksum, checksum)
+    }
+}
+
+/// Returns the checksum that identifies a payload file, after verifying everything but the bodies. Keeps
+/// no more than a chunk of it in memory.
+pub(crate) fn verified_checksum(file: File) -> Result<u32, SnapshotError> {
+    const CHUNK_BYTES: usize = 1 << 18;
+    let storage = Storage::File(Arc::new(file));
+    let contents = Contents::read(&storage)?;
+    let (mut at, mut buffer) = (contents.start, vec![0; CHUNK_BYTES]);
+    for entry in &contents.entries {
+        let (mut left, mut hasher) = (entry.bytes, Hasher::new());
+        while left > 0 {
+            let chunk = &mut buffer[..left.min(CHUNK_BYTES)];
+            storage.read_into(at, chunk)?;
+            hasher.update(chunk);
+            at += chunk.len() as u64;
+            left -= chunk.len();
+        }
+        entry.verify(hasher.finalize())?;
+    }
+    Ok(contents.checksum)
+}
+
+/// An open payload file whose resident region has been verified.
+#[derive(Debug)]
+pub(crate) struct SnapshotFile {
+    pub(crate) storage: Storage,
+    contents: Contents,
+    /// The sections, in the order of the entries.
+    sections: Vec<Bytes>,
+}
+
+impl SnapshotFile {
+    /// Reads and verifies everything but the bodies.
+    pub(crate) fn open(storage: Storage) -> Result<SnapshotFile, SnapshotError> {
+        let contents = Contents::read(&storage)?;
+        let lengths: Vec<usize> = contents.entries.iter().map(|entry| entry.bytes).collect();
+        let (mut rest, checksums) = read_resident(&storage, contents.start, &lengths)?;
         let mut sections = Vec::new();
-        for ((entry, length), checksum) in entries {
-            let id = u32_at(entry, 0);
-            expect_checksum(format_args!("section {id}"), u32_at(entry, 1), checksum)?;
-            sections.push((id, rest.split_to(length)));
+        for (entry, checksum) in contents.entries.iter().zip(checksums) {
+            entry.verify(checksum)?;
+            sections.push(rest.split_to(entry.bytes));
         }
-        Ok(sections)
+        Ok(SnapshotFile {
+            storage,
+            contents,
+            sections,
+        })
     }
 
-    /// What the payload is known by. Its checksum is that of the table of contents, which holds
-    /// the checksums of all sections.
     pub(crate) fn identity(&self, published: UnixSeconds) -> Identity {
         Identity {
-            bytes: self.bytes,
-            checksum: self.checksum,
+            bytes: self.contents.bytes,
+            checksum: self.contents.checksum,
             published,
         }
     }
 
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {
-        let id = section as u32;
-        let found = self.sections.iter().find(|(found, _)| *found == id);
-        found.map(|(_, bytes)| bytes.clone()).ok_or_else(|| {
-            SnapshotError::malformed(format!("section {section:?}"), "it is missing")
-        })
+        let mut entries = self.contents.entries.iter();
+        let at = entries.position(|entry| entry.id == section as u32);
+        at.map(|at| self.sections[at].clone())
+            .ok_or_else(|| section.malformed("it is missing"))
     }
 
-    /// A section of `u32`, which must be `count` long.
-    pub(crate) fn ints(&self, section: Section, count: usize) -> Result<Ints, SnapshotError> {
-        let bytes = self.section(section)?;
-        expect_length(section, bytes.len(), count.checked_mul(4))?;
-        Ok(Ints(bytes))
+    /// Returns a section of `count` items.
+    pub(crate) fn slice<T>(
+        &self,
+        section: Section,
+        count: usize,
+    ) -> Result<SectionSlice<T>, SnapshotError>
+    where
+        T: FromBytes + Immutable + KnownLayout + Unaligned,
+    {
+        let slice = SectionSlice::new(section, self.section(section)?)?;
+        if slice.len() == count {
+            return Ok(slice);
+        }
+        Err(section.malformed(&format!("it has {} items, not {count}", slice.len())))
     }
 
-    /// A section of `u64`, which must be `count` long.
-    pub(crate) fn longs(&self, section: Section, count: usize) -> Result<Longs, SnapshotError> {
-        let bytes = self.section(section)?;
-        expect_length(section, bytes.len(), count.checked_mul(8))?;
-        Ok(Longs(bytes))
-    }
-
-    /// Offsets that start at 0, never fall, and end at `end`; one more than there are parts.
-    pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<Longs, SnapshotError> {
-        let bounds = Longs(self.section(section)?);
-        let sound = bounds.0.len().is_multiple_of(8)
-            && bounds.len() > 0
-            && bounds.get(0) == 0
-            && bounds.get(bounds.len() - 1) == end as u64
-            && (1..bounds.len()).all(|at| {
-                give_way(at);
-                bounds.get(at - 1) <= bounds.get(at)
+    /// Returns a section of offsets that start at 0, never fall, and end at `end`; one more than there
+    /// are parts.
+    pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<U64Slice, SnapshotError> {
+        let bounds = U64Slice::new(section, self.section(section)?)?;
+        let is_sound = bounds.first().is_some_and(|first| first.get() == 0)
+            && bounds.last().is_some_and(|last| last.get() == end as u64)
+            && bounds.windows(2).enumerate().all(|(at, pair)| {
+                yield_point(at);
+                pair[0].get() <= pair[1].get()
             });
-        if sound {
+        if is_sound {
             Ok(bounds)
         } else {
-            Err(SnapshotError::malformed(
-                format!("section {section:?}"),
-                "its offsets are not in order",
-            ))
+            Err(section.malformed("its offsets are not in order"))
         }
     }
 
-    /// A section of positions, each below `limit`, of any length that is a multiple of `unit`.
+    /// Returns the texts of a section, with their bounds in another one.
+    pub(crate) fn texts(&self, text: Section, bounds: Section) -> Result<Texts, SnapshotError> {
+        let text = self.section(text)?;
+        let bounds = self.bounds(bounds, text.len())?;
+        Ok(Texts { text, bounds })
+    }
+
+    /// Returns a section of numbers below `limit`.
     pub(crate) fn positions(
         &self,
         section: Section,
-        unit: usize,
         limit: usize,
-    ) -> Result<Ints, SnapshotError> {
-        let ints = Ints(self.section(section)?);
-        if !ints.0.len().is_multiple_of(4 * unit.max(1)) {
-            return Err(SnapshotError::malformed(
-                format!("section {section:?}"),
-                "its length is no multiple",
-            ));
-        }
+    ) -> Result<U32Slice, SnapshotError> {
+        let positions = U32Slice::new(section, self.section(section)?)?;
         let mut highest = None;
-        for piece in pieces(&ints.0) {
-            highest = highest.max(IntsView::of(piece).iter().max());
+        for chunk in positions.chunks(chunk_bytes() / size_of::<U32>()) {
+            yield_point(0);
+            highest = highest.max(chunk.iter().map(|position| position.get()).max());
         }
         if highest.is_some_and(|highest| highest as usize >= limit) {
-            return Err(SnapshotError::malformed(
-                format!("section {section:?}"),
-                "it points past the last row",
-            ));
+            return Err(section.malformed("it points past the last row"));
         }
-        Ok(ints)
+        Ok(positions)
     }
 
-    /// A section of `count` body records, each of which must lie among the bodies.
-    pub(crate) fn bodies(&self, section: Section, count: usize) -> Result<BodyRefs, SnapshotError> {
-        let bytes = self.section(section)?;
-        expect_length(section, bytes.len(), count.checked_mul(BodyRef::BYTES))?;
-        let refs = BodyRefs(bytes);
-        for (at, body) in refs.iter().enumerate() {
-            give_way(at);
-            if !body.is_sound(self.bodies_end) {
-                return Err(SnapshotError::malformed(
-                    format!("section {section:?}"),
-                    "a body lies outside the bodies, or has an impossible length",
-                ));
-            }
+    /// Returns a section of `count` body records, each of which lies among the bodies.
+    pub(crate) fn bodies(
+        &self,
+        section: Section,
+        count: usize,
+    ) -> Result<BodySlice, SnapshotError> {
+        let records: BodySlice = self.slice(section, count)?;
+        let mut bodies = records.iter().enumerate();
+        let is_sound = bodies.all(|(at, record)| {
+            yield_point(at);
+            BodyRef::from_record(record).is_sound(self.contents.start)
+        });
+        if is_sound {
+            Ok(records)
+        } else {
+            Err(section.malformed("a body lies outside the bodies, or has an impossible length"))
         }
-        Ok(refs)
     }
-
-    /// What bodies are read from.
-    pub(crate) fn storage(&self) -> &Storage {
-        &self.storage
-    }
-
-    /// The same, with the sections let go of.
-    pub(crate) fn into_storage(self) -> Storage {
-        self.storage
-    }
-}
-
-/// The checksum of the table of contents and the trailer's first twenty bytes.
-pub(crate) fn contents_checksum(table: &[u8], trailer: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(table);
-    hasher.update(trailer);
-    hasher.finalize()
-}
-
-pub(crate) fn expect_checksum(
-    part: impl Display,
-    written: u32,
-    found: u32,
-) -> Result<(), SnapshotError> {
-    if written == found {
-        return Ok(());
-    }
-    Err(SnapshotError::Checksum {
-        part: part.to_string(),
-        written,
-        found,
-    })
-}
-
-fn expect_length(section: Section, found: usize, want: Option<usize>) -> Result<(), SnapshotError> {
-    if Some(found) == want {
-        return Ok(());
-    }
-    Err(SnapshotError::malformed(
-        format!("section {section:?}"),
-        format!("it is {found} bytes long"),
-    ))
 }

@@ -1,27 +1,27 @@
-//! Rows by group, in final order: the tags, the creators and the tools that islands can be filtered by.
-//!
-//! In: the vectors of a family of groups. Out: a group's rows in an ordering, or as a set.
+//! Rows by group, in final order: the tags, creators and tools that islands can be filtered by.
 
 use std::borrow::Cow;
 
+use zerocopy::little_endian::U32;
+
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile};
-use super::pace::give_way;
+use super::file::SnapshotFile;
+use super::format::Section;
 use super::row_set::RowSet;
-use super::views::{Ints, IntsView, Longs};
+use super::throttle::yield_point;
+use super::views::{U32Slice, U64Slice};
 use crate::model::{SortField, SortOrder};
 
 /// Orderings of one set of rows: each sort field in both directions.
 pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
-/// A group with more than this share of the rows is also held as a set.
+/// A group with more than this share of the rows is also stored as a set.
 const LARGE_SHARE: usize = 16;
 
-/// Row vectors of a family of groups (the tags, say): for each group, all [`ORDERINGS`] one after
-/// the other.
+/// The row vectors of a family of groups, such as the tags: for each group, its rows in all [`ORDERINGS`].
 #[derive(Debug)]
 pub(crate) struct Groups {
-    starts: Longs,
-    orders: Ints,
+    starts: U64Slice,
+    orders: U32Slice,
     /// The members of each large group, by group.
     large: Vec<(usize, RowSet)>,
     rows: usize,
@@ -30,23 +30,24 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn open(
         file: &SnapshotFile,
-        starts: Section,
-        orders: Section,
+        (starts, orders): (Section, Section),
         rows: usize,
     ) -> Result<Groups, SnapshotError> {
-        let orders = file.positions(orders, ORDERINGS, rows)?;
-        let starts = file.bounds(starts, orders.len() / ORDERINGS)?;
+        let vectors = file.positions(orders, rows)?;
+        if !vectors.len().is_multiple_of(ORDERINGS) {
+            return Err(orders.malformed("its length is not a multiple of the orderings"));
+        }
         let mut groups = Groups {
-            starts,
-            orders,
+            starts: file.bounds(starts, vectors.len() / ORDERINGS)?,
+            orders: vectors,
             large: Vec::new(),
             rows,
         };
         for group in 0..groups.len() {
-            give_way(group);
+            yield_point(group);
             let members = groups.rows(group, 0);
             if members.len() > rows / LARGE_SHARE {
-                let set = RowSet::of(rows, members.iter());
+                let set = RowSet::new(rows, members.iter().map(|row| row.get()));
                 groups.large.push((group, set));
             }
         }
@@ -57,22 +58,23 @@ impl Groups {
         self.starts.len() - 1
     }
 
-    pub(crate) fn rows(&self, group: usize, ordering: usize) -> IntsView<'_> {
+    pub(crate) fn rows(&self, group: usize, ordering: usize) -> &[U32] {
         let (start, end) = (self.starts.index(group), self.starts.index(group + 1));
         let from = start * ORDERINGS + ordering * (end - start);
-        self.orders.view().slice(from..from + end - start)
+        &self.orders[from..from + end - start]
     }
 
-    /// The members of a group as a set; gathered where the group is small.
+    /// Returns the members of a group as a set, which is built if the group is small.
     pub(crate) fn set(&self, group: usize) -> Cow<'_, RowSet> {
-        match self.large.binary_search_by_key(&group, |(group, _)| *group) {
-            Ok(at) => Cow::Borrowed(&self.large[at].1),
-            Err(_) => Cow::Owned(RowSet::of(self.rows, self.rows(group, 0).iter())),
+        if let Ok(at) = self.large.binary_search_by_key(&group, |(group, _)| *group) {
+            return Cow::Borrowed(&self.large[at].1);
         }
+        let members = self.rows(group, 0).iter().map(|row| row.get());
+        Cow::Owned(RowSet::new(self.rows, members))
     }
 }
 
-/// The ordering's place among a set's [`ORDERINGS`].
-pub(crate) fn ordering_of(sort: SortField, order: SortOrder) -> usize {
+/// Returns the index of an ordering among the [`ORDERINGS`].
+pub(crate) fn ordering(sort: SortField, order: SortOrder) -> usize {
     sort as usize * SortOrder::ALL.len() + order as usize
 }

@@ -1,201 +1,176 @@
 //! Long bodies: read from the payload file and inflated in pieces, while they are sent.
 //!
-//! A catalogue's first day lists every island: 121 MB of JSON for 300,000 islands. A body like that is
-//! never held whole. Its stored form is verified before the first piece, so damage is known before a
-//! status line is written. The pieces are verified again as they pass: the last one is withheld if the
-//! checksum of all of them is wrong.
+//! The new islands of a catalogue's first day are all islands: 121 MB of JSON for 300,000 islands. Such a
+//! body is never whole in memory. Its stored form is verified before the first piece, so that damage is known
+//! before a status line is written. The pieces are verified again as they are read: the last one is withheld
+//! if the checksum of all of them is wrong.
 
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
+use flate2::read::DeflateDecoder;
 
-use super::damage::Damage;
+use super::corruption_log::CorruptionLog;
 use super::error::SnapshotError;
-use super::file::expect_checksum;
-use super::inflate::{Inflater, deflated_range};
+use super::format::BodyRef;
 use super::storage::Storage;
-use super::views::BodyRef;
+use super::stored_body::deflated_range;
 
-/// Longer bodies are sent in pieces. To inflate this much takes a millisecond, which is as long as one
+/// Bodies of this length are sent in pieces. To inflate as much takes a millisecond, which is as long as one
 /// request may keep a worker from its other connections.
 pub(crate) const LONG_BYTES_MIN: u32 = 512 * 1024 + 1;
-/// Bytes of the stored form that are read at once.
+/// Bytes of the stored form that are read in one call.
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of the stored form that are verified in one step.
-const VERIFIED_BYTES: u64 = 1024 * 1024;
+const STEP_BYTES: u64 = 1024 * 1024;
 
-/// One form of a long body, not opened yet.
+/// One form of a long body.
 #[derive(Clone, Debug)]
 pub struct LongBody {
     pub(super) storage: Storage,
     pub(super) body: BodyRef,
     pub(super) gzip: bool,
-    pub(super) damage: Arc<Damage>,
-}
-
-/// A long body whose stored form is being verified.
-#[derive(Debug)]
-pub struct LongBodyVerifier {
-    body: LongBody,
-    /// Bytes that are verified.
-    at: u64,
-    checksum: Hasher,
-}
-
-/// A long body that is being read. Reading waits for the disk.
-#[derive(Debug)]
-pub struct LongBodyReader {
-    body: LongBody,
-    /// The next byte to read, counted from the beginning of the stored form.
-    at: u64,
-    /// The bytes read from the file and not inflated yet: `input[used..]`.
-    input: Vec<u8>,
-    used: usize,
-    /// `None` where the stored form is the one that is sent.
-    inflater: Option<Inflater>,
-    left: u64,
-    checksum: Hasher,
+    pub(super) corruption: Arc<CorruptionLog>,
 }
 
 impl LongBody {
-    /// The length of the form in bytes.
+    /// Returns the length of the form in bytes.
     pub fn bytes(&self) -> u64 {
-        if self.gzip {
-            self.body.gzip_bytes.into()
+        self.body.bytes(self.gzip).into()
+    }
+
+    /// Returns a reader, to be verified before it is read.
+    pub fn reader(self) -> LongBodyReader {
+        let stored = self.stored();
+        let source = if !self.gzip && self.body.has_gzip() {
+            let deflated = deflated_range(stored.left);
+            let part = StoredPart {
+                offset: stored.offset + deflated.start,
+                left: deflated.end.saturating_sub(deflated.start),
+                ..stored.clone()
+            };
+            Source::Deflated(DeflateDecoder::new_with_buf(part, vec![0; READ_BYTES]))
         } else {
-            self.body.plain_bytes.into()
-        }
-    }
-
-    /// Begins to verify the stored form.
-    pub fn verify(self) -> LongBodyVerifier {
-        LongBodyVerifier {
-            body: self,
-            at: 0,
-            checksum: Hasher::new(),
-        }
-    }
-
-    /// Opens the body after verifying all of its stored form: 121 MB of JSON are 17 MB.
-    pub fn open(self) -> Result<LongBodyReader, SnapshotError> {
-        let mut verifier = self.verify();
-        while !verifier.step()? {}
-        Ok(verifier.into_reader())
-    }
-
-    fn reader(self) -> LongBodyReader {
-        let inflates = !self.gzip && self.body.has_gzip();
+            Source::Stored(stored.clone())
+        };
         LongBodyReader {
-            at: if inflates { deflated_range(0).start } else { 0 },
-            input: Vec::new(),
-            used: 0,
-            inflater: inflates.then(Inflater::new),
+            unverified: stored,
+            source,
             left: self.bytes(),
             checksum: Hasher::new(),
             body: self,
         }
     }
 
-    /// Fills the buffer, or as much of it as there is before `end`, from byte `at` of the stored form.
-    fn read_stored<'a>(
-        &self,
-        buffer: &'a mut [u8],
-        at: u64,
-        end: u64,
-    ) -> Result<&'a [u8], SnapshotError> {
-        let bytes = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let part = &mut buffer[..bytes];
-        let read = self.storage.read_into(self.body.offset + at, part);
-        read.map_err(|error| error.of(self.body.place()))?;
-        Ok(part)
+    /// Opens the body after verifying all of its stored form: 121 MB of JSON are 17 MB.
+    pub(crate) fn open(self) -> Result<LongBodyReader, SnapshotError> {
+        let mut reader = self.reader();
+        while !reader.verify_step()? {}
+        Ok(reader)
+    }
+
+    fn stored(&self) -> StoredPart {
+        StoredPart {
+            storage: self.storage.clone(),
+            offset: self.body.offset,
+            left: self.body.bytes(self.body.has_gzip()).into(),
+        }
     }
 }
 
-impl LongBodyVerifier {
-    /// Verifies some of the stored form: a tenth of a millisecond's work, so that readers of other bodies take
-    /// turns with it. Waits for the disk. Returns whether all of it is verified; damage is counted.
-    pub fn step(&mut self) -> Result<bool, SnapshotError> {
-        let stepped = self.read();
-        stepped.inspect_err(|error| self.body.damage.note(error))
-    }
+/// A part of a payload file, as a stream.
+#[derive(Clone, Debug)]
+struct StoredPart {
+    storage: Storage,
+    offset: u64,
+    left: u64,
+}
 
-    fn read(&mut self) -> Result<bool, SnapshotError> {
-        let (length, written) = self.body.body.stored();
-        let (length, mut buffer) = (u64::from(length), vec![0; READ_BYTES]);
-        let end = length.min(self.at + VERIFIED_BYTES);
-        while self.at < end {
-            let part = self.body.read_stored(&mut buffer, self.at, end)?;
-            self.checksum.update(part);
-            self.at += part.len() as u64;
-        }
-        if self.at < length {
-            return Ok(false);
-        }
-        let found = self.checksum.clone().finalize();
-        expect_checksum(self.body.body.place(), written, found).map(|()| true)
+impl Read for StoredPart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        self.storage.read_into(self.offset, &mut buffer[..bytes])?;
+        self.offset += bytes as u64;
+        self.left -= bytes as u64;
+        Ok(bytes)
     }
+}
 
-    /// The reader of a body that is verified.
-    pub fn into_reader(self) -> LongBodyReader {
-        self.body.reader()
-    }
+#[derive(Debug)]
+enum Source {
+    Stored(StoredPart),
+    Deflated(DeflateDecoder<StoredPart>),
+}
+
+/// A long body that is being verified, then read. Both wait for the disk.
+#[derive(Debug)]
+pub struct LongBodyReader {
+    body: LongBody,
+    /// The rest of the stored form that is not verified yet.
+    unverified: StoredPart,
+    source: Source,
+    left: u64,
+    /// Of the bytes verified or, after that, read.
+    checksum: Hasher,
 }
 
 impl LongBodyReader {
-    /// Bytes that are not read yet.
+    /// Verifies some of the stored form: 100 µs of work, so that readers of other bodies take turns with it.
+    /// Returns whether all of it is verified; damage is counted.
+    pub fn verify_step(&mut self) -> Result<bool, SnapshotError> {
+        let step = self.verify();
+        step.inspect_err(|error| self.body.corruption.record(error))
+    }
+
+    fn verify(&mut self) -> Result<bool, SnapshotError> {
+        let body = self.body.body;
+        let mut buffer = vec![0; READ_BYTES];
+        let end = self.unverified.left.saturating_sub(STEP_BYTES);
+        while self.unverified.left > end {
+            let read = self.unverified.read(&mut buffer);
+            let read = read.map_err(|source| body.unreadable(source))?;
+            self.checksum.update(&buffer[..read]);
+        }
+        if end > 0 {
+            return Ok(false);
+        }
+        self.verify_checksum(body.crc(body.has_gzip()))?;
+        Ok(true)
+    }
+
+    /// Compares the checksum of what was read with the written one, and starts another.
+    fn verify_checksum(&mut self, written: u32) -> Result<(), SnapshotError> {
+        let found = std::mem::take(&mut self.checksum).finalize();
+        SnapshotError::expect_checksum(self.body.body.place(), written, found)
+    }
+
+    /// Returns the number of bytes that are not read yet.
     pub fn left(&self) -> u64 {
         self.left
     }
 
     /// Fills a piece, which must not be longer than what is left. An error means that the body has been
-    /// damaged since it was opened; it is counted, and what is left cannot be sent.
+    /// damaged since it was verified; it is counted, and the rest cannot be sent.
     pub fn fill(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
         let filled = self.read(&mut piece);
-        filled.inspect_err(|error| self.body.damage.note(error))?;
+        filled.inspect_err(|error| self.body.corruption.record(error))?;
         Ok(piece.into())
     }
 
     fn read(&mut self, piece: &mut [u8]) -> Result<(), SnapshotError> {
-        if self.inflater.is_some() {
-            self.inflate(piece)?;
-        } else {
-            let end = self.body.bytes();
-            self.at += self.body.read_stored(piece, self.at, end)?.len() as u64;
-        }
+        let read = match &mut self.source {
+            Source::Stored(stored) => stored.read_exact(piece),
+            Source::Deflated(decoder) => decoder.read_exact(piece),
+        };
+        read.map_err(|source| self.body.body.unreadable(source))?;
         self.checksum.update(piece);
         self.left -= piece.len() as u64;
         if self.left > 0 {
             return Ok(());
         }
-        let (body, gzip) = (self.body.body, self.body.gzip);
-        let written = if gzip { body.gzip_crc } else { body.plain_crc };
-        expect_checksum(body.place(), written, self.checksum.clone().finalize())
-    }
-
-    fn inflate(&mut self, piece: &mut [u8]) -> Result<(), SnapshotError> {
-        let end = deflated_range(self.body.body.gzip_bytes.into()).end;
-        let inflater = self.inflater.as_mut().expect("the caller has looked");
-        let mut filled = 0;
-        while filled < piece.len() {
-            if self.used == self.input.len() {
-                self.input.resize(READ_BYTES, 0);
-                let read = self.body.read_stored(&mut self.input, self.at, end)?.len();
-                self.input.truncate(read);
-                self.at += read as u64;
-                self.used = 0;
-            }
-            let (used, written) = inflater.step(&self.input[self.used..], &mut piece[filled..]);
-            self.used += used;
-            filled += written;
-            if (used, written) == (0, 0) {
-                return Err(SnapshotError::malformed(
-                    self.body.body.place(),
-                    "its gzip form holds no body of the length written",
-                ));
-            }
-        }
-        Ok(())
+        self.verify_checksum(self.body.body.crc(self.body.gzip))
     }
 }
 

@@ -1,11 +1,11 @@
-//! Long bodies against the bytes that they were made of.
+//! Long bodies, compared with the bytes that they were made of.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::snapshot::Packed;
+use crate::snapshot::EncodedPair;
 
 /// Bytes in front of the body, so that its offset is not 0.
 const OFFSET: u64 = 13;
@@ -13,12 +13,12 @@ const OFFSET: u64 = 13;
 /// A body in a file of its own, which can be written to.
 struct Scene {
     file: Arc<File>,
-    packed: Packed,
+    packed: EncodedPair,
     body: LongBody,
 }
 
 impl Scene {
-    fn new(packed: Packed, gzip: bool) -> Scene {
+    fn new(packed: EncodedPair, gzip: bool) -> Scene {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-long-{}-{number}", std::process::id());
@@ -50,11 +50,16 @@ impl Scene {
                 storage: Storage::File(Arc::clone(&file)),
                 body,
                 gzip,
-                damage: Arc::new(Damage::none()),
+                corruption: Arc::new(CorruptionLog::new()),
             },
             file,
             packed,
         }
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        let body = self.body.body;
+        body.bytes(body.has_gzip()).into()
     }
 
     /// The form that is sent.
@@ -102,13 +107,13 @@ fn read_all(reader: &mut LongBodyReader, piece: usize) -> Result<Vec<u8>, Snapsh
 
 /// Each way of storing and sending a body.
 fn scenes(bytes: usize) -> [Scene; 3] {
-    let stored_plain = Packed {
+    let stored_plain = EncodedPair {
         plain: text(bytes),
         gzip: Vec::new(),
     };
     [
-        Scene::new(Packed::new(text(bytes)), false),
-        Scene::new(Packed::new(text(bytes)), true),
+        Scene::new(EncodedPair::new(text(bytes)), false),
+        Scene::new(EncodedPair::new(text(bytes)), true),
         Scene::new(stored_plain, false),
     ]
 }
@@ -123,9 +128,9 @@ fn the_pieces_of_a_body_are_the_body_whatever_their_length() {
                 let all = read_all(&mut reader, piece).unwrap();
                 assert!(all == scene.sent(), "{bytes} bytes in pieces of {piece}");
             }
-            let whole = super::super::Content::Long(scene.body.clone());
+            let whole = crate::snapshot::Content::Long(scene.body.clone());
             assert!(whole.into_bytes().unwrap() == scene.sent());
-            assert_eq!(scene.body.damage.count(), 0);
+            assert_eq!(scene.body.corruption.count(), 0);
         }
     }
 }
@@ -133,12 +138,12 @@ fn the_pieces_of_a_body_are_the_body_whatever_their_length() {
 #[test]
 fn a_body_whose_stored_form_is_damaged_is_not_opened() {
     for scene in scenes(3 * READ_BYTES) {
-        let (stored, _) = scene.body.body.stored();
-        for at in [0, u64::from(stored) / 2, u64::from(stored) - 1] {
+        let stored = scene.stored_bytes();
+        for at in [0, stored / 2, stored - 1] {
             scene.damage(at);
-            let before = scene.body.damage.count();
+            let before = scene.body.corruption.count();
             assert!(scene.body.clone().open().is_err(), "byte {at}");
-            assert_eq!(scene.body.damage.count(), before + 1);
+            assert_eq!(scene.body.corruption.count(), before + 1);
             scene.damage(at);
         }
         assert!(scene.body.open().is_ok());
@@ -146,22 +151,22 @@ fn a_body_whose_stored_form_is_damaged_is_not_opened() {
 }
 
 #[test]
-fn a_body_that_is_damaged_while_it_is_read_is_never_sent_whole() {
+fn a_body_damaged_while_it_is_read_is_never_sent_whole() {
     for scene in scenes(6 * READ_BYTES) {
-        let (stored, _) = scene.body.body.stored();
+        let stored = scene.stored_bytes();
         // Behind what has been read, and before gzip's own trailer, which is not a part of the body.
-        for at in [u64::from(stored) - 520, u64::from(stored) / 4 * 3] {
+        for at in [stored - 520, stored / 4 * 3] {
             let mut reader = scene.body.clone().open().unwrap();
             let first = reader.fill(vec![0; 10]).unwrap();
             assert_eq!(first, scene.sent()[..10]);
             scene.damage(at);
-            let before = scene.body.damage.count();
+            let before = scene.body.corruption.count();
             assert!(read_all(&mut reader, 10_000).is_err(), "byte {at}");
-            assert_eq!(scene.body.damage.count(), before + 1);
+            assert_eq!(scene.body.corruption.count(), before + 1);
             scene.damage(at);
         }
         let mut reader = scene.body.clone().open().unwrap();
-        scene.file.set_len(OFFSET + u64::from(stored) / 2).unwrap();
+        scene.file.set_len(OFFSET + stored / 2).unwrap();
         assert!(read_all(&mut reader, 10_000).is_err(), "cut short");
     }
 }

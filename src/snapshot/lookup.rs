@@ -1,12 +1,16 @@
 //! The one lookup of the snapshot: from a route to its response.
 
-use super::bodies::{Bodies, Family};
-use super::body::{Encoded, Found};
+use std::sync::Arc;
+
+use super::body::{Content, Encoded, EntityTag, Found};
 use super::error::SnapshotError;
-use super::history::FixedHistory;
-use super::read::{FixedLive, Snapshot};
+use super::format::{BodyRef, Section};
+use super::history::History;
+use super::long_body::{LONG_BYTES_MIN, LongBody};
+use super::read::Snapshot;
 use super::read_context::ReadContext;
-use super::response_cache::Keep;
+use super::response_cache::Admission;
+use super::stored_body::{read_stored, to_plain};
 use crate::request::{DayRef, Route};
 
 /// The reason why a route has no body.
@@ -24,85 +28,77 @@ pub enum Missing {
     Damaged(SnapshotError),
 }
 
-/// A body of the history payload.
-struct Stored<'a> {
-    bodies: &'a Bodies,
-    family: Family,
-    at: usize,
-}
-
 impl Snapshot {
     /// Returns the body of a route under `/v1`, except health.
     pub fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
+        let live = self.live.as_ref();
         let body = match route {
-            Route::Index => {
-                let index = self.index.as_ref().ok_or(Missing::Payload)?;
-                index.choose(context.accepts_gzip)
-            }
-            Route::Live => self.live_body(FixedLive::Live, context)?,
-            Route::Intraday => self.live_body(FixedLive::Intraday, context)?,
+            Route::Index => self.index.as_ref(),
+            Route::Live => live.and_then(|live| live.current.as_ref()),
+            Route::Intraday => live.and_then(|live| live.intraday.as_ref()),
             _ => return self.get_cached(route, context),
         };
+        let body = body.ok_or(Missing::Payload)?.choose(context.accepts_gzip);
         Ok(Found { body, links: None })
     }
 
     /// Returns a response that is read or made when it is requested.
     fn get_cached(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
         let history = self.history.as_deref().ok_or(Missing::Payload)?;
-        let vacancy = match history.cache.get(route, context) {
+        let hash = match history.cache.get(route, context) {
             Ok(found) => return Ok(found),
-            Err(vacancy) => vacancy,
+            Err(hash) => hash,
         };
-        let (found, keep) = match route {
+        let (found, admission) = match route {
             Route::Islands(query) => history.island_page(query, &self.base_url, context),
             Route::Creators(query) => history.creator_page(query, &self.base_url, context),
             _ => {
-                let Stored { bodies, family, at } = self.stored(route)?;
-                let found = bodies.get(family, at, context);
-                let body = found.map_err(Missing::Damaged)?;
-                (Found { body, links: None }, Keep::Always)
+                let read = history.read_body(history.find_body(route)?, context);
+                let read = read.inspect_err(|error| history.corruption.record(error));
+                let body = read.map_err(Missing::Damaged)?;
+                (Found { body, links: None }, Admission::Immediate)
             }
         };
-        vacancy.fill(&found, keep);
+        let cached = (route, &found);
+        history.cache.insert(hash, cached, context, admission);
         Ok(found)
     }
 
-    /// Whether the response to a route carries a body so long that it is sent in pieces.
+    /// Returns `true` if the response to a route has a body so long that it is sent in pieces. All others
+    /// are short, or in memory once for all clients.
     pub fn is_long(&self, route: &Route, context: ReadContext<'_>) -> bool {
-        // All others are short, or in memory once for all clients.
-        let stored = self.stored(route);
-        stored.is_ok_and(|Stored { bodies, family, at }| bodies.is_long(family, at, context))
+        self.history.as_ref().is_some_and(|history| {
+            history.find_body(route).is_ok_and(|body| {
+                let gzip = context.accepts_gzip && body.has_gzip();
+                body.bytes(gzip) >= LONG_BYTES_MIN
+                    && (context.needs_content)(&history.body_tag(body, gzip))
+            })
+        })
     }
+}
 
-    fn live_body(&self, which: FixedLive, context: ReadContext<'_>) -> Result<Encoded, Missing> {
-        let live = self.live.as_ref().ok_or(Missing::Payload)?;
-        let body = live.bodies[which as usize].as_ref();
-        Ok(body.ok_or(Missing::Payload)?.choose(context.accepts_gzip))
-    }
-
-    /// Finds a body of the history payload by its route.
-    fn stored(&self, route: &Route) -> Result<Stored<'_>, Missing> {
-        let history = self.history.as_deref().ok_or(Missing::Payload)?;
-        let island = |code| history.find_island(code).ok_or(Missing::Island);
+impl History {
+    fn find_body(&self, route: &Route) -> Result<BodyRef, Missing> {
+        let island = |code| self.find_island(code).ok_or(Missing::Island);
         let day = |day: &DayRef| {
             let at = match day {
-                DayRef::Latest => history.days().len().checked_sub(1),
-                DayRef::Day(day) => history.find_day(*day),
+                DayRef::Latest => self.days.len().checked_sub(1),
+                DayRef::Day(day) => self.days.binary_search(day).ok(),
                 DayRef::NoSuchDay(_) => None,
             };
             at.ok_or(Missing::Day)
         };
-        let (family, at) = match route {
-            Route::Island(code) => (Family::Island, island(*code)?),
-            Route::IslandCcu(code) => (Family::Ccu, island(*code)?),
+        let (section, at) = match route {
+            Route::Island(code) => (Section::IslandBodies, island(*code)?),
+            Route::IslandCcu(code) => (Section::CcuBodies, island(*code)?),
             Route::Creator(slug) => {
-                let creator = history.find_creator(slug);
-                (Family::Creator, creator.ok_or(Missing::Creator)?)
+                let creator = self.find_creator(slug).ok_or(Missing::Creator)?;
+                (Section::CreatorBodies, creator)
             }
-            Route::Ranking(date) => (Family::Ranking, day(date)?),
-            Route::New(date) => (Family::New, day(date)?),
-            Route::RankingDays => (Family::Fixed, FixedHistory::RankingDays as usize),
-            Route::NewDays => (Family::Fixed, FixedHistory::NewDays as usize),
+            Route::Ranking(date) => (Section::RankingBodies, day(date)?),
+            Route::New(date) => (Section::NewBodies, day(date)?),
+            Route::RankingDays => (Section::FixedBodies, 0),
+            Route::NewDays => (Section::FixedBodies, 1),
             Route::Index
             | Route::Health
             | Route::Islands(_)
@@ -111,7 +107,49 @@ impl Snapshot {
             | Route::Intraday
             | Route::Site(_) => return Err(Missing::Payload),
         };
-        let bodies = &history.bodies;
-        Ok(Stored { bodies, family, at })
+        let records = &self.bodies[section as usize - Section::IslandBodies as usize];
+        Ok(BodyRef::from_record(&records[at]))
+    }
+
+    fn body_tag(&self, body: BodyRef, gzip: bool) -> EntityTag {
+        EntityTag::new(self.stamp.published, body.plain_crc, gzip)
+    }
+
+    /// Reads a body in the form that the client accepts. A damaged body is never cached, and read again when
+    /// it is requested again.
+    fn read_body(&self, body: BodyRef, context: ReadContext<'_>) -> Result<Encoded, SnapshotError> {
+        let gzip = context.accepts_gzip && body.has_gzip();
+        let etag = self.body_tag(body, gzip);
+        let sent = if !(context.needs_content)(&etag) {
+            Content::Omitted(Some(body.bytes(gzip).into()))
+        } else if body.bytes(gzip) >= LONG_BYTES_MIN {
+            Content::Long(LongBody {
+                storage: self.storage.clone(),
+                body,
+                gzip,
+                corruption: Arc::clone(&self.corruption),
+            })
+        } else {
+            let stored = read_stored(&self.storage, body)?;
+            Content::Whole(if gzip {
+                stored
+            } else {
+                to_plain(body, stored)?
+            })
+        };
+        Ok(Encoded {
+            content: sent,
+            etag,
+            gzip,
+        })
+    }
+
+    /// Reads every body and verifies both its forms.
+    pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
+        for record in self.bodies.iter().flat_map(|records| records.iter()) {
+            let body = BodyRef::from_record(record);
+            to_plain(body, read_stored(&self.storage, body)?)?;
+        }
+        Ok(())
     }
 }

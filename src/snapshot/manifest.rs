@@ -1,18 +1,17 @@
-//! `manifest.json`: which files are the published ones. Written last, read first.
+//! `manifest.json`, which names the published files. Written last, read first.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::Identity;
-use super::verify::sound_checksum;
+use super::file::{Identity, verified_checksum};
 use crate::regular_file::{Directory, is_file_name};
 
-/// A longer manifest is refused. One that a publish writes has less than a kilobyte.
+/// Longer manifests are rejected. Those of a publish have less than a kilobyte.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The published directory's table of contents. A name in it that is none of these is damage: read past,
-/// it would make what is published something else.
+/// The published directory's table of contents. Unknown members are rejected as damage: ignoring one would
+/// change what is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
@@ -20,7 +19,7 @@ pub struct Manifest {
     pub history: Option<Payload>,
     /// The live snapshot and the intraday curve.
     pub live: Option<Payload>,
-    /// The dumps, outside the API.
+    /// The dumps.
     pub dumps: Option<Dumps>,
 }
 
@@ -51,20 +50,19 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Whether the file is there, whole, and sound in all but its bodies, which are not looked at.
+    /// Returns whether the file exists and is valid. Its bodies are not checked: there may be gigabytes of
+    /// them, and each is verified when it is read.
     pub fn is_sound(&self, directory: &Directory) -> bool {
-        let sound = || -> io::Result<bool> {
-            let file = directory.file(&self.file)?;
-            if file.metadata()?.len() != self.bytes {
-                return Ok(false);
-            }
-            let checksum = sound_checksum(&file)?;
-            Ok(checksum.is_some_and(|found| self.checksum == format!("{found:08x}")))
-        };
-        sound().unwrap_or(false)
+        let file = directory.file(&self.file);
+        let file = file.and_then(|file| Ok((file.metadata()?.len(), file)));
+        file.is_ok_and(|(bytes, file)| {
+            bytes == self.bytes
+                && verified_checksum(file)
+                    .is_ok_and(|found| self.checksum == format!("{found:08x}"))
+        })
     }
 
-    /// Whether it is the payload named here.
+    /// Returns whether this is the entry of a payload.
     pub fn names(&self, payload: Identity) -> bool {
         self.bytes == payload.bytes
             && self.checksum == format!("{:08x}", payload.checksum)
@@ -76,7 +74,7 @@ impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
 
-    /// Whether it names a file or directory.
+    /// Returns whether it contains a file or directory.
     pub fn names(&self, name: &str) -> bool {
         let payloads = [&self.history, &self.live].into_iter().flatten();
         let mut payloads = payloads.map(|payload| &payload.file);
@@ -84,7 +82,7 @@ impl Manifest {
         payloads.any(|file| file == name) || dumps.is_some_and(|dumps| dumps.directory == name)
     }
 
-    /// Reads a directory's manifest; `None` where nothing has been published.
+    /// Reads a directory's manifest; `None` if there is none.
     pub fn read(directory: &Directory) -> io::Result<Option<Manifest>> {
         match directory.read(Manifest::FILE, BYTES_MAX) {
             Ok(text) => {
@@ -97,16 +95,16 @@ impl Manifest {
         }
     }
 
-    /// Refuses a manifest that names no payload, or one that is not in its own directory.
+    /// Rejects a manifest without a payload, or with one outside its directory.
     fn check(&self) -> io::Result<()> {
         let invalid = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         if self.history.is_none() && self.live.is_none() {
-            return invalid("it names no payload; want `history`, `live` or both".to_owned());
+            return invalid("must contain `history`, `live` or both".to_owned());
         }
         let payloads = [&self.history, &self.live].into_iter().flatten();
         let mut names = payloads.map(|payload| &payload.file);
         match names.find(|name| !is_file_name(name)) {
-            Some(name) => invalid(format!("{name:?} is not the name of a file")),
+            Some(name) => invalid(format!("{name:?} is not a file name")),
             None => Ok(()),
         }
     }

@@ -1,27 +1,32 @@
-//! The published form: one immutable state of everything the API can answer.
+//! The published form of the data: opening, lookup and caching of everything that the API serves.
 //!
-//! In: the two payload files that `publish` wrote, or the same bytes in memory, and the index of the
-//! dumps. Out: whole bodies, list pages and their entity tags; dumps by name. Only
-//! `service_bodies` names members of responses: the text around the rows of list pages comes out of the file.
-//! Knows no sockets, clients or quotas.
+//! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response bodies, list
+//! pages and their entity tags by route; dumps by name. Only `service_bodies` names members of responses:
+//! the text around the rows of list pages is in the file. Knows no sockets, clients or quotas.
+//!
+//! In reading order:
+//!
+//! - The file: `format`, `writer`, `file` (the reader), `resident` and `storage` (the bytes behind it),
+//!   `views` (vectors read in place), `stored_body` and `long_body` (bodies, whole and in pieces).
+//! - The lookup: `published` and `manifest` (opening), `read` (`Snapshot`), `history`, `lookup` (by route),
+//!   `response_cache`, `body`, `service_bodies`, `read_context`.
+//! - The lists: `select` (the rows of a page), `groups`, `row_set` and `search` (filters), `list_page` and
+//!   `page_template`.
+//! - Beside these: `dumps`, `throttle` (opening in the background), `corruption_log`, `error`.
 
-mod bodies;
 mod body;
-mod damage;
+mod corruption_log;
 mod dumps;
 mod error;
 mod file;
+mod format;
 mod groups;
 mod history;
-mod identity;
-mod inflate;
-mod links;
 mod list_page;
 mod long_body;
 mod lookup;
 mod manifest;
-mod pace;
-mod page;
+mod page_template;
 mod published;
 mod read;
 mod read_context;
@@ -32,30 +37,30 @@ mod search;
 mod select;
 mod service_bodies;
 mod storage;
-mod verify;
+mod stored_body;
+mod throttle;
 mod views;
-mod write;
+mod writer;
 
-pub use body::{Body, Content, Encoded, EntityTag, Found, Packed, Packer};
-pub use damage::Damage;
+pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found};
+pub use corruption_log::CorruptionLog;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
-pub use file::Section;
+pub use file::Identity;
+pub use format::{BodyRef, Section};
 pub use history::{History, Stamp};
-pub use identity::Identity;
-pub use long_body::{LongBody, LongBodyReader, LongBodyVerifier};
+pub use long_body::{LongBody, LongBodyReader};
 pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
-pub use pace::{both, work_in_background};
 pub use published::OpenError;
-pub use read::{Live, Sizes, Snapshot};
+pub use read::{Live, Snapshot};
 pub use read_context::ReadContext;
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
-pub use select::Selection;
+pub use select::SelectedRows;
 pub use service_bodies::Readiness;
 pub use storage::Storage;
-pub use views::BodyRef;
-pub use write::{SnapshotWriter, Written};
+pub use throttle::{join, work_in_background};
+pub use writer::{SnapshotWriter, Written};
 #[cfg(test)] // the index is tested where it is written
 pub(crate) use {file::SnapshotFile, search::TextIndex};

@@ -9,9 +9,9 @@ use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::history::History;
 use super::manifest::{Manifest, Payload};
-use super::pace::both;
 use super::read::{Live, Snapshot};
 use super::storage::Storage;
+use super::throttle::join;
 use crate::regular_file::Directory;
 
 /// Error of opening a published directory.
@@ -60,7 +60,7 @@ impl Snapshot {
             }),
         };
         let live = |payload: &Payload| open_payload(directory, payload, Live::open);
-        let (live, history) = both(
+        let (live, history) = join(
             || manifest.live.as_ref().map(live).transpose(),
             || manifest.history.as_ref().map(history).transpose(),
         );

@@ -1,37 +1,28 @@
-//! `Snapshot`: both payloads and the bodies made of the two together.
+//! `Snapshot`: both payloads, and the bodies and pages made of the two together.
 
 use std::sync::Arc;
 
-use super::bodies::{plain, read_stored};
-use super::body::{Body, Encoded, Packed};
+use super::body::{Body, Encoded, EncodedPair};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile};
+use super::file::{Identity, SnapshotFile};
+use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
-use super::identity::Identity;
 use super::read_context::ReadContext;
 use super::service_bodies::{self, Readiness};
 use super::storage::Storage;
-use super::views::BodyRef;
+use super::stored_body::{read_stored, to_plain};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::request::{DayRef, Route};
 use crate::site::{self, HomeBodies};
 
-/// The bodies of the live payload.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum FixedLive {
-    /// `/v1/live`
-    Live,
-    /// `/v1/live/intraday`
-    Intraday,
-}
-
-/// The live payload. Its few bodies are held in memory.
+/// The live payload. Its few bodies are in memory.
 #[derive(Debug)]
 pub struct Live {
     identity: Identity,
-    pub(super) bodies: [Option<Body>; 2],
+    pub(super) current: Option<Body>,
+    pub(super) intraday: Option<Body>,
 }
 
 impl Live {
@@ -39,51 +30,37 @@ impl Live {
     pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let published = Stamp::open(&file)?.published;
-        let refs = file.bodies(Section::FixedBodies, 2)?;
-        let load = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
+        let records = file.bodies(Section::FixedBodies, 2)?;
+        let read = |at: usize| -> Result<Option<Body>, SnapshotError> {
+            let body = BodyRef::from_record(&records[at]);
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let stored = read_stored(file.storage(), body)?;
-            let plain = plain(body, stored.clone())?.into();
+            let stored = read_stored(&file.storage, body)?;
+            let plain = to_plain(body, stored.clone())?.into();
             let gzip = if body.has_gzip() {
                 stored.into()
             } else {
                 Vec::new()
             };
-            Ok(Some(Body::new(Packed { plain, gzip }, published)))
+            Ok(Some(Body::new(EncodedPair { plain, gzip }, published)))
         };
         Ok(Live {
             identity: file.identity(published),
-            bodies: [load(refs.get(0))?, load(refs.get(1))?],
+            current: read(0)?,
+            intraday: read(1)?,
         })
     }
-
-    fn published(&self) -> UnixSeconds {
-        self.identity.published
-    }
 }
 
-/// How much there is to answer from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Islands.
-    pub islands: u64,
-    /// Creators.
-    pub creators: u64,
-    /// Days that are held.
-    pub days: u64,
-    /// Answers that could not be sent, since their bytes in the history were damaged.
-    pub damaged_answers: u64,
-}
-
-/// Everything the API can answer, from one publish of each payload.
+/// All data that the API serves, from one publish of each payload.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(super) history: Option<Arc<History>>,
     pub(super) live: Option<Live>,
     pub(super) base_url: String,
     pub(super) index: Option<Body>,
+    readiness: Readiness,
     health: Body,
     pages: Vec<Body>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
@@ -92,28 +69,31 @@ pub struct Snapshot {
 impl Snapshot {
     /// Combines payloads and renders the bodies and pages that depend on both.
     pub fn new(history: Option<Arc<History>>, live: Option<Live>, base_url: &str) -> Snapshot {
+        let has_days = history
+            .as_ref()
+            .is_some_and(|history| !history.days.is_empty());
+        let readiness = Readiness {
+            islands: history.is_some(),
+            creators: history.is_some(),
+            ccu: has_days,
+            rankings: has_days,
+            new: has_days,
+            live: live.as_ref().is_some_and(|live| live.current.is_some()),
+            intraday: live.as_ref().is_some_and(|live| live.intraday.is_some()),
+        };
         let stamp = history.as_ref().map(|history| history.stamp);
-        let published = stamp
-            .map(|stamp| stamp.published)
-            .max(live.as_ref().map(Live::published));
+        let published = stamp.map(|stamp| stamp.published);
+        let published = published.max(live.as_ref().map(|live| live.identity.published));
+        let time = published.unwrap_or(UnixSeconds(0));
         // The index describes the service: its time is that of the newest publish of any payload.
-        let newest = stamp.map(|stamp| Stamp {
-            published: published.unwrap_or(stamp.published),
-            ..stamp
-        });
-        let index =
-            newest.map(|stamp| Body::new(service_bodies::index(stamp, base_url), stamp.published));
-        let readiness = Self::readiness_of(history.as_deref(), live.as_ref());
-        let health = Body::new(
-            service_bodies::health(readiness, published),
-            published.unwrap_or(UnixSeconds(0)),
-        );
+        let index = stamp.map(|Stamp { counts, .. }| service_bodies::index(time, counts, base_url));
         let mut snapshot = Snapshot {
             history,
             live,
             base_url: base_url.to_owned(),
-            index,
-            health,
+            index: index.map(|index| Body::new(index, time)),
+            readiness,
+            health: Body::new(service_bodies::health(readiness, published), time),
             pages: Vec::new(),
             dumps: None,
         };
@@ -137,114 +117,85 @@ impl Snapshot {
         };
         let home = site::home(bodies, &self.base_url);
         let docs = site::docs(&self.base_url, bodies.ranking);
-        // Without a time, so that a page that is the same keeps its tag.
-        [home, docs]
-            .map(|page| Body::new(Packed::new(page.into_bytes()), UnixSeconds(0)))
-            .into()
+        // Without a time, so that an unchanged page keeps its tag.
+        let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
+        vec![page(home), page(docs)]
     }
 
-    /// The same with dumps, or with what is wrong with them: they are outside the API, which answers
-    /// without them too.
+    /// Adds dumps, or the reason why they cannot be used: everything else is served without them.
     #[must_use]
     pub fn with_dumps(mut self, dumps: Result<DumpDirectory, SnapshotError>) -> Snapshot {
         self.dumps = Some(dumps.map(Arc::new));
         self
     }
 
-    /// The dumps, if there are any and they are sound.
+    /// Returns the dumps, if there are any and they are valid.
     pub fn dumps(&self) -> Option<&Arc<DumpDirectory>> {
         self.dumps.as_ref()?.as_ref().ok()
     }
 
-    /// What is wrong with the dumps that were published.
+    /// Returns the reason why the published dumps cannot be used.
     pub fn dumps_fault(&self) -> Option<&SnapshotError> {
         self.dumps.as_ref()?.as_ref().err()
     }
 
-    fn readiness_of(history: Option<&History>, live: Option<&Live>) -> Readiness {
-        let days = history.is_some_and(|history| !history.days().is_empty());
-        let fixed = |at: FixedLive| live.is_some_and(|live| live.bodies[at as usize].is_some());
-        Readiness {
-            islands: history.is_some(),
-            creators: history.is_some(),
-            ccu: days,
-            rankings: days,
-            new: days,
-            live: fixed(FixedLive::Live),
-            intraday: fixed(FixedLive::Intraday),
-        }
-    }
-
-    /// The history payload, which another snapshot may share.
+    /// Returns the history payload, which another snapshot may share.
     pub fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
     }
 
-    /// Which payloads are there.
+    /// Returns which payloads are published.
     pub fn readiness(&self) -> Readiness {
-        Self::readiness_of(self.history.as_deref(), self.live.as_ref())
+        self.readiness
     }
 
-    /// The newest publish timestamp among the payloads.
+    /// Returns the newest publish timestamp among the payloads.
     pub fn published(&self) -> Option<UnixSeconds> {
-        let history = self.history.as_ref().map(|history| history.stamp.published);
-        history.max(self.live.as_ref().map(Live::published))
+        let identities = self.identities().into_iter().flatten();
+        identities.map(|identity| identity.published).max()
     }
 
-    /// How many islands, creators and days there are, and answers that could not be sent for damage.
-    pub fn sizes(&self) -> Sizes {
-        let history = self.history.as_deref();
-        let count = |size: fn(&History) -> usize| history.map_or(0, size) as u64;
-        Sizes {
-            islands: count(History::island_rows),
-            creators: count(History::creator_count),
-            days: count(|history| history.days().len()),
-            damaged_answers: history.map_or(0, |history| history.damage().count()),
-        }
+    /// Returns the number of islands, creators and days.
+    pub fn counts(&self) -> [u64; 3] {
+        let counts = self.history.as_ref().map(|history| {
+            let (islands, creators) = (history.rows.len(), history.creator_rows.len());
+            [islands, creators, history.days.len()].map(|count| count as u64)
+        });
+        counts.unwrap_or_default()
     }
 
-    /// When the history and the live payload were published.
-    pub fn publishes(&self) -> [Option<UnixSeconds>; 2] {
-        [
-            self.history.as_ref().map(|history| history.stamp.published),
-            self.live.as_ref().map(Live::published),
-        ]
-    }
-
-    /// What the history and the live payload are known by.
+    /// Returns the identities of the history and the live payload.
     pub fn identities(&self) -> [Option<Identity>; 2] {
         [
-            self.history.as_deref().map(History::identity),
+            self.history.as_ref().map(|history| history.identity()),
             self.live.as_ref().map(|live| live.identity),
         ]
     }
 
-    /// Reads every body of the history and checks it against its checksum.
+    /// Reads every body of the history and verifies its checksum.
     pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        self.history
-            .as_deref()
-            .map_or(Ok(()), |history| history.bodies.verify())
+        let history = self.history.as_ref();
+        history.map_or(Ok(()), |history| history.verify_bodies())
     }
 
-    /// The page at `/`.
+    /// Returns the page at `/`.
     pub fn home_page(&self) -> &Body {
         &self.pages[0]
     }
 
-    /// The page at `/docs`, with examples from the published data.
+    /// Returns the page at `/docs`, with examples from the published data.
     pub fn docs_page(&self) -> &Body {
         &self.pages[1]
     }
 
-    /// `/v1/health`
+    /// Returns the body of `/v1/health`.
     pub fn health(&self, accepts_gzip: bool) -> Encoded {
         self.health.choose(accepts_gzip)
     }
 
-    /// Whether an island of this code is published.
+    /// Returns whether an island is published.
     pub fn tracks(&self, code: IslandCode) -> bool {
-        self.history
-            .as_ref()
-            .is_some_and(|history| history.find_island(code).is_some())
+        let history = self.history.as_ref();
+        history.is_some_and(|history| history.find_island(code).is_some())
     }
 }

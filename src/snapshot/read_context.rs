@@ -7,18 +7,18 @@ use super::body::EntityTag;
 /// The parts of a request that a lookup depends on, besides its route.
 #[derive(Clone, Copy)]
 pub struct ReadContext<'a> {
-    /// A number that is the same for all requests of one client and rarely the same for two clients.
-    /// The caches use it: an entry that only one client requests is not kept for long.
+    /// A number that is the same for all requests of one client and rarely the same for two clients. The
+    /// cache uses it: an entry that only one client requests is soon evicted.
     pub client: u64,
     /// Whether the client accepts gzip.
     pub accepts_gzip: bool,
-    /// Returns whether the response will carry content, given its entity tag. It carries none for HEAD,
-    /// and none if the client has this version already (304): then none is read, inflated or compressed.
+    /// Returns whether the response has content, given its entity tag. It has none for HEAD, and none if
+    /// the client has this version already (304): then none is read, inflated or compressed.
     pub needs_content: &'a dyn Fn(&EntityTag) -> bool,
 }
 
 impl ReadContext<'static> {
-    /// A lookup whose content is always needed.
+    /// Creates the context of a lookup whose content is always needed.
     pub fn with_content(client: u64, accepts_gzip: bool) -> ReadContext<'static> {
         ReadContext {
             client,

@@ -1,9 +1,8 @@
-//! Reading the part of a payload that stays in memory: all of it at open, checksums included.
+//! Reading of the resident part of a payload: all of it at open, with checksums.
 //!
-//! Who starts a server waits for this, so all cores share it, and memory comes in huge pages: most of
-//! the time goes into getting memory, and a page of 2 MiB is had for a tenth of what 512 small ones
-//! cost. Behind the back of requests one core does it gently, in small pages (see `pace`): to get
-//! a huge one may take a millisecond at a stretch.
+//! The start of a server waits for it, so all cores share the work, and memory comes in huge pages: most of
+//! the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small ones. In the
+//! background one core does it, in small pages (see `throttle`): getting a huge one may take a millisecond.
 
 use std::fs::File;
 use std::io;
@@ -14,70 +13,61 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
-use super::error::SnapshotError;
-use super::pace::{checksum, give_way, hands, in_background, piece_bytes};
 use super::storage::Storage;
+use super::throttle::{checksum, chunk_bytes, in_background, parallelism, yield_point};
 use crate::sync::{Mutex, lock};
 
-/// A huge page. Who touches one first waits until it is zeroed: two threads in one would both.
+/// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each page is
+/// filled by one thread.
 const BLOCK_BYTES: usize = 2 << 20;
 
-/// Reads parts that follow each other from `offset` on. All their bytes, and each one's checksum.
+/// Reads parts that follow each other from `offset` on. Returns their bytes and the checksum of each.
 pub(crate) fn read_resident(
     storage: &Storage,
     offset: u64,
     lengths: &[usize],
-) -> Result<(Bytes, Vec<u32>), SnapshotError> {
+) -> io::Result<(Bytes, Vec<u32>)> {
     let length = lengths.iter().sum();
-    match storage {
-        Storage::Memory(_) => {
-            let bytes = storage.read(offset, length)?;
-            let mut rest = &bytes[..];
-            let checksums = lengths.iter().map(|length| {
-                let (part, after) = rest.split_at(*length);
-                rest = after;
-                checksum(part)
-            });
-            let checksums = checksums.collect();
-            Ok((bytes, checksums))
-        }
-        Storage::File(file) => {
-            // Less is neither worth a huge page nor a second thread.
-            let is_large = length >= BLOCK_BYTES;
-            let mut hashers = vec![Hasher::new(); lengths.len()];
-            let mut memory = MmapMut::map_anon(room(length))?;
-            // Only a wish: a system without huge pages leaves its usual ones. Rows are read all
-            // over, and a walk through the tables of small pages would cost each read as much again.
-            let ask_for_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
-            if is_large && !in_background() {
-                ask_for_huge(&memory);
-            }
-            let mut tasks = tasks(&mut memory, offset, lengths);
-            share(file, &mut tasks, if is_large { hands() } else { 1 })?;
-            for task in tasks {
-                hashers[task.part].combine(&task.hasher);
-            }
-            if is_large {
-                ask_for_huge(&memory);
-            }
-            let checksums = hashers.into_iter().map(Hasher::finalize).collect();
-            let bytes = Bytes::from_owner(memory.make_read_only()?);
-            Ok((bytes.slice(..length), checksums))
-        }
-    }
-}
-
-/// How much memory to map: whole blocks, since only then do they begin where huge pages do.
-fn room(length: usize) -> usize {
-    if length < BLOCK_BYTES {
-        // Nothing can be mapped with length 0.
-        length.max(1)
-    } else {
+    let Storage::File(file) = storage else {
+        let bytes = storage.read(offset, length)?;
+        let mut rest = &bytes[..];
+        let checksums = lengths.iter().map(|length| {
+            let part = rest.split_off(..*length);
+            checksum(part.expect("the lengths are of parts"))
+        });
+        let checksums = checksums.collect();
+        return Ok((bytes, checksums));
+    };
+    // Less is worth neither a huge page nor a second thread.
+    let is_large = length >= BLOCK_BYTES;
+    // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be mapped.
+    let mut memory = MmapMut::map_anon(if is_large {
         length.next_multiple_of(BLOCK_BYTES)
+    } else {
+        length.max(1)
+    })?;
+    // Best effort: a system without huge pages uses small ones. Rows are read in random order, and with
+    // small pages each read costs as much again for the page table.
+    let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
+    if is_large && !in_background() {
+        advise_huge(&memory);
     }
+    let mut tasks = tasks(&mut memory, offset, lengths);
+    let threads = if is_large { parallelism() } else { 1 };
+    run_tasks(file, &mut tasks, threads)?;
+    let mut hashers = vec![Hasher::new(); lengths.len()];
+    for task in tasks {
+        hashers[task.part].combine(&task.hasher);
+    }
+    if is_large {
+        advise_huge(&memory);
+    }
+    let checksums = hashers.into_iter().map(Hasher::finalize).collect();
+    let bytes = Bytes::from_owner(memory.make_read_only()?);
+    Ok((bytes.slice(..length), checksums))
 }
 
-/// A piece of a part, no longer than a block.
+/// A piece of a part, within one block.
 struct Task<'a> {
     part: usize,
     offset: u64,
@@ -88,12 +78,12 @@ struct Task<'a> {
 impl Task<'_> {
     fn run(&mut self, file: &File) -> io::Result<()> {
         let mut offset = self.offset;
-        for piece in self.bytes.chunks_mut(piece_bytes()) {
-            give_way(0);
-            file.read_exact_at(piece, offset)?;
-            // While the core's cache has it.
-            self.hasher.update(piece);
-            offset += piece.len() as u64;
+        for chunk in self.bytes.chunks_mut(chunk_bytes()) {
+            yield_point(0);
+            file.read_exact_at(chunk, offset)?;
+            // While it is in the cache of the core.
+            self.hasher.update(chunk);
+            offset += chunk.len() as u64;
         }
         Ok(())
     }
@@ -119,8 +109,8 @@ fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Ta
     tasks
 }
 
-/// Has that many threads, this one among them, do all tasks.
-fn share(file: &File, tasks: &mut [Task<'_>], hands: usize) -> io::Result<()> {
+/// Runs all tasks on that many threads, including this one.
+fn run_tasks(file: &File, tasks: &mut [Task<'_>], threads: usize) -> io::Result<()> {
     let tasks = Mutex::new(tasks.iter_mut());
     let work = || -> io::Result<()> {
         loop {
@@ -130,14 +120,11 @@ fn share(file: &File, tasks: &mut [Task<'_>], hands: usize) -> io::Result<()> {
         }
     };
     thread::scope(|scope| {
-        let helpers: Vec<_> = (1..hands).map(|_| scope.spawn(work)).collect();
-        let mut outcome = work();
-        for helper in helpers {
-            let theirs = helper.join();
-            let theirs = theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            outcome = outcome.and(theirs);
-        }
-        outcome
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        others.into_iter().fold(work(), |result, other| {
+            let other = other.join();
+            result.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
     })
 }
 
@@ -146,7 +133,7 @@ mod tests {
     use super::*;
     use crate::snapshot::work_in_background;
 
-    /// A file of bytes that say where they stand, unnamed.
+    /// Creates an unnamed file of these bytes.
     fn file(bytes: &[u8]) -> File {
         use std::io::Write as _;
         let name = format!("im-resident-{}-{}", std::process::id(), bytes.len());
@@ -163,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_what_the_file_holds_however_they_are_read() {
+    fn parts_are_those_of_the_file_however_they_are_read() {
         for blocks in [0, 1, 5] {
             let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
                 .flat_map(u64::to_le_bytes)
@@ -179,16 +166,16 @@ mod tests {
                 })
                 .collect();
             let read = || read_resident(&storage, 13, &lengths).unwrap();
-            let gently = thread::scope(|scope| {
-                let gently = scope.spawn(|| {
+            let in_background = thread::scope(|scope| {
+                let reader = scope.spawn(|| {
                     work_in_background();
                     read()
                 });
-                gently.join().unwrap()
+                reader.join().unwrap()
             });
             let in_memory = Storage::Memory(bytes.clone().into());
             let in_memory = read_resident(&in_memory, 13, &lengths).unwrap();
-            for (found, checksums) in [read(), gently, in_memory] {
+            for (found, checksums) in [read(), in_background, in_memory] {
                 assert!(found == bytes[13..], "{blocks} blocks");
                 assert_eq!(checksums, wanted, "{blocks} blocks");
             }

@@ -1,35 +1,32 @@
-//! A set of rows, one bit a row: what a condition selects, so that several meet in one pass and
-//! the number of rows that match is a count of bits.
-//!
-//! In: rows, or the bits of a published set. Out: how many, which, and those of a page.
+//! A bit set of rows. Conditions are combined in one pass over it, and matches are counted by their bits.
 
 use std::ops::Range;
 
-use super::views::IntsView;
+use zerocopy::little_endian::U32;
 
-/// Rows that are counted at a time on the way to a page.
+/// Rows of an order that are counted together.
 const STRIDE: usize = 256;
 
-/// Rows of the file, each below a limit known when the set was made.
+/// A set of rows, each below a limit known when the set was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowSet {
     words: Vec<u64>,
 }
 
 impl RowSet {
-    /// Words of a set of rows below `limit`.
+    /// Returns the number of words in a set of rows below `limit`.
     pub(crate) fn words(limit: usize) -> usize {
         limit.div_ceil(64)
     }
 
-    /// The set of these rows, each below `limit`, perhaps repeated.
-    pub(crate) fn of(limit: usize, rows: impl Iterator<Item = u32>) -> RowSet {
+    /// Creates a set of rows below `limit`, which may be repeated.
+    pub(crate) fn new(limit: usize, rows: impl Iterator<Item = u32>) -> RowSet {
         let mut words = vec![0; RowSet::words(limit)];
         rows.for_each(|row| words[row as usize / 64] |= 1_u64 << (row % 64));
         RowSet { words }
     }
 
-    /// The set whose words stand little-endian in a file.
+    /// Decodes a set from little-endian words.
     pub(crate) fn from_bytes(bytes: &[u8]) -> RowSet {
         let words = bytes.as_chunks().0.iter();
         RowSet {
@@ -38,29 +35,27 @@ impl RowSet {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.words
-            .iter()
-            .map(|word| word.count_ones() as usize)
-            .sum()
+        let counts = self.words.iter().map(|word| word.count_ones() as usize);
+        counts.sum()
     }
 
     pub(crate) fn contains(&self, row: u32) -> bool {
         self.words[row as usize / 64] >> (row % 64) & 1 == 1
     }
 
-    /// Leaves what is in `other` too.
+    /// Removes the rows that are not in `other`.
     pub(crate) fn intersect(&mut self, other: &RowSet) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= other;
         }
     }
 
-    /// The rows, ascending.
+    /// Returns the rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.iter_from(0)
     }
 
-    /// The rows from those of word `at` on.
+    /// Returns the rows from those of word `at` on.
     fn iter_from(&self, mut at: usize) -> impl Iterator<Item = u32> + '_ {
         let mut rest = self.words.get(at).copied().unwrap_or(0);
         std::iter::from_fn(move || {
@@ -74,57 +69,50 @@ impl RowSet {
         })
     }
 
-    /// The members at the places `range` of the rows ascending.
+    /// Returns the members at the positions `range` of the rows ascending.
     pub(crate) fn ascending(&self, range: Range<usize>) -> Vec<u32> {
         let mut skip = range.start;
         for (at, word) in self.words.iter().enumerate() {
-            let held = word.count_ones() as usize;
-            if held > skip {
+            let count = word.count_ones() as usize;
+            if count > skip {
                 return self.iter_from(at).skip(skip).take(range.len()).collect();
             }
-            skip -= held;
+            skip -= count;
         }
         Vec::new()
     }
 
-    /// The members at the places `range` of `order`, which holds every member once. Counts its way
-    /// from the nearer end: `total` members are in the set.
-    pub(crate) fn ordered(
-        &self,
-        order: IntsView<'_>,
-        range: Range<usize>,
-        total: usize,
-    ) -> Vec<u32> {
-        // Counting takes no branch on what a row holds, so it costs the same for any set.
-        let count = |chunk: IntsView<'_>| -> usize {
-            chunk
-                .iter()
-                .map(|row| usize::from(self.contains(row)))
-                .sum()
-        };
+    /// Returns the members at the positions `range` of the `total` members, in the order of `order`, which
+    /// contains every member once. Counts from the nearer end.
+    pub(crate) fn ordered(&self, order: &[U32], range: Range<usize>, total: usize) -> Vec<u32> {
+        let contains = |row: &U32| self.contains(row.get());
+        // Without a branch on each row, so that it costs the same for any set.
+        let count =
+            |chunk: &[U32]| -> usize { chunk.iter().map(|row| usize::from(contains(row))).sum() };
         let chunks = order.chunks(STRIDE);
+        // The chunk of the first member of the range, and the members in front of that chunk.
         let (mut chunk, mut before) = (0, 0);
         if range.start <= total / 2 {
-            for held in chunks.map(count) {
-                if before + held > range.start {
+            for members in chunks.map(count) {
+                if before + members > range.start {
                     break;
                 }
-                (chunk, before) = (chunk + 1, before + held);
+                (chunk, before) = (chunk + 1, before + members);
             }
         } else {
             (chunk, before) = (chunks.len(), total);
-            for held in chunks.rev().map(count) {
+            for members in chunks.rev().map(count) {
                 if before <= range.start {
                     break;
                 }
-                (chunk, before) = (chunk - 1, before.saturating_sub(held));
+                (chunk, before) = (chunk - 1, before.saturating_sub(members));
             }
         }
-        let rest = order.slice((chunk * STRIDE).min(order.len())..order.len());
-        let members = rest.iter().filter(|row| self.contains(*row));
-        members
+        let rest = order[(chunk * STRIDE).min(order.len())..].iter();
+        rest.filter(|row| contains(row))
             .skip(range.start.saturating_sub(before))
             .take(range.len())
+            .map(|row| row.get())
             .collect()
     }
 }

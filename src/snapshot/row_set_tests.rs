@@ -1,6 +1,3 @@
-use bytes::Bytes;
-
-use super::super::views::Ints;
 use super::*;
 
 /// Rows below a limit, ascending and distinct.
@@ -25,7 +22,7 @@ fn a_set_holds_what_it_was_made_of() {
         let limit = u.int_in_range(0..=300)?;
         let (rows, others) = (rows(u, limit)?, rows(u, limit)?);
         let set_of =
-            |rows: &[u32]| RowSet::of(limit as usize, rows.iter().rev().chain(rows).copied());
+            |rows: &[u32]| RowSet::new(limit as usize, rows.iter().rev().chain(rows).copied());
         let mut set = set_of(&rows);
         assert_eq!(set.len(), rows.len());
         assert!(set.iter().eq(rows.iter().copied()));
@@ -48,19 +45,18 @@ fn a_page_is_the_slice_of_its_order() {
     arbtest::arbtest(|u| {
         let limit = u.int_in_range(1..=1500)?;
         let rows = rows(u, limit)?;
-        let set = RowSet::of(limit as usize, rows.iter().copied());
+        let set = RowSet::new(limit as usize, rows.iter().copied());
         // An order: rows by their distance from some row, so that members are spread unevenly.
         let middle = u.int_in_range(0..=limit)?;
         let mut order: Vec<u32> = (0..limit).collect();
         order.sort_by_key(|row| row.abs_diff(middle));
-        let bytes: Vec<u8> = order.iter().flat_map(|row| row.to_le_bytes()).collect();
-        let ints = Ints(Bytes::from(bytes));
+        let ordered: Vec<U32> = order.iter().copied().map(U32::new).collect();
         let members: Vec<u32> = order.into_iter().filter(|row| set.contains(*row)).collect();
         for _ in 0..8 {
             let start = u.int_in_range(0..=rows.len())?;
             let end = u.int_in_range(start..=rows.len())?;
             assert_eq!(set.ascending(start..end), rows[start..end]);
-            let found = set.ordered(ints.view(), start..end, rows.len());
+            let found = set.ordered(&ordered, start..end, rows.len());
             assert_eq!(found, members[start..end], "{start}..{end}");
         }
         Ok(())

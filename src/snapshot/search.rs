@@ -1,29 +1,30 @@
-//! Substring search over short texts: all their suffixes, sorted.
+//! Substring search over short texts, by a sorted array of their suffixes.
 //!
-//! What begins at one place of a text and goes to its end is a suffix of it. A needle is in a text if
-//! it begins one of its suffixes, and in sorted order the suffixes that it begins stand side by side:
-//! the texts of that run are the answer, however short, long or common the needle is. A needle of up
-//! to three bytes that begins very many suffixes has its texts published as a set besides.
+//! A text contains a needle if one of its suffixes begins with it, and in sorted order these suffixes are
+//! adjacent: their texts are the result. The texts of a needle of up to three bytes that begins very many
+//! suffixes are also published as a set.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
+use zerocopy::little_endian::U32;
 
 use super::error::SnapshotError;
-use super::file::{Section, SnapshotFile};
-use super::pace::give_way;
+use super::file::SnapshotFile;
+use super::format::Section;
 use super::row_set::RowSet;
-use super::views::{Ints, Longs};
+use super::throttle::yield_point;
+use super::views::{Texts, U32Slice, partition_point};
 
-/// Suffixes are sorted by so many of their first bytes; longer needles are looked for in each text.
+/// Suffixes are sorted by so many of their first bytes. The texts of longer needles are scanned.
 pub const SUFFIX_DEPTH: usize = 24;
-/// Of each suffix its text is kept, but where it begins only of one in so many. Both ends of a run
-/// are therefore known to within this, and texts there are looked at.
+/// The text of each suffix is stored, but only of one suffix in so many where it begins. Both ends of a run
+/// are therefore known only to within this, and the texts there are scanned.
 pub const SUFFIX_STEP: usize = 16;
 
-/// How a needle that may have a set of its own is named in the file: its length and bytes.
+/// Returns the key of a needle that may have a set, its length and bytes; `None` for longer needles.
 pub fn common_key(needle: &[u8]) -> Option<u32> {
     match *needle {
         [a] => Some(u32::from_be_bytes([1, a, 0, 0])),
@@ -33,7 +34,7 @@ pub fn common_key(needle: &[u8]) -> Option<u32> {
     }
 }
 
-/// The sections that an index is made of.
+/// The sections of an index.
 pub(crate) struct IndexSections {
     pub(crate) text: Section,
     pub(crate) ends: Section,
@@ -65,105 +66,103 @@ pub(crate) const SLUGS: IndexSections = IndexSections {
 
 #[derive(Debug)]
 pub(crate) struct TextIndex {
-    /// The folded texts, one after the other.
-    text: Bytes,
-    ends: Longs,
+    /// The folded texts.
+    texts: Texts,
     /// The row of each suffix, in the order of the suffixes.
-    suffix_rows: Ints,
-    /// Where in `text` one in [`SUFFIX_STEP`] of the suffixes begins.
-    samples: Ints,
+    suffix_rows: U32Slice,
+    /// Where in the texts one in [`SUFFIX_STEP`] of the suffixes begins.
+    samples: U32Slice,
     /// The [`common_key`]s of the needles that have a set, ascending.
-    common: Ints,
+    common: U32Slice,
     common_rows: Bytes,
 }
 
 impl TextIndex {
     pub(crate) fn open(
         file: &SnapshotFile,
-        parts: &IndexSections,
+        sections: &IndexSections,
     ) -> Result<TextIndex, SnapshotError> {
-        let text = file.section(parts.text)?;
-        let ends = file.bounds(parts.ends, text.len())?;
-        let suffix_rows = file.positions(parts.suffix_rows, 1, ends.len() - 1)?;
-        let samples = file.ints(parts.samples, suffix_rows.len().div_ceil(SUFFIX_STEP))?;
-        let common = file.positions(parts.common, 1, usize::MAX)?;
+        let texts = file.texts(sections.text, sections.ends)?;
+        let suffix_rows = file.positions(sections.suffix_rows, texts.len())?;
+        let samples = suffix_rows.len().div_ceil(SUFFIX_STEP);
         let index = TextIndex {
-            text,
-            ends,
+            samples: file.slice(sections.samples, samples)?,
+            texts,
             suffix_rows,
-            samples,
-            common,
-            common_rows: file.section(parts.common_rows)?,
+            common: U32Slice::new(sections.common, file.section(sections.common)?)?,
+            common_rows: file.section(sections.common_rows)?,
         };
-        let mut samples = (0..index.samples.len()).inspect(|at| give_way(*at));
-        if !samples.all(|at| index.sample_is_sound(at)) {
-            return Err(SnapshotError::malformed(
-                format!("section {:?}", parts.samples),
-                "a suffix begins outside its text",
-            ));
+        let samples = || (0..index.samples.len()).inspect(|at| yield_point(*at));
+        if !samples().all(|at| index.sample_is_sound(at)) {
+            return Err(sections
+                .samples
+                .malformed("a suffix begins outside its text"));
         }
-        // Searches halve them, and take the beginning of a run to come before its end.
-        let samples = (0..index.samples.len()).inspect(|at| give_way(*at));
-        let samples = samples.map(|at| index.sample(at, SUFFIX_DEPTH));
-        if !samples.is_sorted() {
-            return Err(SnapshotError::malformed(
-                format!("section {:?}", parts.samples),
-                "its suffixes are not in order",
-            ));
+        // Searches halve them, and expect the beginning of a run before its end.
+        if !samples()
+            .map(|at| index.sample(at, SUFFIX_DEPTH))
+            .is_sorted()
+        {
+            return Err(sections.samples.malformed("its suffixes are not in order"));
         }
         if !index.common_is_sound() {
-            return Err(SnapshotError::malformed(
-                format!("section {:?}", parts.common_rows),
-                "it does not fit the number of texts",
-            ));
+            return Err(sections
+                .common_rows
+                .malformed("it does not fit the number of texts"));
         }
         Ok(index)
     }
 
+    /// Returns the start of a sampled suffix and the row of its text.
+    fn sample_start(&self, at: usize) -> (usize, usize) {
+        let row = self.suffix_rows[at * SUFFIX_STEP].get();
+        (self.samples[at].get() as usize, row as usize)
+    }
+
     fn sample_is_sound(&self, at: usize) -> bool {
-        let begins = self.samples.get(at) as usize;
-        let row = self.suffix_rows.get(at * SUFFIX_STEP) as usize;
-        (self.ends.index(row)..self.ends.index(row + 1)).contains(&begins)
+        let (start, row) = self.sample_start(at);
+        let bounds = &self.texts.bounds;
+        (bounds.index(row)..bounds.index(row + 1)).contains(&start)
     }
 
-    /// Whether each set is whole and names no row past the last.
-    fn common_is_sound(&self) -> bool {
-        let set_bytes = RowSet::words(self.len()) * 8;
-        let whole = self.common.len().checked_mul(set_bytes) == Some(self.common_rows.len());
-        let past = |set: &[u8]| {
-            let last = set.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-            !self.len().is_multiple_of(64) && last >> (self.len() % 64) != 0
-        };
-        whole && (set_bytes == 0 || !self.common_rows.chunks_exact(set_bytes).any(past))
-    }
-
-    /// The first bytes of a sampled suffix, `length` at most.
+    /// Returns at most `length` bytes of a sampled suffix.
     fn sample(&self, at: usize, length: usize) -> &[u8] {
-        let begins = self.samples.get(at) as usize;
-        let row = self.suffix_rows.get(at * SUFFIX_STEP) as usize;
-        let suffix = &self.text[begins..self.ends.index(row + 1)];
+        let (start, row) = self.sample_start(at);
+        let suffix = &self.texts.text[start..self.texts.bounds.index(row + 1)];
         &suffix[..suffix.len().min(length)]
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len() - 1
+    /// Returns whether each set is complete and contains no row past the last.
+    fn common_is_sound(&self) -> bool {
+        let set_bytes = RowSet::words(self.len()) * 8;
+        let is_whole = self.common.len().checked_mul(set_bytes) == Some(self.common_rows.len());
+        let is_past = |set: &[u8]| {
+            let last = set.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+            !self.len().is_multiple_of(64) && last >> (self.len() % 64) != 0
+        };
+        is_whole && (set_bytes == 0 || !self.common_rows.chunks_exact(set_bytes).any(is_past))
     }
 
-    /// The folded text of a row.
-    fn text(&self, row: u32) -> &[u8] {
-        let row = row as usize;
-        &self.text[self.ends.index(row)..self.ends.index(row + 1)]
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
     }
 
     /// Finds a needle, which is folded and not empty.
     pub(crate) fn find<'a>(&'a self, needle: &'a str) -> Matches<'a> {
-        let sought = &needle.as_bytes()[..needle.len().min(SUFFIX_DEPTH)];
-        let first = self.samples_until(sought, Ordering::is_ge);
-        let end = self.samples_until(sought, Ordering::is_gt);
+        let prefix = &needle.as_bytes()[..needle.len().min(SUFFIX_DEPTH)];
+        let samples_while = |is_before: fn(Ordering) -> bool| {
+            partition_point(self.samples.len(), |at| {
+                is_before(self.sample(at, prefix.len()).cmp(prefix))
+            })
+        };
+        let (first, end) = (
+            samples_while(Ordering::is_lt),
+            samples_while(Ordering::is_le),
+        );
         // The run begins after the last sample before the needle, and ends before the first past it.
         let start = first.checked_sub(1).map_or(0, |at| at * SUFFIX_STEP + 1);
         let run = start..(end * SUFFIX_STEP).min(self.suffix_rows.len());
-        let sure = if first < end && needle.len() <= SUFFIX_DEPTH {
+        let certain = if first < end && needle.len() <= SUFFIX_DEPTH {
             first * SUFFIX_STEP..(end - 1) * SUFFIX_STEP + 1
         } else {
             run.end..run.end
@@ -173,74 +172,57 @@ impl TextIndex {
             needle,
             finder: Finder::new(needle),
             run,
-            sure,
+            certain,
         }
-    }
-
-    /// How many samples stand before the first whose beginning compares to `sought` as wanted.
-    fn samples_until(&self, sought: &[u8], wanted: impl Fn(Ordering) -> bool) -> usize {
-        first_where(self.samples.len(), |at| {
-            wanted(self.sample(at, sought.len()).cmp(sought))
-        })
     }
 }
 
-/// The first place below `count` for which `is_so`, which then stays so; `count` where there is none.
-fn first_where(count: usize, is_so: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_so(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
-}
-
-/// The texts that hold a needle, not yet looked at.
+/// The texts that contain a needle, found but not scanned yet.
 pub(crate) struct Matches<'a> {
     index: &'a TextIndex,
     needle: &'a str,
     finder: Finder<'a>,
-    /// Suffixes among which are all that the needle begins.
+    /// Suffixes that include all those that begin with the needle.
     run: Range<usize>,
-    /// Those of them that it begins for sure.
-    sure: Range<usize>,
+    /// The part of the run in which every suffix begins with the needle.
+    certain: Range<usize>,
 }
 
 impl Matches<'_> {
-    /// No more texts than this hold the needle.
-    pub(crate) fn at_most(&self) -> usize {
+    /// Returns an upper bound of the number of matching texts.
+    pub(crate) fn max_len(&self) -> usize {
         self.run.len()
     }
 
-    /// Whether the text of a row holds the needle.
-    pub(crate) fn is_in(&self, row: u32) -> bool {
-        self.finder.find(self.index.text(row)).is_some()
+    /// Returns whether the text of a row contains the needle.
+    pub(crate) fn contains(&self, row: u32) -> bool {
+        let text = self.index.texts.get(row as usize);
+        self.finder.find(text).is_some()
     }
 
-    /// The rows whose texts hold the needle, in no order, perhaps repeated.
+    /// Returns the rows whose texts contain the needle, in no order, possibly repeated.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
-        let rows = self.index.suffix_rows.view();
-        let looked_at =
-            move |range: Range<usize>| rows.slice(range).iter().filter(|row| self.is_in(*row));
-        looked_at(self.run.start..self.sure.start)
-            .chain(rows.slice(self.sure.clone()).iter())
-            .chain(looked_at(self.sure.end..self.run.end))
+        let suffix_rows = &self.index.suffix_rows[..];
+        let rows = move |range: Range<usize>| suffix_rows[range].iter().map(|row: &U32| row.get());
+        let scanned = move |range| rows(range).filter(|row| self.contains(*row));
+        scanned(self.run.start..self.certain.start)
+            .chain(rows(self.certain.clone()))
+            .chain(scanned(self.certain.end..self.run.end))
     }
 
-    /// The same as a set.
+    /// Returns the same rows as a set.
     pub(crate) fn set(&self) -> RowSet {
-        let common = &self.index.common;
-        if let Some(key) = common_key(self.needle.as_bytes()) {
-            let at = first_where(common.len(), |at| common.get(at) >= key);
-            if at < common.len() && common.get(at) == key {
-                let bytes = RowSet::words(self.index.len()) * 8;
-                return RowSet::from_bytes(&self.index.common_rows[at * bytes..(at + 1) * bytes]);
-            }
+        let TextIndex {
+            common,
+            common_rows,
+            ..
+        } = self.index;
+        let key = common_key(self.needle.as_bytes());
+        let at = key.and_then(|key| common.binary_search_by_key(&key, |found| found.get()).ok());
+        if let Some(at) = at {
+            let bytes = RowSet::words(self.index.len()) * 8;
+            return RowSet::from_bytes(&common_rows[at * bytes..(at + 1) * bytes]);
         }
-        RowSet::of(self.index.len(), self.rows())
+        RowSet::new(self.index.len(), self.rows())
     }
 }

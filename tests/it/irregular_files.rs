@@ -233,7 +233,7 @@ fn a_manifest_or_a_payload_that_is_a_link_is_refused_and_the_old_data_stays() {
         let mut outside = offered.clone();
         outside[["history", "live"][at]]["file"] = format!("../aside/{name}").into();
         overwrite(&manifest, outside.to_string().as_bytes());
-        refused(&mut client, "is not the name of a file");
+        refused(&mut client, "is not a file name");
     }
 }
 

@@ -300,13 +300,13 @@ async fn open_dump(
 /// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none follows
 /// when the client has gone away.
 async fn open_long(body: LongBody) -> Result<PieceReader, ApiError> {
-    let mut verifier = body.verify();
+    let mut reader = Box::new(body.reader());
     loop {
-        let stepping = run_blocking(move || (verifier.step(), verifier));
+        let stepping = run_blocking(move || (reader.verify_step(), reader));
         let (step, stepped) = stepping.await?;
-        verifier = stepped;
+        reader = stepped;
         if step.map_err(|_| ApiError::Damaged)? {
-            return Ok(PieceReader::Body(Box::new(verifier.into_reader())));
+            return Ok(PieceReader::Body(reader));
         }
     }
 }

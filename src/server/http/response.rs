@@ -182,7 +182,7 @@ impl Answer {
             } => {
                 let part = selected(*selection, dump.bytes)?;
                 let dump = Arc::clone(dump);
-                dump.held()
+                dump.content()
                     .is_none()
                     .then_some(Download::Dump { dump, part })
             }
@@ -209,7 +209,7 @@ impl Answer {
             Answer::Dump {
                 dump, selection, ..
             } => {
-                let held = dump.held().zip(selected(selection, dump.bytes));
+                let held = dump.content().zip(selected(selection, dump.bytes));
                 held.map_or_else(Bytes::new, |(bytes, part)| part.of(bytes))
             }
             Answer::Notice(notice) => notice.html,

@@ -114,10 +114,10 @@ const METRICS: &[Metric] = metrics! {
     Gauge "island_metrics_snapshot_published_timestamp_seconds"
         "Publish time of each served payload, in Unix seconds."
         |server, page| {
-            let publishes = server.snapshot.load_full().publishes();
-            for (payload, published) in ["history", "live"].iter().zip(publishes) {
-                if let Some(published) = published {
-                    page.sample(&[("payload", payload)], published.0);
+            let identities = server.snapshot.load_full().identities();
+            for (payload, identity) in ["history", "live"].iter().zip(identities) {
+                if let Some(identity) = identity {
+                    page.sample(&[("payload", payload)], identity.published.0);
                 }
             }
         };
@@ -127,13 +127,16 @@ const METRICS: &[Metric] = metrics! {
     Gauge "island_metrics_snapshot_rows"
         "Served rows by kind."
         |server, page| {
-            let sizes = server.snapshot.load_full().sizes();
-            let counts = [sizes.islands, sizes.creators, sizes.days];
+            let counts = server.snapshot.load_full().counts();
             labelled(page, "kind", ["islands", "creators", "days"], counts);
         };
     Counter "island_metrics_snapshot_damaged_answers_total"
         "Responses that could not be sent because the served history is damaged."
-        |server, page| page.value(server.snapshot.load_full().sizes().damaged_answers);
+        |server, page| {
+            let snapshot = server.snapshot.load_full();
+            let history = snapshot.history();
+            page.value(history.map_or(0, |history| history.corruption().count()));
+        };
     Counter "island_metrics_reloads_total"
         "Reloads of publishes and key files by result."
         |server, page| {

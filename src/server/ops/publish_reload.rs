@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
-use crate::snapshot::{Damage, DumpDirectory, History, Manifest, Snapshot, work_in_background};
+use crate::snapshot::{
+    CorruptionLog, DumpDirectory, History, Manifest, Snapshot, work_in_background,
+};
 use crate::sync::{ArcSwap, PollTrigger};
 
 /// Watches a published directory.
@@ -33,7 +35,7 @@ pub(crate) struct PublishReloader {
 struct HistoryInUse {
     /// `None` when only long bodies under way refer to it.
     history: Option<Arc<History>>,
-    damage: Arc<Damage>,
+    damage: Arc<CorruptionLog>,
     file: String,
     /// The number of damaged bodies already reported.
     reported: u64,
@@ -164,7 +166,7 @@ impl PublishReloader {
         {
             self.histories.push(HistoryInUse {
                 history: Some(Arc::clone(history)),
-                damage: Arc::clone(history.damage()),
+                damage: Arc::clone(history.corruption()),
                 file: payload.file.clone(),
                 reported: 0,
             });

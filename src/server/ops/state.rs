@@ -18,7 +18,7 @@ use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_handle::Window;
-use crate::snapshot::{Snapshot, both};
+use crate::snapshot::{Snapshot, join};
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
 /// The state of a running server.
@@ -49,7 +49,7 @@ impl ServerState {
         };
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
-        let (quota, data) = both(
+        let (quota, data) = join(
             || StatePoller::start(settings, &metrics, log),
             || open_data(settings, base_url, &metrics, log),
         );
@@ -114,7 +114,7 @@ impl ServerState {
         match snapshot.published() {
             None => "nothing is published".to_owned(),
             Some(published) => {
-                let islands = snapshot.sizes().islands;
+                let [islands, ..] = snapshot.counts();
                 format!("serving {islands} islands, published {published}")
             }
         }

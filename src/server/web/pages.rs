@@ -21,7 +21,7 @@ use crate::server::web::page::{Kind, Notice, Page};
 use crate::server::web::rate_limiter::Visits;
 use crate::site::{self, SearchQuery};
 use crate::snapshot::{
-    Body, Content, Encoded, EntityTag, Missing, Packed, Packer, ReadContext, Snapshot,
+    Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Missing, ReadContext, Snapshot,
 };
 
 /// The longest page of a search. Who wants more at once wants the API.
@@ -62,7 +62,7 @@ impl Visitor<'_> {
             Content::Omitted((!gzip).then_some(html.len() as u64))
         } else if gzip {
             // Compressed while others wait: fast rather than small.
-            Content::Whole(Packer::new().gzip(html.as_bytes()).into())
+            Content::Whole(Compressor::default().gzip(html.as_bytes()).into())
         } else {
             Content::Whole(html.into())
         };
@@ -78,7 +78,7 @@ impl Visitor<'_> {
 impl Pages {
     /// All fixed texts, for a service of that address.
     pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
-        let body = |text: String| Body::new(Packed::new(text.into_bytes()), UnixSeconds(0));
+        let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
         let file = |(file, path): (SiteFile, &str)| match file {
             SiteFile::Objects => site::objects_page(base_url),
             SiteFile::Recipes => site::recipes(base_url),

@@ -71,7 +71,7 @@ fn dump<'a>(
     };
     // Asked for by its name it is JSON for all.
     let is_page = matches!(head.path, "/dumps" | "/dumps/");
-    if let Some(index) = dump.held()
+    if let Some(index) = dump.content()
         && is_page
         && names_html(head.headers)
     {

@@ -1,5 +1,5 @@
 //! A payload file taken apart, changed and sealed again, so that what is behind the checksums is
-//! reached. Follows the description of the format in `src/snapshot/file.rs` and shares no code with it.
+//! reached. Follows the description of the format in `src/snapshot/format.rs` and shares no code with it.
 
 use island_metrics::snapshot::Section;
 

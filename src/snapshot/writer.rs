@@ -1,11 +1,10 @@
-//! Writing a payload file, front to back, to anything that takes bytes.
+//! The writer of payload files, front to back.
 
 use std::io::{self, Write};
 
-use super::body::Packed;
-use super::file::{ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, contents_checksum};
-use super::inflate::deflated;
-use super::views::BodyRef;
+use super::body::EncodedPair;
+use super::format::{BodyRef, ENTRY_BYTES, MAGIC, Section, contents_checksum};
+use super::stored_body::has_stored_header;
 
 /// A payload file being written: all bodies first, then all sections.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub struct SnapshotWriter<W> {
     table: Vec<u8>,
 }
 
-/// What a finished payload file measures.
+/// The length and checksum of a finished payload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Its length.
@@ -26,7 +25,7 @@ pub struct Written {
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    /// Begins a file.
+    /// Starts a file.
     pub fn new(mut out: W) -> io::Result<SnapshotWriter<W>> {
         out.write_all(&MAGIC)?;
         Ok(SnapshotWriter {
@@ -37,28 +36,27 @@ impl<W: Write> SnapshotWriter<W> {
         })
     }
 
-    /// Writes a body: its gzip form, or the identity form where it has none.
-    pub fn body(&mut self, packed: &Packed) -> io::Result<BodyRef> {
+    /// Writes a body: its gzip form, or the identity form if there is none.
+    pub fn body(&mut self, pair: &EncodedPair) -> io::Result<BodyRef> {
         assert!(
             self.sections_start.is_none(),
             "bodies are written before sections"
         );
         let offset = self.at;
-        if packed.gzip.is_empty() {
-            self.write(&packed.plain)?;
+        if pair.gzip.is_empty() {
+            self.write(&pair.plain)?;
+        } else if has_stored_header(&pair.gzip) {
+            self.write(&pair.gzip)?;
         } else {
-            deflated(&packed.gzip).ok_or_else(|| {
-                let problem = "the gzip form of an answer has a header that is not read back";
-                io::Error::new(io::ErrorKind::InvalidInput, problem)
-            })?;
-            self.write(&packed.gzip)?;
+            let problem = "the gzip form of a response has a header that readers reject";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         Ok(BodyRef {
             offset,
-            plain_bytes: length_of(&packed.plain)?,
-            gzip_bytes: length_of(&packed.gzip)?,
-            plain_crc: crc32fast::hash(&packed.plain),
-            gzip_crc: crc32fast::hash(&packed.gzip),
+            plain_bytes: length_of(&pair.plain)?,
+            gzip_bytes: length_of(&pair.gzip)?,
+            plain_crc: crc32fast::hash(&pair.plain),
+            gzip_crc: crc32fast::hash(&pair.gzip),
         })
     }
 
@@ -88,11 +86,11 @@ impl<W: Write> SnapshotWriter<W> {
 
     /// Writes a section of body records.
     pub fn bodies(&mut self, section: Section, bodies: &[BodyRef]) -> io::Result<()> {
-        let bytes: Vec<u8> = bodies.iter().flat_map(|body| body.to_bytes()).collect();
+        let bytes: Vec<u8> = bodies.iter().flat_map(|body| body.to_record()).collect();
         self.section(section, &bytes)
     }
 
-    /// Ends the file and gives back what it was written to.
+    /// Finishes the file and returns the underlying writer.
     pub fn finish(mut self) -> io::Result<(W, Written)> {
         let start = self.sections_start.unwrap_or(self.at);
         let table = std::mem::take(&mut self.table);
@@ -100,22 +98,19 @@ impl<W: Write> SnapshotWriter<W> {
         self.write(&table)?;
         let count =
             u32::try_from(table.len() / ENTRY_BYTES).expect("there are a few dozen sections");
-        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
-        trailer.extend(start.to_le_bytes());
-        trailer.extend(contents.to_le_bytes());
-        trailer.extend(count.to_le_bytes());
+        let trailer = [
+            &start.to_le_bytes()[..],
+            &contents.to_le_bytes(),
+            &count.to_le_bytes(),
+        ];
+        let trailer = trailer.concat();
         let checksum = contents_checksum(&table, &trailer);
-        trailer.extend(checksum.to_le_bytes());
-        trailer.extend(MAGIC);
         self.write(&trailer)?;
+        self.write(&checksum.to_le_bytes())?;
+        self.write(&MAGIC)?;
         self.out.flush()?;
-        Ok((
-            self.out,
-            Written {
-                bytes: self.at,
-                checksum,
-            },
-        ))
+        let bytes = self.at;
+        Ok((self.out, Written { bytes, checksum }))
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -126,10 +121,7 @@ impl<W: Write> SnapshotWriter<W> {
 }
 
 fn length_of(body: &[u8]) -> io::Result<u32> {
-    u32::try_from(body.len()).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            "a single answer is longer than 4 GiB",
-        )
-    })
+    let problem = "a single response is longer than 4 GiB";
+    let too_long = |_| io::Error::new(io::ErrorKind::FileTooLarge, problem);
+    u32::try_from(body.len()).map_err(too_long)
 }

@@ -1,0 +1,216 @@
+//! The format of a payload file, byte by byte.
+//!
+//! ```text
+//! magic 8          "IMSNAP" and the format's version, two bytes big-endian
+//! bodies           each as gzip, or plain where gzip would not be smaller
+//! sections         the resident part: read whole at open
+//! contents         24 bytes a section: id u32, crc32 u32, offset u64, length u64
+//! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
+//!                  the contents and the trailer before it, magic 8
+//! ```
+//! All integers are little-endian. The identity form of a body that has a gzip form is not stored: it was
+//! four fifths of all bodies, and of the memory in which the system caches them.
+
+use std::io;
+
+use super::error::SnapshotError;
+
+/// First and last eight bytes of a payload file. A file of another version is refused.
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
+pub(crate) const ENTRY_BYTES: usize = 24;
+pub(crate) const TRAILER_BYTES: usize = 32;
+/// Bytes of the trailer in front of its checksum.
+pub(crate) const TRAILER_CHECKED_BYTES: usize = 20;
+/// The most that one byte of deflate expands to: two bits can encode a match of 258 bytes.
+pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
+
+/// A part of the resident region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+#[expect(
+    missing_docs,
+    reason = "each is described where it is written, in publish::history_payload"
+)]
+pub enum Section {
+    Stamp = 1,
+    Frames,
+    Days,
+    RowText,
+    RowEnds,
+    Codes,
+    Levels,
+    Orders,
+    TagNames,
+    TagNameEnds,
+    TagStarts,
+    TagOrders,
+    RowTagStarts,
+    RowTags,
+    RowCreators,
+    RowTools,
+    CreatorStarts,
+    CreatorOrders,
+    ToolStarts,
+    ToolOrders,
+    TitleText,
+    TitleEnds,
+    TitleSuffixRows,
+    TitleSamples,
+    TitleCommon,
+    TitleCommonRows,
+    CreatorRowText,
+    CreatorRowEnds,
+    CreatorSlugs,
+    CreatorSlugEnds,
+    CreatorsBySlug,
+    SlugText,
+    SlugEnds,
+    SlugSuffixRows,
+    SlugSamples,
+    SlugCommon,
+    SlugCommonRows,
+    IslandBodies,
+    CcuBodies,
+    CreatorBodies,
+    RankingBodies,
+    NewBodies,
+    FixedBodies,
+}
+
+impl Section {
+    pub(crate) fn malformed(self, problem: &str) -> SnapshotError {
+        SnapshotError::malformed(format_args!("section {self:?}"), problem)
+    }
+}
+
+/// The checksum that identifies a payload file: that of the table of contents, which contains the
+/// checksums of all sections, and of the trailer in front of the checksum.
+pub(crate) fn contents_checksum(table: &[u8], trailer: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(table);
+    hasher.update(trailer);
+    hasher.finalize()
+}
+
+/// A [`BodyRef`] in a file: offset u64, then four u32.
+pub(crate) type BodyRecord = [u8; 24];
+
+/// The location of a body and its checksums. An absent body has length 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyRef {
+    /// Offset of the stored form in the file: gzip, or plain if there is no gzip form.
+    pub offset: u64,
+    /// Length of the identity form in bytes; 0 if there is no such body.
+    pub plain_bytes: u32,
+    /// Length of the gzip form; 0 if gzip would not be smaller.
+    pub gzip_bytes: u32,
+    /// CRC-32 of the identity form.
+    pub plain_crc: u32,
+    /// CRC-32 of the gzip form.
+    pub gzip_crc: u32,
+}
+
+impl BodyRef {
+    pub(crate) fn to_record(self) -> BodyRecord {
+        let mut record = [0; 24];
+        record[..8].copy_from_slice(&self.offset.to_le_bytes());
+        let words = [
+            self.plain_bytes,
+            self.gzip_bytes,
+            self.plain_crc,
+            self.gzip_crc,
+        ];
+        for (place, word) in record[8..].chunks_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        record
+    }
+
+    pub(crate) fn from_record(record: &BodyRecord) -> BodyRef {
+        let word = |at: usize| u32_at(record, 2 + at);
+        BodyRef {
+            offset: u64_at(record, 0),
+            plain_bytes: word(0),
+            gzip_bytes: word(1),
+            plain_crc: word(2),
+            gzip_crc: word(3),
+        }
+    }
+
+    /// The name of the body in messages.
+    pub(crate) fn place(self) -> String {
+        format!("a body at byte {}", self.offset)
+    }
+
+    pub(crate) fn unreadable(self, source: io::Error) -> SnapshotError {
+        let part = self.place();
+        SnapshotError::Unreadable { part, source }
+    }
+
+    pub(crate) fn has_gzip(self) -> bool {
+        self.gzip_bytes > 0
+    }
+
+    /// Length of one of its forms.
+    pub(crate) fn bytes(self, gzip: bool) -> u32 {
+        if gzip {
+            self.gzip_bytes
+        } else {
+            self.plain_bytes
+        }
+    }
+
+    /// Checksum of one of its forms.
+    pub(crate) fn crc(self, gzip: bool) -> u32 {
+        if gzip { self.gzip_crc } else { self.plain_crc }
+    }
+
+    /// Returns `true` if the body ends before `bodies_end`, and gzip can expand to its identity form: a
+    /// buffer of that length is never larger than a fixed multiple of the stored bytes.
+    pub(crate) fn is_sound(self, bodies_end: u64) -> bool {
+        let stored_bytes = self.bytes(self.has_gzip());
+        let end = self.offset.checked_add(stored_bytes.into());
+        let plain_max = u64::from(self.gzip_bytes) * EXPANSION_MAX;
+        end.is_some_and(|end| end <= bodies_end)
+            && (!self.has_gzip() || u64::from(self.plain_bytes) <= plain_max)
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes.as_chunks().0[at])
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes.as_chunks().0[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_claims_more_than_can_be_there_is_unsound() {
+        let body = BodyRef {
+            offset: 8,
+            plain_bytes: 5000,
+            gzip_bytes: 100,
+            plain_crc: 1,
+            gzip_crc: 2,
+        };
+        assert_eq!(BodyRef::from_record(&body.to_record()), body);
+        assert!(body.is_sound(108) && !body.is_sound(107));
+        let plain = |plain_bytes, gzip_bytes| BodyRef {
+            plain_bytes,
+            gzip_bytes,
+            ..body
+        };
+        assert!(plain(103_200, 100).is_sound(108) && !plain(103_201, 100).is_sound(108));
+        assert!(!plain(u32::MAX, 100).is_sound(u64::MAX));
+        assert!(plain(100, 0).is_sound(108) && !plain(101, 0).is_sound(108));
+        let beyond = BodyRef {
+            offset: u64::MAX,
+            ..body
+        };
+        assert!(!beyond.is_sound(u64::MAX));
+    }
+}
