@@ -10,8 +10,8 @@ pub const BASE_URL_BYTES_MAX: usize = 256;
 pub const BASE_URL_FORM: &str = "http:// or https:// and a host, perhaps a port and a path, of letters, digits and \
     -._~/+,=@%";
 
-/// Returns whether a text can be the address. It then needs no escaping in headers, markup, mails and
-/// quoted words of a shell.
+/// Returns whether a text can be the address. It then needs no escaping in headers, markup, mails
+/// and quoted words of a shell.
 pub fn is_base_url(text: &str) -> bool {
     let rest = text.strip_prefix("http://");
     rest.or_else(|| text.strip_prefix("https://"))
@@ -22,7 +22,8 @@ pub fn is_base_url(text: &str) -> bool {
         && text.len() <= BASE_URL_BYTES_MAX
 }
 
-/// Returns whether a text is a host, with a port or without. User names and passwords are not allowed.
+/// Returns whether a text is a host, with a port or without. User names and passwords are not
+/// allowed.
 fn is_authority(text: &str) -> bool {
     let (host, port) = match text.rsplit_once(':') {
         // A colon within brackets is a part of an IPv6 address.
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_scheme_a_host_and_perhaps_a_port_and_a_path() {
+    fn a_base_url_is_a_scheme_a_host_an_optional_port_and_an_optional_path() {
         for good in [
             "http://a",
             "https://a.test/",

@@ -59,9 +59,9 @@ impl TrustedProxies {
     /// Returns the client of a request from a trusted proxy: the right-most address that is not a
     /// trusted proxy's, in all lines of `X-Forwarded-For` in the order sent.
     ///
-    /// Each entry was added by the hop to its right, and is as trustworthy as that hop. An entry that
-    /// is not an address therefore ends the search: the client is the last hop before it. If all
-    /// entries are trusted proxies, the left-most is the client.
+    /// Each entry was added by the hop to its right, and is as trustworthy as that hop. An entry
+    /// that is not an address therefore ends the search: the client is the last hop before it. If
+    /// all entries are trusted proxies, the left-most is the client.
     pub fn client<'a>(
         &self,
         proxy: IpAddr,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_ends_the_search() {
+    fn a_malformed_entry_ends_the_search() {
         for garbage in [
             "unknown",
             "_hidden",
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn any_header_agrees_with_the_obvious_reading() {
+    fn random_headers_agree_with_the_oracle() {
         arbtest::arbtest(|u| {
             let words = [
                 "1.1.1.1",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_client_prepends_changes_who_it_is() {
+    fn prepended_entries_do_not_change_the_client() {
         let (proxies, proxy) = (proxies(), "10.0.0.1".parse().unwrap());
         arbtest::arbtest(|u| {
             let forged: &[u8] = u.arbitrary()?;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn malformed_networks_are_refused() {
         for text in [
             "",
             "10.0.0.0/33",

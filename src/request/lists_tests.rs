@@ -10,7 +10,7 @@ fn islands(raw: &str) -> Result<IslandQuery, String> {
 }
 
 #[test]
-fn nothing_sent_means_the_defaults() {
+fn an_empty_query_has_the_defaults() {
     let plain = IslandQuery::parse(None).unwrap();
     assert_eq!(
         (plain.sort, plain.order),
@@ -112,7 +112,7 @@ fn numbers_are_ascii_digits_of_any_length() {
 }
 
 #[test]
-fn a_search_is_kept_as_sent_and_folded() {
+fn a_search_is_stored_as_sent_and_folded() {
     let query = islands("q=SHOPP%C4%B0NG+a").unwrap();
     assert_eq!(query.q.as_deref(), Some("SHOPPİNG a"));
     assert_eq!(query.folded.as_deref(), Some("shopping a"));

@@ -13,8 +13,9 @@ const DECODED_MAX: usize = 4;
 /// A part of every key, whatever its prefix.
 const KEY_MARK: &[u8] = b"_live_";
 
-/// Returns a path and query string without `key` and the `pass` of sign-up, in visible ASCII without
-/// quotes. A target with a key elsewhere, as in a search or in the path, becomes `-`; a long one is cut.
+/// Returns a path and query string without `key` and the `pass` of sign-up, in visible ASCII
+/// without quotes. A target with a key elsewhere, as in a search or in the path, becomes `-`; a
+/// long one is cut.
 pub fn loggable(path: &str, query: Option<&str>) -> String {
     let mut text = path.to_owned();
     let mut separator = '?';
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_logged_as_it_was_sent_but_for_its_key() {
+    fn a_target_is_logged_as_sent_without_its_key() {
         for (path, query, logged) in [
             ("/v1", None, "/v1"),
             (

@@ -1,14 +1,14 @@
 //! Request parsing: from the text of a request to typed values.
 //!
 //! **In:** a path and a query string, as sent. **Out:** the [`Endpoint`], and a [`Route`] with its
-//! parameters parsed and in bounds, or the error message for the client. Also the client address that
-//! proxies report, and the form of the service's own address.
+//! parameters parsed and in bounds, or the error message for the client. Also the client address
+//! that proxies report, and the form of the service's own address.
 //!
-//! **Independent of** the data (whether an island, creator or day exists is checked later), sockets,
-//! the HTTP library and clocks. Nothing here keeps state.
+//! **Independent of** the data (whether an island, creator or day exists is checked later),
+//! sockets, the HTTP library and clocks. Nothing here keeps state.
 //!
-//! Reading order: `endpoint` (the table), `route` (parsing of targets), `lists`, `query`, `percent`,
-//! `site_route`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
+//! Reading order: `endpoint` (the table), `route` (parsing of targets), `lists`, `query`,
+//! `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
 
 mod base_url;
 mod endpoint;
@@ -19,7 +19,6 @@ mod loggable;
 mod percent;
 mod query;
 mod route;
-mod site_route;
 
 pub use base_url::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
 pub use endpoint::Endpoint;
@@ -28,5 +27,4 @@ pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use loggable::loggable;
 pub use query::{SentKey, key, pairs};
-pub use route::{DayRef, ParsedTarget, Route, no_dump, parse};
-pub use site_route::{SiteFile, SiteRoute};
+pub use route::{DayRef, ParsedTarget, Route, SITE_FILES, SiteRoute, no_dump, parse};

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_obvious_decoder() {
+    fn decoding_agrees_with_the_oracle() {
         const PIECES: [&str; 14] = [
             "%",
             "+",
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn text_with_nothing_to_decode_is_borrowed() {
+    fn text_without_escapes_is_borrowed() {
         assert!(matches!(decode_segment("a+b"), Some(Cow::Borrowed("a+b"))));
         assert!(matches!(decode_form("aé"), Some(Cow::Borrowed("aé"))));
         assert_eq!(decode_form("a+b").unwrap(), "a b");

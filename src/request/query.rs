@@ -7,8 +7,9 @@ use memchr::memmem;
 use super::error::RouteError;
 use super::percent::decode_form;
 
-/// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair whose
-/// encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty value.
+/// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair
+/// whose encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty
+/// value.
 pub fn pairs(raw: Option<&str>) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
     raw_pairs(raw).map(|(name, value)| Some((decode_form(name)?, decode_form(value)?)))
 }
@@ -20,8 +21,8 @@ fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// Returns the values of the declared parameters, in the order declared. Other pairs are ignored, but
-/// their encoding is checked.
+/// Returns the values of the declared parameters, in the order declared. Other pairs are ignored,
+/// but their encoding is checked.
 pub(super) fn declared<'a, const N: usize>(
     raw: Option<&'a str>,
     names: [&str; N],
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_however_it_is_spelled() {
+    fn a_key_is_found_in_any_encoding() {
         assert_eq!(key(None), SentKey::None);
         assert_eq!(key(Some("keys=1&Key=2&a=key")), SentKey::None);
         assert_eq!(key(Some("%6bez=1")), SentKey::None);

@@ -1,4 +1,5 @@
-//! Parsing of a request target: the path selects an endpoint of the table, whose parameters are parsed.
+//! Parsing of a request target: the path selects an endpoint of the table, whose parameters are
+//! parsed.
 //!
 //! The path is split into segments first, and each is decoded once, so `%2F` separates nothing.
 //! Endpoints without text of their own are parsed without an allocation.
@@ -11,7 +12,6 @@ use super::error::{Quoted, RouteError};
 use super::lists::{CreatorQuery, IslandQuery};
 use super::percent::decode_segment;
 use super::query;
-use super::site_route::{SiteFile, SiteRoute};
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
@@ -63,6 +63,40 @@ impl Route {
         texts.into_iter().flatten().map(String::len).sum()
     }
 }
+
+/// A resource outside the API. Requests for it are unmetered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SiteRoute {
+    /// `/openapi.json`
+    OpenApi,
+    /// `/docs`
+    Docs,
+    /// One of [`SITE_FILES`], by its index.
+    File(usize),
+    /// `/`
+    Home,
+    /// `/` with a query of `/v1/islands`
+    Search(IslandQuery),
+    /// `/islands/{code}`
+    Island(IslandCode),
+    /// `/keys`, the sign-up
+    Keys,
+    /// `/dumps/{name}`: a name of segments with slashes between them
+    Dump(String),
+}
+
+/// The paths of the texts outside the API that are fixed until the program changes.
+pub const SITE_FILES: [&str; 9] = [
+    "/objects",
+    "/recipes",
+    "/gotchas",
+    "/llms.txt",
+    "/assets/style.css",
+    "/assets/docs.js",
+    "/assets/charts.css",
+    "/assets/charts.js",
+    "/assets/icon.svg",
+];
 
 /// The day in a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -187,12 +221,17 @@ fn site_route(
         }
         Endpoint::IslandPage => SiteRoute::Island(island_code(segments[1])?),
         Endpoint::Keys => SiteRoute::Keys,
-        _ => SiteRoute::File(SiteFile::find(segments).ok_or_else(|| unknown(path))?),
+        _ => {
+            let segments = segments.iter().copied();
+            let is_file = |file: &&str| file[1..].split('/').eq(segments.clone());
+            let index = SITE_FILES.iter().position(is_file);
+            SiteRoute::File(index.ok_or_else(|| unknown(path))?)
+        }
     })
 }
 
-/// Returns the name of the dump at a path without its leading slash. Segments are decoded one by one:
-/// no name has an encoded slash. Whether there is such a dump is checked later.
+/// Returns the name of the dump at a path without its leading slash. Segments are decoded one by
+/// one: no name has an encoded slash. Whether there is such a dump is checked later.
 fn dump_name(path: &str) -> Result<String, RouteError> {
     let name = path.split_once('/').map_or("", |(_, name)| name);
     if name.is_empty() {

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
-    fn every_point_is_drawn_where_it_belongs_and_gaps_stay_gaps() {
+    fn every_point_is_at_its_position_and_gaps_stay_gaps() {
         arbtest::arbtest(|u| {
             let max = *u.choose(&[0, 9, 1_000, 1 << 53])?;
             let mut points = Vec::new();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_round_and_few_and_none_too_low() {
+    fn lines_are_few_at_round_numbers_up_to_the_maximum() {
         arbtest::arbtest(|u| {
             let max = u.int_in_range(0..=1_u64 << 60)? >> u.int_in_range(0..=60)?;
             let Scale { step, lines } = Scale::up_to(max);

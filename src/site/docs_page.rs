@@ -1,10 +1,11 @@
-//! `/docs`: the endpoints, written from the `OpenAPI` document. Complete without the script, which adds a
-//! Send button and keeps the curl lines up to date. The responses are described at `/objects`.
+//! `/docs`: the endpoints, written from the `OpenAPI` document. Complete without the script, which
+//! adds a Send button and keeps the curl lines up to date. The responses are described at
+//! `/objects`.
 
 use std::sync::LazyLock;
 
 use super::api_bodies::RankingBody;
-use super::html::{Escaped, each, encoded, page};
+use super::html::{Escaped, each, encoded, page, wrapped};
 use super::markdown::{inline, prose};
 use super::openapi::{Operation, ParameterDoc, errors, info, operations};
 
@@ -14,8 +15,8 @@ const CODE: &str = "\u{1}code\u{1}";
 const SLUG: &str = "\u{1}slug\u{1}";
 const SLUG_IN_PATH: &str = "\u{1}slug in a path\u{1}";
 
-/// Returns the page. Its examples come from a ranking, the body of `/v1/rankings/latest`, or else from the
-/// document. The page is rendered once; a publish fills in its own examples.
+/// Returns the page. Its examples come from a ranking, the body of `/v1/rankings/latest`, or else
+/// from the document. The page is rendered once; a publish fills in its own examples.
 pub fn docs(base_url: &str, ranking: Option<&[u8]>) -> String {
     static TEMPLATE: LazyLock<String> = LazyLock::new(template);
     let (code, slug) = example_island(ranking);
@@ -34,10 +35,8 @@ fn template() -> String {
     });
     // The licence is in the footer of every page.
     let sections = info("description").split("\n\n");
-    let sections = each(
-        sections.filter(|text| !text.starts_with("## Licence")),
-        prose,
-    );
+    let sections = sections.filter(|text| !text.starts_with("## Licence"));
+    let sections = each(sections, prose);
     let errors = each(errors(), |(status, about)| {
         format!("<tr><td>{status}<td>{}", inline(about))
     });
@@ -56,7 +55,8 @@ fn template() -> String {
     page(title, "", &["docs.js"], &content)
 }
 
-/// Returns the code and creator of the highest island with a known creator, or else of the sample's.
+/// Returns the code and creator of the highest island with a known creator, or else of the
+/// sample's.
 fn example_island(ranking: Option<&[u8]>) -> (String, String) {
     let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(body).ok());
     let mut entries = ranking.into_iter().flat_map(|body| body.ranking);
@@ -73,10 +73,8 @@ fn endpoint(operation: &Operation) -> String {
         let name = format!("{{{}}}", parameter.name);
         filled = filled.replace(&name, example(parameter)[1]);
     }
-    let rows = Some(&operation.parameters).filter(|parameters| !parameters.is_empty());
-    let table = each(rows, |rows| {
-        format!("<table>{}</table>", each(rows, parameter_row))
-    });
+    let rows = each(&operation.parameters, parameter_row);
+    let table = wrapped("<table>", &rows, "</table>");
     let response = match operation.object {
         Some(name) => format!("<a href=objects#{name}>{name}</a>"),
         None => format!("<a href=objects#{id}>the file</a>"),
@@ -91,20 +89,14 @@ fn endpoint(operation: &Operation) -> String {
 }
 
 fn parameter_row(parameter: &ParameterDoc) -> String {
-    let ParameterDoc {
-        name,
-        place,
-        default,
-        choices,
-        ..
-    } = parameter;
-    let note = match *place {
+    let (name, default, choices) = (parameter.name, &parameter.default, &parameter.choices);
+    let note = match parameter.place {
         "query" => String::new(),
         "path" => " <small>required</small>".to_owned(),
         place => format!(" <small>{place}</small>"),
     };
     let example = Escaped(example(parameter)[0]);
-    let attributes = match *place {
+    let attributes = match parameter.place {
         "path" => format!(" value=\"{example}\" required"),
         "header" => " data-header".to_owned(),
         _ if !choices.is_empty() => String::new(),
@@ -144,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_endpoint_stands_on_the_page_with_its_parameters_and_failures() {
+    fn the_page_has_every_endpoint_with_parameters_and_errors() {
         let page = shown();
         for path in [
             "/v1",
@@ -175,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_of_what_is_published() {
+    fn examples_come_from_the_published_ranking() {
         let ranking =
             br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,
             "code":"0000-0000-0001","title":"t","creator":null,"peakCCU":2},{"rank":2,"delta":null,
@@ -196,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn what_the_page_links_to_is_there() {
+    fn links_lead_to_existing_ids() {
         let page = shown();
-        let objects = crate::site::objects_page("https://metrics.example.org");
+        let objects = crate::site::file("/objects", "https://metrics.example.org");
         for (page, links) in [
             (&page, page.split("href=#")),
             (&objects, page.split("href=objects#")),
@@ -228,9 +220,9 @@ mod tests {
         let base_url = format!("https://{}", "m".repeat(52));
         let parts = [
             docs(&base_url, None).len(),
-            crate::site::asset("style.css").len(),
-            crate::site::asset("docs.js").len(),
-            crate::site::asset("icon.svg").len(),
+            crate::site::file("/assets/style.css", "").len(),
+            crate::site::file("/assets/docs.js", "").len(),
+            crate::site::file("/assets/icon.svg", "").len(),
         ];
         assert!(parts.iter().sum::<usize>() <= 25_000, "{parts:?}");
         assert!(parts[1] <= 4_000 && parts[2] <= 15_000, "{parts:?}");

@@ -8,8 +8,8 @@ use super::html::{CHARTS, Escaped, ago, count, each, page, unreadable_page};
 /// Files shown per folder, the newest by name. A year of days has thousands.
 const FOLDER_FILES_MAX: usize = 12;
 
-/// Returns the page of all files, given the index of the dumps. `root` and `folder` are the relative
-/// paths from the page to the root of the service and to the dumps.
+/// Returns the page of all files, given the index of the dumps. `root` and `folder` are the
+/// relative paths from the page to the root of the service and to the dumps.
 pub fn dumps(index: &[u8], root: &str, folder: &str) -> String {
     let Ok(index) = serde_json::from_slice::<DumpIndexBody>(index) else {
         return unreadable_page(root);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_links_and_of_days_the_newest_come_first() {
+    fn files_are_links_with_the_newest_days_first() {
         let days = (10..30).map(|day| format!("daily/2026-11-{day}.csv"));
         let names: Vec<String> = days.chain(["islands.csv".to_owned()]).collect();
         let page = dumps(index(&names).as_bytes(), "../", "");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_told_in_the_unit_in_which_they_are_read() {
+    fn sizes_are_in_the_largest_unit_that_they_fill() {
         let told = [0, 999, 1_000, 14_979, 999_999, 1_000_000, 2_500_000_000].map(size);
         let want = [
             "0 B", "999 B", "1.0 kB", "14.9 kB", "999.9 kB", "1.0 MB", "2.5 GB",

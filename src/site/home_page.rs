@@ -5,37 +5,23 @@ use serde_json::from_slice;
 
 use super::api_bodies::{IndexBody, IntradayBody, RankedIsland, RankingBody};
 use super::chart::Chart;
-use super::html::{CHARTS, Escaped, ago, count, each, island_link, page, tile};
+use super::html::{CHARTS, Escaped, ago, count, each, island_link, page, tile, wrapped};
 use super::search_page::search_form;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
-/// The bodies of the API that the dashboard is made from, each `None` while it is not published.
-#[derive(Clone, Copy, Default)]
-pub struct HomeBodies<'a> {
-    /// The body of `/v1`.
-    pub index: Option<&'a [u8]>,
-    /// The body of `/v1/rankings/latest`.
-    pub ranking: Option<&'a [u8]>,
-    /// The body of `/v1/live/intraday`.
-    pub intraday: Option<&'a [u8]>,
-}
-
-/// Returns the page.
-pub fn home(bodies: HomeBodies<'_>, base_url: &str) -> String {
+/// Returns the page, given the bodies of `/v1`, `/v1/rankings/latest` and `/v1/live/intraday`, each
+/// `None` while it is not published.
+pub fn home([index, top, intraday]: [Option<&[u8]>; 3], base_url: &str) -> String {
     fn parsed<T: DeserializeOwned>(body: Option<&[u8]>) -> Option<T> {
         body.and_then(|body| from_slice(body).ok())
     }
-    let intraday: Option<IntradayBody> = parsed(bodies.intraday);
+    let intraday: Option<IntradayBody> = parsed(intraday);
     let newest = intraday.as_ref().and_then(|body| body.points.last());
-    let tiles = match parsed(bodies.index) {
-        Some(index) => tiles(&index, newest),
-        None => {
-            "<p class=note>Nothing has been published yet; check back after the next refresh.</p>"
-                .to_owned()
-        }
-    };
+    let nothing =
+        "<p class=note>Nothing has been published yet; check back after the next refresh.</p>";
+    let tiles = parsed(index).map_or(nothing.to_owned(), |index| tiles(&index, newest));
     let players = intraday.as_ref().and_then(players).unwrap_or_default();
-    let ranking = each(&parsed(bodies.ranking), ranking);
+    let ranking = each(&parsed(top), ranking);
     let (form, base_url) = (search_form("", &[]), Escaped(base_url));
     let content = format!(
         "<h1>Game islands, counted</h1>\
@@ -88,9 +74,8 @@ fn players(intraday: &IntradayBody) -> Option<String> {
 fn ranking(body: &RankingBody) -> String {
     let date = Escaped(&body.date);
     let rows = each(&body.ranking, row);
-    let against = each(&body.previous_date, |day| {
-        format!(", against {}", Escaped(day))
-    });
+    let previous = body.previous_date.as_deref().unwrap_or_default();
+    let against = wrapped(", against ", &Escaped(previous).to_string(), "");
     format!(
         "<h2>Highest peaks of {date}</h2><table><thead><tr><th class=n>Rank<th class=n>Change<th>Island\
          <th class=n>Peak</thead>{rows}</table><p class=soft>The ten highest numbers of concurrent \
@@ -134,12 +119,8 @@ mod tests {
         br#"{"resolutionSeconds":600,"points":[[1795259400,10],[1795260000,4200]],"meta":{}}"#;
 
     #[test]
-    fn a_dashboard_shows_what_the_bodies_say_and_no_markup_of_theirs() {
-        let bodies = HomeBodies {
-            index: Some(INDEX),
-            ranking: Some(RANKING),
-            intraday: Some(INTRADAY),
-        };
+    fn the_page_shows_the_bodies_escaped() {
+        let bodies = [INDEX, RANKING, INTRADAY].map(Some);
         let page = home(bodies, "http://x.test");
         for part in [
             "datetime=\"2026-11-21T12:05:00Z\"",
@@ -160,14 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_beyond_all_calendars_is_drawn_too() {
+    fn a_time_outside_of_the_calendar_is_drawn() {
         for time in [i64::MAX, i64::MAX - 600, 1 << 53, 0, i64::MIN] {
             let intraday =
                 format!(r#"{{"resolutionSeconds":600,"points":[[{time},3]],"meta":{{}}}}"#);
-            let bodies = HomeBodies {
-                intraday: Some(intraday.as_bytes()),
-                ..HomeBodies::default()
-            };
+            let bodies = [None, None, Some(intraday.as_bytes())];
             let page = home(bodies, "");
             assert!(page.contains("data-values=\"3\""), "{time}");
             let is_dated = UnixSeconds(time).has_text();
@@ -177,12 +155,9 @@ mod tests {
 
     #[test]
     fn parts_that_are_not_published_are_left_out() {
-        let nothing = home(HomeBodies::default(), "http://x.test");
+        let nothing = home([None; 3], "http://x.test");
         assert!(nothing.contains("Nothing has been published yet"));
-        let bodies = HomeBodies {
-            index: Some(INDEX),
-            ..HomeBodies::default()
-        };
+        let bodies = [Some(INDEX), None, None];
         let page = home(bodies, "http://x.test");
         assert!(page.contains("<dt>Days held<dd>42"));
         assert!(

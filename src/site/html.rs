@@ -12,8 +12,8 @@ const CREDIT: &str = "<span>Data: <a href=\"https://creativecommons.org/licenses
     Credit the publisher of this service when you use it.</span>\
     <span>The metrics are facts from a third party's public interface; this service is not affiliated with that third party.</span>";
 
-/// Returns a whole page around its content. `root` is the relative path from the page to the root of
-/// the service, empty or `../` per folder, since the service may be below the root of its host.
+/// Returns a whole page around its content. `root` is the relative path from the page to the root
+/// of the service, empty or `../` per folder, since the service may be below the root of its host.
 /// `assets` are what the page loads besides the style of all pages.
 pub(super) fn page(title: &str, root: &str, assets: &[&str], content: &str) -> String {
     let title = Escaped(title);
@@ -56,6 +56,14 @@ pub(super) fn unreadable_page(root: &str) -> String {
 /// Concatenates the HTML of all items, or of an optional one.
 pub(super) fn each<T>(items: impl IntoIterator<Item = T>, html: impl FnMut(T) -> String) -> String {
     items.into_iter().map(html).collect()
+}
+
+/// Returns `inner` between two texts, or nothing if it is empty.
+pub(super) fn wrapped(before: &str, inner: &str, after: &str) -> String {
+    if inner.is_empty() {
+        return String::new();
+    }
+    [before, inner, after].concat()
 }
 
 /// Displays text escaped for an element, or for an attribute in double quotes.

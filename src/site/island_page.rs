@@ -5,7 +5,7 @@ use serde_json::from_slice;
 use super::api_bodies::{CcuBody, IslandBody, IslandSummary};
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, ago, count, each, encoded, page, tile, title_or_code, unreadable_page,
+    CHARTS, Escaped, ago, count, each, encoded, page, tile, title_or_code, unreadable_page, wrapped,
 };
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
@@ -43,17 +43,13 @@ fn about(island: &IslandSummary) -> String {
     let seen = each(seen, |(first, last)| {
         format!("; seen {} to {}", Escaped(first), Escaped(last))
     });
-    let tags = Some(&island.tags).filter(|tags| !tags.is_empty());
-    let tags = each(tags, |tags| {
-        format!("<br>Tags:{}", each(tags, |tag| tag_link(tag)))
+    let tags = each(&island.tags, |tag| {
+        let (encoded, tag) = (encoded(tag), Escaped(tag));
+        format!(" <a href=\"../?tag={encoded}\"><bdi>{tag}</bdi></a>")
     });
+    let tags = wrapped("<br>Tags:", &tags, "");
     let code = Escaped(&island.code);
     format!("<p><code>{code}</code>{creator}{tool}{seen}{tags}</p>")
-}
-
-fn tag_link(tag: &str) -> String {
-    let (encoded, tag) = (encoded(tag), Escaped(tag));
-    format!(" <a href=\"../?tag={encoded}\"><bdi>{tag}</bdi></a>")
 }
 
 fn newest_day(island: &IslandSummary, date: &str) -> String {

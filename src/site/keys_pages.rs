@@ -1,6 +1,6 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, count, each, encoded, page};
+use super::html::{Escaped, count, each, encoded, page, wrapped};
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
 
@@ -65,7 +65,8 @@ pub fn keys_mailed() -> String {
     )
 }
 
-/// Returns the page of a request that failed. `token` is that of an address's holder, for the way back.
+/// Returns the page of a request that failed. `token` is that of an address's holder, for the way
+/// back.
 pub fn keys_refused(message: &str, token: Option<&str>) -> String {
     let query = each(token, |token| format!("?pass={}", encoded(token)));
     let message = Escaped(message);
@@ -104,10 +105,8 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
         )
     });
     let revoked = each(&list.revoked, |id| {
-        format!(
-            "<p class=note role=status>Key {} has been revoked.</p>",
-            Escaped(id)
-        )
+        let id = Escaped(id);
+        format!("<p class=note role=status>Key {id} has been revoked.</p>")
     });
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
@@ -118,13 +117,9 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     } else {
         ""
     };
-    let keys = Some(&list.keys).filter(|keys| !keys.is_empty());
-    let table = each(keys, |keys| {
-        let rows = each(keys, |key| row(key, list.token));
-        format!(
-            "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead>{rows}</table>"
-        )
-    });
+    let rows = each(&list.keys, |key| row(key, list.token));
+    let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead>";
+    let table = wrapped(head, &rows, "</table>");
     let form = if active < max {
         let token = hidden(list.token);
         format!(
@@ -180,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_listed_and_only_active_ones_can_be_revoked() {
+    fn only_active_keys_can_be_revoked() {
         let page = listed(2, None);
         assert!(page.contains("Keys of <bdi>&lt;a&gt;@x.test"));
         assert!(page.contains("Each allows 1,000 requests per UTC day; 2 of 3 are in use"));
@@ -192,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_is_shown_with_a_line_to_try() {
+    fn a_new_key_is_shown_with_an_example_request() {
         let page = listed(1, Some("im_live_a_b"));
         assert!(page.contains("id=newkey>im_live_a_b<"));
         assert!(page.contains("Bearer im_live_a_b' 'http://x.test/v1/islands?limit=2'"));

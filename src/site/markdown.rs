@@ -1,9 +1,9 @@
-//! Markdown to HTML, as much of it as the texts of pages use: headings of two signs, paragraphs, lists,
-//! numbered steps, code, bold text and links.
+//! Markdown to HTML, as much of it as the texts of pages use: headings of two signs, paragraphs,
+//! lists, numbered steps, code, bold text and links.
 
 use std::fmt::Write as _;
 
-use super::html::{Escaped, each};
+use super::html::{Escaped, each, wrapped};
 
 /// Converts paragraphs.
 pub(super) fn prose(text: &str) -> String {
@@ -15,10 +15,8 @@ fn paragraph(text: &str) -> String {
         Some(text) => text.split_once('\n').unwrap_or((text, "")),
         None => ("", text),
     };
-    let heading = Some(heading).filter(|heading| !heading.is_empty());
-    let heading = each(heading, |heading| {
-        format!("<h2 id={}>{}</h2>", anchor(heading), Escaped(heading))
-    });
+    let id = format!("<h2 id={}>", anchor(heading));
+    let heading = wrapped(&id, &Escaped(heading).to_string(), "</h2>");
     let item = |item: &str| format!("<li>{}", inline(item));
     if let Some(items) = rest.strip_prefix("- ") {
         let items = each(items.split("\n- "), item);
@@ -31,10 +29,8 @@ fn paragraph(text: &str) -> String {
         }
         steps.push(left);
         format!("{heading}<ol>{}</ol>", each(steps, item))
-    } else if !rest.is_empty() {
-        format!("{heading}<p>{}</p>", inline(rest))
     } else {
-        heading
+        heading + &wrapped("<p>", &inline(rest), "</p>")
     }
 }
 
@@ -46,8 +42,8 @@ fn anchor(heading: &str) -> String {
     words.join("-")
 }
 
-/// Converts code between backquotes, bold text between two stars, and links as `[text](address)`, none
-/// within another. For pages at the root: the paths of two other pages become links to them.
+/// Converts code between backquotes, bold text between two stars, and links as `[text](address)`,
+/// none within another. For pages at the root: the paths of two other pages become links to them.
 pub(super) fn inline(text: &str) -> String {
     let bold = |text: &str| format!("<b>{}</b>", Escaped(text));
     let code = |text: &str| match text {

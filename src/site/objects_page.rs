@@ -1,31 +1,21 @@
-//! `/objects`: the responses of the endpoints with their members and an example each, written from the
-//! `OpenAPI` document; and the same as text for `/llms.txt`.
+//! `/objects`: the responses of the endpoints with their members and an example each, written from
+//! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
 use super::html::{Escaped, each, page};
 use super::markdown::{inline, prose};
 use super::openapi::{MemberDoc, ObjectDoc, Operation, objects, operations};
 
 /// What all objects have in common. Markdown.
-const COMMON: &str = "Members come in the order shown and are never left out: one that may be null says so, and null means \
-    \"not known\", never zero. New members may be added.\n\n\
-    - A date is a string, `YYYY-MM-DD`: a UTC calendar day.\n\
-    - A time is a string, `2026-11-21T12:05:00Z`: UTC, with seconds. `time` on `/v1/live` and the first of each pair of \
-    `/v1/live/intraday` are integers: Unix seconds.\n\
-    - A figure of an island is at most 2^53\u{2212}1, which JavaScript reads exactly. Only sums of such, and an `offset` that \
-    you sent, up to 2^64\u{2212}1, can be more.\n\
-    - CCU is concurrent users: the players who are on an island at the same moment. `peakCCU` is a day's highest.\n\
-    - UEFN is Unreal Editor for Fortnite, one of the two tools that islands are made with; the other, Creative, is inside the game.\n\
-    - Figures of an island are of one day, that of `date`, and are not totals so far: `favorites` too.\n\
-    - Retention is a share of players: 0.18 is 18 %.";
+const COMMON: &str = include_str!("objects.md");
 
 /// The address of the service in the examples of the document.
 const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// Returns the page.
-pub fn objects_page(base_url: &str) -> String {
+pub(super) fn objects_page(base_url: &str) -> String {
     let (objects, operations) = (objects(), operations());
     let object = |name: &str| objects.iter().find(|object| object.name == name);
-    let common = prose(COMMON);
+    let common = prose(COMMON.trim_end());
     let contents = each(&operations, |operation| {
         let (id, path) = (operation.object.unwrap_or(operation.id), operation.path);
         format!("<li><a href=\"#{id}\">GET {path}</a>")
@@ -100,7 +90,7 @@ pub(super) fn objects_text() -> String {
         });
         format!("\n## {}\n{}{base}\n{members}", object.name, object.about)
     });
-    format!("{COMMON}\n{objects}")
+    format!("{COMMON}{objects}")
 }
 
 /// Replaces links `[Name](#Name)` by their text.
@@ -119,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_stands_on_the_page_with_its_members_and_every_answer_with_an_example() {
+    fn the_page_has_every_object_with_its_members_and_every_response_with_an_example() {
         let page = objects_page("https://x.test");
         for part in [
             "<h3 id=IslandPage>IslandPage</h3><p>Answers <a href=docs#listIslands>GET /v1/islands</a>. A page",
@@ -140,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_no_links() {
+    fn links_are_replaced_by_their_text() {
         assert_eq!(unlinked("array of [A](#A) or null"), "array of A or null");
         assert_eq!(unlinked("integer"), "integer");
     }

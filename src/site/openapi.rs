@@ -12,7 +12,8 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(OPENAPI).expect("the document is JSON, as the tests of this module show")
 });
 
-/// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC section 1).
+/// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC
+/// section 1).
 pub fn openapi(base_url: &str) -> String {
     let quoted = serde_json::to_string(base_url).expect("text serializes");
     OPENAPI.replacen("\"{base_url}\"", &quoted, 1)
@@ -92,10 +93,7 @@ pub(super) fn operations() -> Vec<Operation> {
             id: text(&get["operationId"]),
             summary: text(&get["summary"]),
             description: text(&get["description"]),
-            parameters: items(&get["parameters"])
-                .iter()
-                .map(ParameterDoc::new)
-                .collect(),
+            parameters: (items(&get["parameters"]).iter().map(ParameterDoc::new)).collect(),
             object: reference(&content["application/json"]["schema"]),
             example: kinds
                 .find(|kind| content.get(kind).is_some())
@@ -139,11 +137,8 @@ impl ParameterDoc {
         } else if !min.is_empty() {
             kind.push(format!("{min} to {max}"));
         }
-        kind.extend(
-            schema["pattern"]
-                .as_str()
-                .map(|pattern| format!("`{pattern}`")),
-        );
+        let pattern = schema["pattern"].as_str();
+        kind.extend(pattern.map(|pattern| format!("`{pattern}`")));
         if !default.is_empty() {
             kind.push(format!("default {default}"));
         }
@@ -184,12 +179,10 @@ pub(super) fn objects() -> Vec<ObjectDoc> {
     let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
     let object = |(name, schema): (&'static str, &'static Value)| {
         let all = member_names(schema);
-        let mut others = schemas
-            .clone()
-            .map(|(name, other)| (name, member_names(other)));
-        let base = others.find(|(_, begin)| {
-            begin.len() > 4 && begin.len() < all.len() && all.starts_with(begin)
-        });
+        let others = schemas.clone();
+        let mut others = others.map(|(name, other)| (name, member_names(other)));
+        let base = others
+            .find(|(_, begin)| (5..all.len()).contains(&begin.len()) && all.starts_with(begin));
         let (base, known) = base.map_or((None, 0), |(name, begin)| (Some(name), begin.len()));
         let member = |name: &&'static str| {
             let value = &schema["properties"][*name];
@@ -201,10 +194,9 @@ pub(super) fn objects() -> Vec<ObjectDoc> {
             MemberDoc { name, kind, about }
         };
         let members = all[known..].iter().map(member).collect();
-        let about = text(&schema["description"]);
         ObjectDoc {
             name,
-            about,
+            about: text(&schema["description"]),
             base,
             members,
             schema,
@@ -214,8 +206,8 @@ pub(super) fn objects() -> Vec<ObjectDoc> {
 }
 
 impl ObjectDoc {
-    /// Returns a value of the object as JSON: members in their order, on a line each except in short
-    /// arrays.
+    /// Returns a value of the object as JSON: members in their order, on a line each except in
+    /// short arrays.
     pub(super) fn pretty(&self, value: &Value) -> String {
         pretty(self.schema, value, "\n")
     }
@@ -239,11 +231,8 @@ fn pretty(schema: &'static Value, value: &Value, line: &str) -> String {
                 let value = pretty(&schema["properties"][name], &value[name], inner_line);
                 format!("\"{name}\": {value}")
             };
-            (
-                '{',
-                '}',
-                member_names(schema).into_iter().map(part).collect(),
-            )
+            let names = member_names(schema).into_iter();
+            ('{', '}', names.map(part).collect())
         }
         other => return other.to_string(),
     };
@@ -336,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_their_general_meaning() {
+    fn errors_have_their_general_meaning() {
         let errors = errors();
         let statuses: Vec<&str> = errors.keys().copied().collect();
         let all = [

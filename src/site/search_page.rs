@@ -1,7 +1,7 @@
 //! `/` with a query: the islands that a search finds.
 
 use super::api_bodies::{IslandListBody, IslandSummary, ListMeta};
-use super::html::{Escaped, count, each, encoded, island_link, page, unreadable_page};
+use super::html::{Escaped, count, each, encoded, island_link, page, unreadable_page, wrapped};
 use crate::model::IslandCode;
 
 /// A query of the island list, as the page of its results needs it.
@@ -44,46 +44,35 @@ pub fn search(body: &[u8], query: SearchQuery<'_>) -> String {
     });
     let no_match = (meta.total == 0 && meta.offset == 0).then_some(query.q);
     let other_searches = each(no_match, other_searches);
-    let rows = Some(&islands).filter(|islands| !islands.is_empty());
-    let table = each(rows, |rows| {
-        format!(
-            "<table><thead><tr><th>Island<th class=wide>Tags<th class=n>Peak<th class=\"n wide\">Players</thead>{}</table>",
-            each(rows, row)
-        )
-    });
+    let head = "<table><thead><tr><th>Island<th class=wide>Tags<th class=n>Peak<th class=\"n wide\">Players</thead>";
+    let table = wrapped(head, &each(&islands, row), "</table>");
     let page_links = page_links(&meta, islands.is_empty(), query.page_at);
     let content = format!(
         "<h1>Islands</h1>{form}<p role=status>{total} {noun}{about}.</p>{island}{other_searches}{table}{page_links}"
     );
-    let title = if query.q.is_empty() {
+    let subject = if query.q.is_empty() {
         "Islands"
     } else {
         query.q
     };
-    page(
-        &format!("{title} \u{2013} Island metrics"),
-        "",
-        &[],
-        &content,
-    )
+    let title = format!("{subject} \u{2013} Island metrics");
+    page(&title, "", &[], &content)
 }
 
 /// Returns the query in words.
 fn about(query: SearchQuery<'_>) -> String {
-    let q = Some(query.q).filter(|q| !q.is_empty());
-    let q = each(q, |q| {
-        format!(" for \u{201c}<bdi>{}</bdi>\u{201d}", Escaped(q))
-    });
-    q + &each(query.others, |(name, value)| {
-        let words = match *name {
-            "tag" => "with the tag",
-            "creator" => "by",
-            "createdIn" => "made in",
-            "sort" => "sorted by",
-            _ => "in order",
-        };
-        format!(" {words} <b><bdi>{}</bdi></b>", Escaped(value))
-    })
+    let q = Escaped(query.q).to_string();
+    wrapped(" for \u{201c}<bdi>", &q, "</bdi>\u{201d}")
+        + &each(query.others, |(name, value)| {
+            let words = match *name {
+                "tag" => "with the tag",
+                "creator" => "by",
+                "createdIn" => "made in",
+                "sort" => "sorted by",
+                _ => "in order",
+            };
+            format!(" {words} <b><bdi>{}</bdi></b>", Escaped(value))
+        })
 }
 
 /// Returns links to other searches for a text that no title contains.
@@ -120,10 +109,8 @@ fn page_links(meta: &ListMeta, is_empty: bool, page_at: &dyn Fn(u64) -> String) 
             format!(" <a rel={rel} href=\"./?{query}\">{name}</a>")
         })
     };
-    let (previous, next) = (
-        link(previous, "prev", "Previous"),
-        link(next, "next", "Next"),
-    );
+    let previous = link(previous, "prev", "Previous");
+    let next = link(next, "next", "Next");
     let first = count(meta.offset.saturating_add(1));
     let last = count(meta.offset.saturating_add(limit).min(meta.total));
     format!("<p class=row>{first}\u{2013}{last}{previous}{next}</p>")
@@ -131,12 +118,8 @@ fn page_links(meta: &ListMeta, is_empty: bool, page_at: &dyn Fn(u64) -> String) 
 
 fn row(island: &IslandSummary) -> String {
     let link = island_link(&island.code, &island.title, island.creator.as_deref());
-    let tags = island.tags.join(", ");
-    let (tags, peak, players) = (
-        Escaped(&tags),
-        count(island.peak_ccu),
-        count(island.unique_players),
-    );
+    let tags = Escaped(&island.tags.join(", ")).to_string();
+    let (peak, players) = (count(island.peak_ccu), count(island.unique_players));
     format!(
         "<tr><td>{link}<td class=wide><bdi>{tags}</bdi><td class=n>{peak}<td class=\"n wide\">{players}"
     )
@@ -173,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_and_what_was_sought_are_text() {
+    fn results_and_queries_are_escaped() {
         let page = found(1, 0, "\"><script>", &[("creator", "<b>"), ("order", "asc")]);
         assert!(page.contains("<a href=\"islands/0000-0000-0001\"><bdi>&lt;i&gt;</bdi></a>"));
         assert!(page.contains("<td class=wide><bdi>a&amp;b, c</bdi><td class=n>\u{2013}"));
@@ -187,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_nothing_is_told_where_else_to_look() {
+    fn a_search_without_results_links_to_other_searches() {
         let page = found(0, 0, "é.b", &[]);
         assert!(page.contains("href=\"./?creator=%C3%A9.b\""), "{page}");
         assert!(page.contains("href=\"./?tag=%C3%A9.b\""));
@@ -197,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_way_to_each_neighbour_there_is() {
+    fn pages_link_to_the_previous_and_the_next_page() {
         let ways = |total, offset| {
             let page = found(total, offset, "a", &[]);
             let way = |rel: &str| {

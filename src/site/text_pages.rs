@@ -38,13 +38,13 @@ const RECIPES: &[Recipe] = &recipes! {
 };
 
 /// Returns the page at `/gotchas`.
-pub fn gotchas() -> String {
+pub(super) fn gotchas() -> String {
     let content = format!("<h1>Gotchas</h1>{}", prose(GOTCHAS));
     page("Gotchas \u{2013} Island metrics", "", &[], &content)
 }
 
 /// Returns the page at `/recipes`.
-pub fn recipes(base_url: &str) -> String {
+pub(super) fn recipes(base_url: &str) -> String {
     let contents = each(RECIPES, |Recipe { title, file, .. }| {
         format!("<li><a href=\"#{file}\">{title}</a>")
     });
@@ -73,7 +73,7 @@ pub fn recipes(base_url: &str) -> String {
 }
 
 /// Returns `/llms.txt`, in Markdown.
-pub fn llms(base_url: &str) -> String {
+pub(super) fn llms(base_url: &str) -> String {
     let endpoints = each(operations(), endpoint_text);
     let recipes = each(RECIPES, |Recipe { title, file, .. }| {
         format!("- [{title}]({base_url}/recipes#{file})\n")
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn recipes_name_the_service_itself() {
+    fn recipes_have_the_address_of_the_service() {
         let page = recipes("https://x.test");
         assert!(!page.contains(RECIPE_URL));
         for recipe in RECIPES {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_to_take_are_prose_and_files_are_as_they_are() {
+    fn steps_are_prose_and_files_are_verbatim() {
         let page = recipes("https://x.test");
         let (files, steps) = page.split_once("<h2 id=\"grafana_infinity.md\">").unwrap();
         let (steps, _) = steps.split_once("<h2").unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_are_told_everything() {
+    fn llms_txt_has_all_documentation() {
         let text = llms("https://x.test");
         for part in [
             "Base URL: https://x.test\n",

@@ -15,7 +15,7 @@ use super::stored_body::{read_stored, to_plain};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::request::{DayRef, Route};
-use crate::site::{self, HomeBodies};
+use crate::site;
 
 /// The live payload. Its few bodies are in memory.
 #[derive(Debug)]
@@ -107,16 +107,15 @@ impl Snapshot {
             let found = self.get(&route, ReadContext::with_content(0, false));
             found.ok()?.body.content.into_bytes().ok()
         };
-        let index = body(Route::Index);
-        let ranking = body(Route::Ranking(DayRef::Latest));
-        let intraday = body(Route::Intraday);
-        let bodies = HomeBodies {
-            index: index.as_deref(),
-            ranking: ranking.as_deref(),
-            intraday: intraday.as_deref(),
-        };
+        let routes = [
+            Route::Index,
+            Route::Ranking(DayRef::Latest),
+            Route::Intraday,
+        ];
+        let bodies = routes.map(body);
+        let bodies = bodies.each_ref().map(Option::as_deref);
         let home = site::home(bodies, &self.base_url);
-        let docs = site::docs(&self.base_url, bodies.ranking);
+        let docs = site::docs(&self.base_url, bodies[1]);
         // Without a time, so that an unchanged page keeps its tag.
         let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
         vec![page(home), page(docs)]

@@ -1,5 +1,5 @@
-//! Random request targets: the parser agrees with the plain reader of the fuzz targets about paths, and
-//! about query strings: duplicates, empty values, percent-encoding, limits.
+//! Random request targets: the parser agrees with the plain reader of the fuzz targets about paths,
+//! and about query strings: duplicates, empty values, percent-encoding, limits.
 
 #[path = "../fuzz/src/plain.rs"]
 mod plain;

@@ -13,7 +13,7 @@ use hyper::{HeaderMap, StatusCode};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 use crate::quota::AnonymousClient;
-use crate::request::{IslandQuery, Route, SiteFile};
+use crate::request::{IslandQuery, Route, SITE_FILES};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::negotiate::{accepts_gzip, is_known};
 use crate::server::http::response::Answer;
@@ -34,7 +34,7 @@ const SEGMENTS_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Pages {
     openapi: Body,
-    files: [Body; SiteFile::ALL.len()],
+    files: [Body; SITE_FILES.len()],
     visits: Arc<Visits>,
 }
 
@@ -79,20 +79,9 @@ impl Pages {
     /// All fixed texts, for a service of that address.
     pub(crate) fn new(base_url: &str, visits: Arc<Visits>) -> Pages {
         let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
-        let file = |(file, path): (SiteFile, &str)| match file {
-            SiteFile::Objects => site::objects_page(base_url),
-            SiteFile::Recipes => site::recipes(base_url),
-            SiteFile::Gotchas => site::gotchas(),
-            SiteFile::Llms => site::llms(base_url),
-            SiteFile::Style
-            | SiteFile::DocsScript
-            | SiteFile::ChartsStyle
-            | SiteFile::ChartsScript
-            | SiteFile::Icon => site::asset(path.trim_start_matches("/assets/")),
-        };
         Pages {
             openapi: body(site::openapi(base_url)),
-            files: SiteFile::ALL.map(|row| body(file(row))),
+            files: SITE_FILES.map(|path| body(site::file(path, base_url))),
             visits,
         }
     }
@@ -111,16 +100,16 @@ impl Pages {
         self.openapi.choose(accepts_gzip(headers))
     }
 
-    /// A fixed text.
-    pub(crate) fn file(&self, file: SiteFile, headers: &HeaderMap) -> Answer {
-        let kind = match file {
-            SiteFile::Objects | SiteFile::Recipes | SiteFile::Gotchas => Kind::Html,
-            SiteFile::Llms => Kind::Markdown,
-            SiteFile::Style | SiteFile::ChartsStyle => Kind::Style,
-            SiteFile::DocsScript | SiteFile::ChartsScript => Kind::Script,
-            SiteFile::Icon => Kind::Svg,
+    /// A fixed text, by its index in [`SITE_FILES`].
+    pub(crate) fn file(&self, index: usize, headers: &HeaderMap) -> Answer {
+        let kind = match SITE_FILES[index].rsplit('.').next() {
+            Some("txt") => Kind::Markdown,
+            Some("css") => Kind::Style,
+            Some("js") => Kind::Script,
+            Some("svg") => Kind::Svg,
+            _ => Kind::Html,
         };
-        let body = self.files[file as usize].choose(accepts_gzip(headers));
+        let body = self.files[index].choose(accepts_gzip(headers));
         Answer::Page(Page::new(headers, body, kind))
     }
 

@@ -1,9 +1,9 @@
-//! The parser of request targets compared with the plain reader. Used by the fuzz target `query` and by the
-//! test `parsed_targets`.
+//! The parser of request targets compared with the plain reader. Used by the fuzz target `query`
+//! and by the test `parsed_targets`.
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder};
 use island_metrics::request::{
-    DayRef, IslandQuery, Route, RouteError, SentKey, SiteFile, SiteRoute, key, parse,
+    DayRef, IslandQuery, Route, RouteError, SITE_FILES, SentKey, SiteRoute, key, parse,
 };
 
 use super::plain::{List, Meaning, Plain};
@@ -53,10 +53,7 @@ fn of_site(route: SiteRoute) -> Meaning {
     match route {
         SiteRoute::OpenApi => Meaning::Fixed("/openapi.json"),
         SiteRoute::Docs => Meaning::Fixed("/docs"),
-        SiteRoute::File(file) => {
-            let path = SiteFile::ALL.iter().find(|row| row.0 == file);
-            Meaning::Fixed(path.expect("every file has a path").1)
-        }
+        SiteRoute::File(index) => Meaning::Fixed(SITE_FILES[index]),
         SiteRoute::Home => Meaning::Fixed("/"),
         SiteRoute::Search(query) => of_islands("/", query),
         SiteRoute::Island(code) => Meaning::Island {
