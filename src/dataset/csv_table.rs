@@ -1,22 +1,23 @@
-//! CSV file read row by row: columns found by name, fields parsed, faults recorded with their place.
+//! A CSV file read row by row: columns found by name, fields parsed, faults recorded with their place.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::Read;
-use std::path::PathBuf;
+use std::io;
 
-use csv::StringRecord;
+use csv::{ByteRecord, StringRecord};
 
-use super::fault::{Fault, FaultLog, LoadError, quoted, quoted_up_to};
-use super::files::Files;
-use super::record_reader::{MalformedRecord, RecordReader};
+use super::fault::{Fault, FaultLog, quoted, quoted_up_to};
+use super::files::{FileChecksum, OpenFile};
+use super::raw_records::{Quotes, RECORD_BYTES_MAX, RawRecords};
+use super::rows::FileKind;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
+use crate::sync::{Mutex, lock};
+
+/// Maximum length of a field. The longest title of the platform has 102 bytes.
+const FIELD_BYTES_MAX: usize = 1024;
 
 /// Characters of a header that a message quotes.
 const HEADER_QUOTED_MAX: usize = 120;
-
-/// Expected form of an island code.
-const WANT_CODE: &str = "an island code like 1234-5678-9012";
 
 /// Expected form of a creator slug.
 pub(super) const WANT_SLUG: &str = "a slug of 1 to 64 bytes without / and control characters";
@@ -24,113 +25,100 @@ pub(super) const WANT_SLUG: &str = "a slug of 1 to 64 bytes without / and contro
 /// Expected form of a step's time.
 pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
 
-/// Columns of a kind of file. Code refers to a column by its position in `names`.
-pub(super) struct Columns {
-    /// Column names, the required ones first.
-    pub(super) names: &'static [&'static str],
-    /// Number of required columns.
-    pub(super) required: usize,
-}
-
 /// An open file, positioned on a row.
 pub(super) struct CsvTable<'a> {
-    file: &'a str,
-    path: PathBuf,
-    records: RecordReader<'a>,
-    columns: &'static Columns,
+    name: &'a str,
+    parser: csv::Reader<RawRecords<'a>>,
+    /// The current row; empty if it is malformed.
+    row: StringRecord,
+    /// Line on which the current row starts.
+    line: u64,
+    columns: &'static [&'static str],
     /// Position of each column in a row; `None` for an optional column that is absent.
     places: Vec<Option<usize>>,
+    /// Number of fields of the header.
     width: usize,
-    faults: &'a mut FaultLog,
+    faults: &'a Mutex<FaultLog>,
 }
 
 impl<'a> CsvTable<'a> {
-    /// Opens a file and reads its header. Returns `None` if faults of the header make the rows
-    /// meaningless.
+    /// Reads the header of a file. Returns `None` if its faults make the rows meaningless.
     pub(super) fn new(
-        files: &Files<'_>,
-        file: &'a str,
-        content: Box<dyn Read + 'a>,
-        columns: &'static Columns,
-        faults: &'a mut FaultLog,
-    ) -> Result<Option<CsvTable<'a>>, LoadError> {
+        name: &'a str,
+        file: OpenFile<'a>,
+        kind: FileKind,
+        faults: &'a Mutex<FaultLog>,
+    ) -> io::Result<Option<CsvTable<'a>>> {
+        let (columns, required) = kind.columns();
         let mut table = CsvTable {
-            file,
-            path: files.path(file),
-            records: RecordReader::new(content),
+            name,
+            parser: RawRecords::parser(file),
+            row: StringRecord::new(),
+            line: 1,
             columns,
             places: Vec::new(),
             width: 0,
             faults,
         };
-        Ok(table.read_header()?.then_some(table))
+        Ok(table.read_header(required)?.then_some(table))
     }
 
-    /// Returns the CRC-32 of the whole file, once the last row has been read.
-    pub(super) fn checksum(&self) -> u32 {
-        self.records.checksum()
+    /// Returns the checksum of the file, once the last row has been read.
+    pub(super) fn checksum(&self) -> FileChecksum {
+        self.parser.get_ref().file.checksum()
     }
 
-    fn read_header(&mut self) -> Result<bool, LoadError> {
-        let required = &self.columns.names[..self.columns.required];
-        let Some(sound) = self.read_record()? else {
-            let want = required.join(",");
-            self.faults.push_file(
-                self.file,
-                format!("the header row must be {want}, got no row"),
-            );
+    fn read_header(&mut self, required: usize) -> io::Result<bool> {
+        let required = &self.columns[..required];
+        let Some(mut is_usable) = self.read_record()? else {
+            let problem = format!("the header row must be {}, got no row", required.join(","));
+            lock(self.faults).push_file(self.name, problem);
             return Ok(false);
         };
-        if !sound {
+        if !is_usable {
             return Ok(false);
         }
-        let header = self.records.row().clone();
+        let header = self.row.clone();
         self.width = header.len();
-        let mut usable = true;
-        for name in self.columns.names {
-            let mut places = (0..self.width).filter(|place| header.get(*place) == Some(name));
-            let (place, again) = (places.next(), places.next());
-            self.places.push(place);
-            if let Some(again) = again {
-                usable = false;
-                self.fault_at(
-                    Some(again),
-                    format!("the column {name} must occur once, got a second one"),
-                );
+        for name in self.columns {
+            let mut places = (0..self.width).filter(|place| header[*place] == **name);
+            self.places.push(places.next());
+            let again = places.next();
+            if again.is_some() {
+                is_usable = false;
+                let problem = format!("the column {name} must occur once, got a second one");
+                self.fault_at(again, problem);
             }
         }
-        let places = required.iter().zip(&self.places);
-        let absent: Vec<&str> = places
-            .filter(|(_, place)| place.is_none())
-            .map(|(name, _)| *name)
-            .collect();
+        let absent = required.iter().zip(&self.places);
+        let absent = absent.filter(|(_, place)| place.is_none());
+        let absent: Vec<&str> = absent.map(|(name, _)| *name).collect();
         if !absent.is_empty() {
-            self.fault_at(None, missing_columns_fault(&absent, &header));
+            let header: Vec<&str> = header.iter().collect();
+            self.fault_at(None, missing_columns_fault(&absent, &header.join(",")));
             return Ok(false);
         }
         // With a stray quote in the header, a column name contains the lines that follow.
         for (place, name) in header.iter().enumerate() {
             if let Some(problem) = control_character(name) {
-                usable = false;
+                is_usable = false;
                 self.fault_at(Some(place), format!("a column name {problem}"));
             }
         }
-        Ok(usable)
+        Ok(is_usable)
     }
 
     /// Moves to the next row with the right number of fields. Returns false at the end of the file.
-    pub(super) fn next_row(&mut self) -> Result<bool, LoadError> {
-        while let Some(sound) = self.read_record()? {
-            let found = self.records.row().len();
-            if found == self.width && sound {
+    pub(super) fn next_row(&mut self) -> io::Result<bool> {
+        while let Some(is_sound) = self.read_record()? {
+            let (found, want) = (self.row.len(), self.width);
+            if is_sound && found == want {
                 return Ok(true);
             }
-            if found != self.width && sound {
-                let want = self.width;
-                self.fault_at(
-                    None,
-                    format!("the number of fields must be {want}, as in the header, got {found}"),
-                );
+            if is_sound {
+                let problem =
+                    format!("the number of fields must be {want}, as in the header, got {found}");
+                self.fault_at(None, problem);
             }
         }
         Ok(false)
@@ -138,93 +126,91 @@ impl<'a> CsvTable<'a> {
 
     /// Reads one record. Returns false if it is malformed, which is recorded as a fault, and `None` at
     /// the end of the file.
-    fn read_record(&mut self) -> Result<Option<bool>, LoadError> {
-        let read = self.records.read().map_err(|source| LoadError::Io {
-            path: self.path.clone(),
-            source,
-        })?;
-        let Some(Err(MalformedRecord { place, problem })) = read else {
-            if self.records.has_stray_quote() && read.is_some() {
-                let problem = "a quoted field must end behind its closing quote, got text there; \
-                               a stray quote makes one field of all up to the next quote";
-                self.fault_at(None, problem.to_owned());
+    fn read_record(&mut self) -> io::Result<Option<bool>> {
+        let mut record = std::mem::take(&mut self.row).into_byte_record();
+        let is_found = self.parser.read_byte_record(&mut record)?;
+        // The start and the line that csv reports are those of the blank lines before a record. The end
+        // is reliable: it is after the first byte of the terminator.
+        let end = self.parser.position().byte();
+        let Some(raw) = self.parser.get_mut().next(end, is_found) else {
+            return Ok(None);
+        };
+        self.line = raw.line;
+        let fault = length_fault(&record, raw.is_cut).or_else(|| {
+            let problem =
+                "must end with a quote as it begins with one, got none up to the end of the file";
+            let is_unclosed = raw.quotes == Quotes::Unclosed;
+            is_unclosed.then(|| (Some(record.len() - 1), problem.to_owned()))
+        });
+        match fault.map_or_else(|| text_record(record), Err) {
+            Ok(row) => {
+                self.row = row;
+                if raw.quotes == Quotes::Stray {
+                    let problem = "a quoted field must end behind its closing quote, got text there; \
+                                   a stray quote makes one field of all up to the next quote";
+                    self.fault_at(None, problem.to_owned());
+                }
+                Ok(Some(true))
             }
-            return Ok(read.map(|_| true));
-        };
-        let column = self.places.iter().position(|other| *other == place);
-        let subject = match (place, column) {
-            (None, _) => "the row",
-            (Some(_), None) => "the field",
-            (Some(_), Some(column)) => self.columns.names[column],
-        };
-        self.fault_at(place, format!("{subject} {problem}"));
-        Ok(Some(false))
+            Err((place, problem)) => {
+                let column = self.places.iter().position(|other| *other == place);
+                let subject = match (place, column) {
+                    (None, _) => "the row",
+                    (Some(_), None) => "the field",
+                    (Some(_), Some(column)) => self.columns[column],
+                };
+                self.fault_at(place, format!("{subject} {problem}"));
+                Ok(Some(false))
+            }
+        }
     }
 
     /// Returns a field of the current row, empty if the column is absent.
     pub(super) fn field(&self, column: usize) -> &str {
-        self.places[column]
-            .and_then(|place| self.records.row().get(place))
-            .unwrap_or_default()
-    }
-
-    /// Returns a field, or `None` if it is empty.
-    pub(super) fn text(&self, column: usize) -> Option<Box<str>> {
-        Some(self.field(column))
-            .filter(|text| !text.is_empty())
-            .map(Into::into)
+        self.places[column].map_or("", |place| &self.row[place])
     }
 
     /// Returns the line on which the current row starts.
     pub(super) fn line(&self) -> u64 {
-        self.records.line()
+        self.line
     }
 
     /// Records a fault of a field of the current row.
-    pub(super) fn fault(&mut self, column: usize, problem: String) {
+    pub(super) fn fault(&self, column: usize, problem: String) {
         self.fault_at(self.places[column], problem);
     }
 
-    fn fault_at(&mut self, place: Option<usize>, problem: String) {
-        let (file, line, column) = (
-            self.file.to_owned(),
-            Some(self.line()),
-            place.map(|place| place + 1),
-        );
-        self.faults.push(Fault {
-            file,
-            line,
-            column,
+    fn fault_at(&self, place: Option<usize>, problem: String) {
+        lock(self.faults).push(Fault {
+            file: self.name.to_owned(),
+            line: Some(self.line),
+            column: place.map(|place| place + 1),
             problem,
         });
     }
 
     /// Parses a field. If `parse` returns `None`, records a fault that names the expected form `want`.
     pub(super) fn required<T>(
-        &mut self,
+        &self,
         column: usize,
         want: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
-        let text = self.field(column);
+        let (name, text) = (self.columns[column], self.field(column));
         let value = parse(text);
         if value.is_none() {
-            let found = if text.is_empty() {
-                "an empty field".to_owned()
-            } else {
-                quoted(text)
+            let found = match text {
+                "" => "an empty field".to_owned(),
+                _ => quoted(text),
             };
-            self.fault(
-                column,
-                format!("{} must be {want}, got {found}", self.columns.names[column]),
-            );
+            self.fault(column, format!("{name} must be {want}, got {found}"));
         }
         value
     }
 
     /// Same as [`CsvTable::required`], except that an empty field is valid and `None`.
     pub(super) fn optional<T>(
-        &mut self,
+        &self,
         column: usize,
         want: &str,
         parse: impl FnOnce(&str) -> Option<T>,
@@ -236,85 +222,133 @@ impl<'a> CsvTable<'a> {
         }
     }
 
-    /// Returns whether a field has no control character; records a fault if it has one.
-    pub(super) fn is_plain(&mut self, column: usize) -> bool {
-        let Some(problem) = control_character(self.field(column)) else {
-            return true;
+    /// Returns a field as text, or `None` if it has a control character, which is recorded as a fault.
+    pub(super) fn text(&self, column: usize) -> Option<&str> {
+        let text = self.field(column);
+        let Some(problem) = control_character(text) else {
+            return Some(text);
         };
-        self.fault(column, format!("{} {problem}", self.columns.names[column]));
-        false
+        self.fault(column, format!("{} {problem}", self.columns[column]));
+        None
     }
 
     /// Parses an island code.
-    pub(super) fn code(&mut self, column: usize) -> Option<IslandCode> {
-        self.required(column, WANT_CODE, |text| text.parse().ok())
+    pub(super) fn code(&self, column: usize) -> Option<IslandCode> {
+        let want = "an island code like 1234-5678-9012";
+        self.required(column, want, |text| text.parse().ok())
     }
 
     /// Parses a creator slug, or an empty field.
-    pub(super) fn slug(&mut self, column: usize) -> Option<CreatorSlug> {
-        self.optional(column, &format!("{WANT_SLUG}, or empty"), |text| {
-            text.parse().ok()
-        })
+    pub(super) fn slug(&self, column: usize) -> Option<CreatorSlug> {
+        let want = format!("{WANT_SLUG}, or empty");
+        self.optional(column, &want, |text| text.parse().ok())
     }
 
     /// Parses a count, or an empty field.
-    pub(super) fn count(&mut self, column: usize) -> Option<u64> {
-        let parse = |text: &str| digits(text).filter(|count| *count <= COUNT_MAX);
-        self.optional(
-            column,
-            "an integer from 0 to 9007199254740991 or empty",
-            parse,
-        )
+    pub(super) fn count(&self, column: usize) -> Option<u64> {
+        let want = "an integer from 0 to 9007199254740991 or empty";
+        self.optional(column, want, |text| {
+            digits(text).filter(|count| *count <= COUNT_MAX)
+        })
     }
 
     /// Parses a decimal of at least 0, or an empty field.
-    pub(super) fn decimal(&mut self, column: usize) -> Option<f64> {
-        self.optional(
-            column,
-            "a decimal of at least 0, like 12.5, or empty",
-            decimal,
-        )
+    pub(super) fn decimal(&self, column: usize) -> Option<f64> {
+        let want = "a decimal of at least 0, like 12.5, or empty";
+        self.optional(column, want, decimal)
     }
 
     /// Parses a decimal from 0 to 1, or an empty field.
-    pub(super) fn share(&mut self, column: usize) -> Option<f64> {
-        let parse = |text: &str| decimal(text).filter(|share| *share <= 1.0);
-        self.optional(column, "a decimal from 0 to 1, like 0.25, or empty", parse)
+    pub(super) fn share(&self, column: usize) -> Option<f64> {
+        let want = "a decimal from 0 to 1, like 0.25, or empty";
+        self.optional(column, want, |text| {
+            decimal(text).filter(|share| *share <= 1.0)
+        })
     }
 
     /// Records a fault if an earlier row of the file had the same key.
-    pub(super) fn once<K: Eq + Hash>(&mut self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
-        if let Some(first) = seen.insert(key, self.line()) {
+    pub(super) fn once<K: Eq + Hash>(&self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
+        if let Some(first) = seen.insert(key, self.line) {
             self.duplicate_fault(column, first);
         }
     }
 
     /// Records that the key of the current row was also on line `first`.
-    pub(super) fn duplicate_fault(&mut self, column: usize, first: u64) {
-        let (name, found) = (self.columns.names[column], quoted(self.field(column)));
-        self.fault(
-            column,
-            format!("{name} must be unique, got {found}, which is also on line {first}"),
-        );
+    pub(super) fn duplicate_fault(&self, column: usize, first: u64) {
+        let (name, found) = (self.columns[column], quoted(self.field(column)));
+        let problem = format!("{name} must be unique, got {found}, which is also on line {first}");
+        self.fault(column, problem);
     }
 }
 
+/// Fault of a record that cannot be used: index of the field from 0, or `None` for the whole record; and
+/// the expected and the found value, as a sentence without its subject.
+type RecordFault = (Option<usize>, String);
+
+/// Converts a record to text if it is valid UTF-8 without NUL.
+fn text_record(record: ByteRecord) -> Result<StringRecord, RecordFault> {
+    if memchr::memchr(0, record.as_slice()).is_some()
+        && let Some(place) = record.iter().position(|field| field.contains(&0))
+    {
+        let problem = format!("must not contain a NUL, got {}", lossy(&record[place]));
+        return Err((Some(place), problem));
+    }
+    StringRecord::from_byte_record(record).map_err(|error| {
+        let place = error.utf8_error().field();
+        let found = lossy(&error.into_byte_record()[place]);
+        (Some(place), format!("must be UTF-8, got {found}"))
+    })
+}
+
+/// Returns the fault of a record that is too long. Of a record that `is_cut`, the end was not read.
+fn length_fault(record: &ByteRecord, is_cut: bool) -> Option<RecordFault> {
+    if record.as_slice().len() <= FIELD_BYTES_MAX && !is_cut {
+        return None;
+    }
+    let mut fields = record.iter().enumerate();
+    let place = fields.find(|(_, field)| field.len() > FIELD_BYTES_MAX);
+    let (more, rest) = if is_cut {
+        ("more than ", "; the rest of the file was not read")
+    } else {
+        ("", "")
+    };
+    if let Some((place, field)) = place {
+        let hint = if field.contains(&b'\n') {
+            "; a stray quote makes one field of the lines that follow"
+        } else {
+            ""
+        };
+        let (length, begin) = (field.len(), lossy(&field[..FIELD_BYTES_MAX]));
+        let problem = format!(
+            "must be at most {FIELD_BYTES_MAX} bytes (the longest real title has 102), \
+             got {more}{length} bytes, {begin}{hint}{rest}"
+        );
+        return Some((Some(place), problem));
+    }
+    is_cut.then(|| {
+        let problem = format!(
+            "must be at most {RECORD_BYTES_MAX} bytes with the blank lines before it, got more{rest}"
+        );
+        (None, problem)
+    })
+}
+
+fn lossy(field: &[u8]) -> String {
+    quoted(&String::from_utf8_lossy(field))
+}
+
 /// Returns the fault of a header that lacks columns.
-fn missing_columns_fault(absent: &[&str], header: &StringRecord) -> String {
-    let found: Vec<&str> = header.iter().collect();
-    let found = found.join(",");
-    let hint = [(';', "semicolons"), ('\t', "tabs")]
-        .into_iter()
-        .find(|(delimiter, _)| found.contains(*delimiter))
-        .map_or_else(String::new, |(_, name)| {
-            format!("; fields must be separated by commas, not {name}")
-        });
+fn missing_columns_fault(absent: &[&str], header: &str) -> String {
     let plural = if absent.len() == 1 { "" } else { "s" };
-    format!(
-        "column{plural} not found: {}; the header is {}{hint}",
-        absent.join(", "),
-        quoted_up_to(HEADER_QUOTED_MAX, &found)
-    )
+    let hint = if header.contains(';') {
+        "; fields must be separated by commas, not semicolons"
+    } else if header.contains('\t') {
+        "; fields must be separated by commas, not tabs"
+    } else {
+        ""
+    };
+    let (absent, header) = (absent.join(", "), quoted_up_to(HEADER_QUOTED_MAX, header));
+    format!("column{plural} not found: {absent}; the header is {header}{hint}")
 }
 
 /// Returns the fault of a text with a control character, without its subject.
@@ -331,21 +365,17 @@ fn control_character(text: &str) -> Option<String> {
     ))
 }
 
-/// Parses ASCII digits, with leading zeros allowed.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    // `u64::from_str` alone would accept a sign.
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().ok()
-    } else {
-        None
-    }
+/// Parses ASCII digits, with leading zeros allowed. `parse` alone would accept a sign.
+fn digits(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Parses `digits` or `digits.digits` if the value fits a float.
 fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let sound = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if sound(whole) && sound(fraction) {
+    let is_plain = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain(whole) && is_plain(fraction) {
         text.parse().ok().filter(|value: &f64| value.is_finite())
     } else {
         None
@@ -354,7 +384,6 @@ fn decimal(text: &str) -> Option<f64> {
 
 /// Parses the time of a 10-minute step.
 pub(super) fn step_time(text: &str) -> Option<i64> {
-    digits(text)
-        .and_then(|time| i64::try_from(time).ok())
-        .filter(|time| time % 600 == 0)
+    let time = i64::try_from(digits(text)?).ok()?;
+    (time % 600 == 0).then_some(time)
 }

@@ -5,45 +5,13 @@ use std::io::{self, Write};
 
 use csv::QuoteStyle;
 
-use super::catalogue::{CREATORS, ISLANDS};
-use super::csv_table::Columns;
-use super::row_reader::{CCU, DAILY, LIVE, PLATFORM};
+use super::rows::FileKind;
 use super::rows::{Island, Metrics, Profile};
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
 /// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;
-
-/// Kinds of dataset files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// islands.csv
-    Islands,
-    /// creators.csv
-    Creators,
-    /// daily/
-    Daily,
-    /// ccu/
-    Ccu,
-    /// live/
-    Live,
-    /// platform.csv
-    Platform,
-}
-
-impl FileKind {
-    fn columns(self) -> &'static Columns {
-        match self {
-            FileKind::Islands => &ISLANDS,
-            FileKind::Creators => &CREATORS,
-            FileKind::Daily => &DAILY,
-            FileKind::Ccu => &CCU,
-            FileKind::Live => &LIVE,
-            FileKind::Platform => &PLATFORM,
-        }
-    }
-}
 
 /// Writer of rows of one kind, implemented for CSV and JSON.
 pub trait RowWriter {
@@ -106,9 +74,7 @@ impl<W: Write> RowWriter for CsvWriter<W> {
     }
 
     fn players(&mut self, code: IslandCode, players: u64) -> io::Result<()> {
-        self.text(code.text().as_str())?;
-        self.count(Some(players))?;
-        self.end()
+        self.peak(code, Some(players))
     }
 
     fn point(&mut self, time: UnixSeconds, players: u64) -> io::Result<()> {
@@ -124,15 +90,13 @@ impl<W: Write> CsvWriter<W> {
         // Numbers and codes never need quotes, so they are not searched for characters to quote.
         let quotes = match kind {
             FileKind::Islands | FileKind::Creators => QuoteStyle::Necessary,
-            FileKind::Daily | FileKind::Ccu | FileKind::Live | FileKind::Platform => {
-                QuoteStyle::Never
-            }
+            _ => QuoteStyle::Never,
         };
         let mut out = csv::WriterBuilder::new()
             .quote_style(quotes)
             .buffer_capacity(BUFFER)
             .from_writer(out);
-        out.write_record(kind.columns().names)?;
+        out.write_record(kind.columns().0)?;
         let field = String::new();
         Ok(CsvWriter { out, field })
     }

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::csv_table::{Columns, CsvTable, WANT_TIME, step_time};
-use super::date_limit::DateLimit;
+use super::csv_table::{CsvTable, WANT_TIME, step_time};
+use super::date_limit::{day_fault, time_fault};
 use super::fault::{FaultLog, LoadError, quoted};
-use super::files::{FileStamp, Files};
+use super::files::{FileChecksum, FileStamp, Files};
+use super::rows::FileKind;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::sync::{Mutex, lock};
 
@@ -17,10 +18,11 @@ use crate::sync::{Mutex, lock};
 #[derive(Debug)]
 pub struct DatasetReader<'a> {
     files: &'a Files<'a>,
-    date_limit: DateLimit,
+    /// Present day by the machine's clock.
+    pub(super) today: UtcDay,
     days: Vec<DayFiles>,
     steps: Vec<StepFile>,
-    faults: Mutex<FaultLog>,
+    pub(super) faults: Mutex<FaultLog>,
     sums: Mutex<BTreeMap<String, FileChecksum>>,
 }
 
@@ -51,32 +53,22 @@ pub struct StepFile {
     pub name: String,
 }
 
-/// Identity and checksum of a file that was read whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileChecksum {
-    /// Metadata from before the first byte was read.
-    pub stamp: FileStamp,
-    /// CRC-32 of the bytes.
-    pub checksum: u32,
-}
-
 impl<'a> DatasetReader<'a> {
     /// Lists the files without reading them. `today` is the present day by the machine's clock; a day or
     /// step later than the day after it is a fault.
     pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
-        files.probe().map_err(io_error(files, ""))?;
-        let date_limit = DateLimit { today };
-        let mut faults = FaultLog::default();
-        let days = list_days(files, date_limit, &mut faults)?;
-        let steps = list_steps(files, date_limit, &mut faults)?;
-        Ok(DatasetReader {
+        let mut source = DatasetReader {
             files,
-            date_limit,
-            days,
-            steps,
-            faults: Mutex::new(faults),
+            today,
+            days: Vec::new(),
+            steps: Vec::new(),
+            faults: Mutex::default(),
             sums: Mutex::default(),
-        })
+        };
+        files.probe().map_err(|error| source.io_error("", error))?;
+        source.list_days()?;
+        source.list_steps()?;
+        Ok(source)
     }
 
     /// Days that have a file, ascending.
@@ -91,42 +83,33 @@ impl<'a> DatasetReader<'a> {
 
     /// Returns the metadata of a file, or `None` if it does not exist.
     pub fn stamp(&self, name: &str) -> Result<Option<FileStamp>, LoadError> {
-        self.files.stamp(name).map_err(io_error(self.files, name))
+        let stamp = self.files.stamp(name);
+        stamp.map_err(|error| self.io_error(name, error))
     }
 
     /// Computes the checksum of a file without parsing it. Returns `None` if it does not exist.
     pub fn sum(&self, name: &str) -> Result<Option<FileChecksum>, LoadError> {
-        let failed = || io_error(self.files, name);
-        let Some((mut content, stamp)) = self.files.open(name).map_err(failed())? else {
-            return Ok(None);
+        let sum = || {
+            let Some(mut file) = self.files.open(name)? else {
+                return Ok(None);
+            };
+            // The copy reads as much at a time as the writer's buffer has room for.
+            let mut sink = io::BufWriter::with_capacity(1 << 16, io::sink());
+            io::copy(&mut file, &mut sink)?;
+            Ok(Some(file.checksum()))
         };
-        let mut crc = crc32fast::Hasher::new();
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            match content.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => crc.update(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed()(error)),
-            }
-        }
-        Ok(Some(FileChecksum {
-            stamp,
-            checksum: crc.finalize(),
-        }))
+        sum().map_err(|error| self.io_error(name, error))
     }
 
     /// Returns the sums of all files read so far, by name.
     pub fn sums(&self) -> BTreeMap<String, FileChecksum> {
-        let sums = lock(&self.sums);
-        sums.clone()
+        lock(&self.sums).clone()
     }
 
     /// Returns all faults recorded since the previous call as an error.
     pub fn finish_checks(&self) -> Result<(), LoadError> {
-        let mut faults = lock(&self.faults);
-        let found = std::mem::take(&mut *faults);
-        found
+        let faults = std::mem::take(&mut *lock(&self.faults));
+        faults
             .finish()
             .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
     }
@@ -135,136 +118,103 @@ impl<'a> DatasetReader<'a> {
     pub(super) fn for_each_row(
         &self,
         name: &str,
-        columns: &'static Columns,
-        mut row: impl FnMut(&mut CsvTable<'_>),
+        kind: FileKind,
+        mut row: impl FnMut(&CsvTable<'_>),
     ) -> Result<bool, LoadError> {
-        let opened = self.files.open(name).map_err(io_error(self.files, name))?;
-        let Some((content, stamp)) = opened else {
-            return Ok(false);
-        };
-        let mut faults = FaultLog::default();
-        if let Some(mut table) = CsvTable::new(self.files, name, content, columns, &mut faults)? {
-            while table.next_row()? {
-                row(&mut table);
-            }
-            let sum = FileChecksum {
-                stamp,
-                checksum: table.checksum(),
+        let mut read = || {
+            let Some(file) = self.files.open(name)? else {
+                return Ok(false);
             };
-            let mut sums = lock(&self.sums);
-            sums.insert(name.to_owned(), sum);
+            if let Some(mut table) = CsvTable::new(name, file, kind, &self.faults)? {
+                while table.next_row()? {
+                    row(&table);
+                }
+                lock(&self.sums).insert(name.to_owned(), table.checksum());
+            }
+            Ok(true)
+        };
+        read().map_err(|error| self.io_error(name, error))
+    }
+
+    pub(super) fn io_error(&self, name: &str, source: io::Error) -> LoadError {
+        let path = self.files.path(name);
+        LoadError::Io { path, source }
+    }
+
+    fn list_days(&mut self) -> Result<(), LoadError> {
+        let today = self.today;
+        let parse = |stem: &str| -> Result<_, &'static str> {
+            let day = UtcDay::parse(stem).ok_or("a calendar day, YYYY-MM-DD")?;
+            Ok((day, day_fault(today, day)))
+        };
+        let mut days: BTreeMap<UtcDay, DayFiles> = BTreeMap::new();
+        for folder in ["daily", "ccu"] {
+            for (day, name) in self.list(folder, parse)? {
+                let files = days.entry(day).or_insert(DayFiles {
+                    day,
+                    daily: None,
+                    ccu: None,
+                });
+                match folder {
+                    "daily" => files.daily = Some(name),
+                    _ => files.ccu = Some(name),
+                }
+            }
         }
-        self.absorb(faults);
-        Ok(true)
+        self.days = days.into_values().collect();
+        Ok(())
     }
 
-    /// Returns the error of a file that was listed and no longer exists.
-    pub(super) fn gone(&self, name: &str) -> LoadError {
-        io_error(self.files, name)(io::ErrorKind::NotFound.into())
+    fn list_steps(&mut self) -> Result<(), LoadError> {
+        let today = self.today;
+        let listed = self.list("live", |stem| {
+            let time = UnixSeconds(step_time(stem).ok_or(WANT_TIME)?);
+            Ok((time, time_fault(today, "the step", time)))
+        })?;
+        let steps = listed
+            .into_iter()
+            .map(|(time, name)| StepFile { time, name });
+        self.steps = steps.collect();
+        self.steps.sort_unstable_by_key(|step| step.time);
+        // With leading zeros, two names can have the same time.
+        for pair in self
+            .steps
+            .windows(2)
+            .filter(|pair| pair[0].time == pair[1].time)
+        {
+            let name = format!("live/{}.csv", pair[0].time.0);
+            lock(&self.faults).push_file(&name, "the step must have one file, got two".to_owned());
+        }
+        Ok(())
     }
 
-    /// Upper limit of days and steps.
-    pub(super) fn date_limit(&self) -> DateLimit {
-        self.date_limit
-    }
-
-    /// Records a fault of a whole file.
-    pub(super) fn fault(&self, name: &str, problem: String) {
-        let mut faults = FaultLog::default();
-        faults.push_file(name, problem);
-        self.absorb(faults);
-    }
-
-    /// Records a fault of a whole file that is probably caused by faults of another file.
-    pub(super) fn fault_consequent(&self, name: &str, problem: String) {
-        let mut faults = FaultLog::default();
-        faults.push_consequent(name, problem);
-        self.absorb(faults);
-    }
-
-    /// Returns whether a file has a fault.
-    pub(super) fn is_faulty(&self, name: &str) -> bool {
-        let faults = lock(&self.faults);
-        faults.has(name)
-    }
-
-    fn absorb(&self, found: FaultLog) {
-        let mut faults = lock(&self.faults);
-        faults.absorb(found);
-    }
-}
-
-fn list_days(
-    files: &Files<'_>,
-    date_limit: DateLimit,
-    faults: &mut FaultLog,
-) -> Result<Vec<DayFiles>, LoadError> {
-    let mut days: Vec<DayFiles> = Vec::new();
-    for folder in ["daily", "ccu"] {
-        for stem in files.stems(folder).map_err(io_error(files, folder))? {
+    /// Lists the files of a folder whose names are valid, and records the others as faults. `parse`
+    /// returns the day or time in a name and its fault, or the expected form of a name.
+    fn list<T>(
+        &self,
+        folder: &str,
+        parse: impl Fn(&str) -> Result<(T, Option<String>), &'static str>,
+    ) -> Result<Vec<(T, String)>, LoadError> {
+        let stems = self.files.stems(folder);
+        let stems = stems.map_err(|error| self.io_error(folder, error))?;
+        let mut files = Vec::with_capacity(stems.len());
+        for stem in stems {
             let name = format!("{folder}/{stem}.csv");
-            let Some(day) = UtcDay::parse(&stem) else {
-                let problem = format!(
-                    "the file name must be a calendar day, YYYY-MM-DD, and .csv, got {}",
-                    quoted(&stem)
-                );
-                faults.push_file(&name, problem);
-                continue;
+            let problem = match parse(&stem) {
+                Ok((parsed, None)) => {
+                    files.push((parsed, name));
+                    continue;
+                }
+                Ok((_, Some(problem))) => problem,
+                Err(want) => {
+                    let found = quoted(&stem);
+                    format!("the file name must be {want}, and .csv, got {found}")
+                }
             };
-            if let Some(problem) = date_limit.day_fault(day) {
-                faults.push_file(&name, problem);
-                continue;
-            }
-            let at = days.binary_search_by_key(&day, |files| files.day);
-            let at = at.unwrap_or_else(|at| {
-                let (daily, ccu) = (None, None);
-                days.insert(at, DayFiles { day, daily, ccu });
-                at
-            });
-            let place = if folder == "daily" {
-                &mut days[at].daily
-            } else {
-                &mut days[at].ccu
-            };
-            *place = Some(name);
+            lock(&self.faults).push_file(&name, problem);
         }
+        Ok(files)
     }
-    Ok(days)
-}
-
-fn list_steps(
-    files: &Files<'_>,
-    date_limit: DateLimit,
-    faults: &mut FaultLog,
-) -> Result<Vec<StepFile>, LoadError> {
-    let mut steps = Vec::new();
-    for stem in files.stems("live").map_err(io_error(files, "live"))? {
-        let name = format!("live/{stem}.csv");
-        let Some(time) = step_time(&stem).map(UnixSeconds) else {
-            let problem = format!(
-                "the file name must be {WANT_TIME}, and .csv, got {}",
-                quoted(&stem)
-            );
-            faults.push_file(&name, problem);
-            continue;
-        };
-        match date_limit.time_fault("the step", time) {
-            Some(problem) => faults.push_file(&name, problem),
-            None => steps.push(StepFile { time, name }),
-        }
-    }
-    steps.sort_unstable_by_key(|step| step.time);
-    // With leading zeros, two names can have the same time.
-    for pair in steps.windows(2).filter(|pair| pair[0].time == pair[1].time) {
-        let problem = "the step must have one file, got two".to_owned();
-        faults.push_file(&format!("live/{}.csv", pair[0].time.0), problem);
-    }
-    Ok(steps)
-}
-
-fn io_error(files: &Files<'_>, name: &str) -> impl FnOnce(io::Error) -> LoadError + use<> {
-    let path = files.path(name);
-    |source| LoadError::Io { path, source }
 }
 
 #[cfg(test)]

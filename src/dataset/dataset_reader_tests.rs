@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::dataset::{Catalogue, Day, LiveStep, RowReader};
+use crate::dataset::{Catalogue, Day, LiveStep};
 
 const GOOD: [(&str, &str); 6] = [
     (
@@ -45,18 +45,16 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let source = DatasetReader::open(&files, TODAY)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
-    let mut reader = RowReader::new(&source, &catalogue);
     let mut days = BTreeMap::new();
     for files in source.days() {
-        days.insert(files.day, reader.day(files)?);
+        days.insert(files.day, source.day(&catalogue, files)?);
     }
     let live: Result<_, _> = source
         .steps()
         .iter()
-        .map(|step| reader.step(step))
+        .map(|step| source.step(&catalogue, step))
         .collect();
     let live = live?;
-    drop(reader);
     source.finish_checks()?;
     Ok(Whole {
         catalogue,
@@ -70,8 +68,8 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
 fn faults_with(name: &str, content: &[u8]) -> String {
     let mut files: Vec<(&str, Vec<u8>)> = GOOD
         .iter()
-        .filter(|(held, _)| *held != name)
-        .map(|(held, text)| (*held, (*text).into()))
+        .filter(|(path, _)| *path != name)
+        .map(|(path, text)| (*path, (*text).into()))
         .collect();
     files.push((name, content.to_vec()));
     load(&files).map_or_else(|error| error.to_string(), |_| String::new())
@@ -100,14 +98,14 @@ fn a_valid_dataset_is_read_completely() {
         Some(5),
         Some(9_007_199_254_740_991),
     ];
-    let held = day.daily[0].metrics;
+    let metrics = day.daily[0].metrics;
     assert_eq!(
-        crate::model::SortField::ALL.map(|field| held.count(field)),
+        crate::model::SortField::ALL.map(|field| metrics.count(field)),
         counts
     );
-    assert_eq!(held.average_minutes_per_player(), Some(1.5));
+    assert_eq!(metrics.average_minutes_per_player(), Some(1.5));
     assert_eq!(
-        (held.retention_d1(), held.retention_d7()),
+        (metrics.retention_d1(), metrics.retention_d7()),
         (Some(0.11), None)
     );
     // The daily row is used even if its peak is null.
@@ -316,8 +314,8 @@ fn an_unclosed_quote_is_reported_where_its_row_starts() {
             "3:2: peakCCU",
         ),
     ] {
-        let told = faults_with(file, content.as_bytes());
-        assert_eq!(told, format!("{file}:{place} {want}"), "{content:?}");
+        let text = faults_with(file, content.as_bytes());
+        assert_eq!(text, format!("{file}:{place} {want}"), "{content:?}");
     }
     let closed = "code,peakCCU\n\"1000-0000-0000\",\"1\"";
     for end in ["", "\n", "\r", "\r\n\n"] {
@@ -352,5 +350,5 @@ fn more_than_a_hundred_faults_are_counted() {
     assert!(text.ends_with("\n… and 3900 more"), "{text}");
 }
 
-#[path = "record_reader_tests.rs"]
+#[path = "malformed_records_tests.rs"]
 mod records;

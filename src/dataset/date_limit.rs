@@ -5,41 +5,33 @@
 
 use crate::calendar::{UnixSeconds, UtcDay};
 
-/// Upper limit of days and steps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DateLimit {
-    /// Present day by the machine's clock.
-    pub(super) today: UtcDay,
+/// Returns the fault of a day later than tomorrow.
+pub(super) fn day_fault(today: UtcDay, day: UtcDay) -> Option<String> {
+    (day > tomorrow(today)).then(|| fault(today, "the day", &day.to_string()))
 }
 
-impl DateLimit {
-    /// Returns the fault of a day later than tomorrow.
-    pub(super) fn day_fault(self, day: UtcDay) -> Option<String> {
-        let is_later = day.0 > self.today.0.saturating_add(1);
-        is_later.then(|| self.fault("the day", &day.to_string()))
+/// Returns the fault of a time later than tomorrow. `name` is its name in the message.
+pub(super) fn time_fault(today: UtcDay, name: &str, time: UnixSeconds) -> Option<String> {
+    // Times are compared, not days, since the day of a time in the far future overflows its type.
+    if time < tomorrow(today).end() {
+        return None;
     }
+    let text = if time.has_text() {
+        format!("{} ({time})", time.0)
+    } else {
+        time.0.to_string()
+    };
+    Some(fault(today, name, &text))
+}
 
-    /// Returns the fault of a time later than tomorrow. `name` is its name in the message.
-    pub(super) fn time_fault(self, name: &str, time: UnixSeconds) -> Option<String> {
-        let tomorrow = UtcDay(self.today.0.saturating_add(1));
-        // Times are compared, not days, since the day of a time in the far future overflows its type.
-        if time < tomorrow.end() {
-            return None;
-        }
-        let text = if time.has_text() {
-            format!("{} ({time})", time.0)
-        } else {
-            time.0.to_string()
-        };
-        Some(self.fault(name, &text))
-    }
+fn tomorrow(today: UtcDay) -> UtcDay {
+    UtcDay(today.0.saturating_add(1))
+}
 
-    fn fault(self, name: &str, found: &str) -> String {
-        let today = self.today;
-        format!(
-            "{name} must be no later than tomorrow, got {found}; by this machine's clock today is {today} (UTC)"
-        )
-    }
+fn fault(today: UtcDay, name: &str, found: &str) -> String {
+    format!(
+        "{name} must be no later than tomorrow, got {found}; by this machine's clock today is {today} (UTC)"
+    )
 }
 
 #[cfg(test)]
@@ -49,8 +41,7 @@ mod tests {
     #[test]
     fn tomorrow_is_the_latest_valid_day() {
         let today = UtcDay::parse("2026-12-31").unwrap();
-        let date_limit = DateLimit { today };
-        let day = |text| date_limit.day_fault(UtcDay::parse(text).unwrap());
+        let day = |text| day_fault(today, UtcDay::parse(text).unwrap());
         assert_eq!(day("2027-01-01"), None);
         assert_eq!(day("1969-07-20"), None);
         let want = "the day must be no later than tomorrow, got 2027-01-02; \
@@ -60,8 +51,7 @@ mod tests {
 
     #[test]
     fn the_end_of_tomorrow_is_the_time_limit_even_for_times_that_overflow_a_day() {
-        let date_limit = DateLimit { today: UtcDay(0) };
-        let fault = |time| date_limit.time_fault("time", UnixSeconds(time));
+        let fault = |time| time_fault(UtcDay(0), "time", UnixSeconds(time));
         assert_eq!(fault(2 * 86_400 - 600), None);
         let text = fault(2 * 86_400).unwrap();
         assert!(

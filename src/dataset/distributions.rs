@@ -33,27 +33,25 @@ pub(super) const PEAK: [(f64, f64); 18] = [
     (0.9975, 3_600.0), (0.9990, 9_761.0), (0.9995, 14_000.0), (0.9998, 21_000.0), (0.9999, 26_000.0), (1.0, 32_428.0),
 ];
 
+/// A curve of five points: minimum, p10, p50, p90 and maximum.
+type Spread = [(f64, f64); 5];
+
+#[rustfmt::skip] // a row of a table
+const fn spread(min: f64, p10: f64, p50: f64, p90: f64, max: f64) -> Spread {
+    [(0.0, min), (0.1, p10), (0.5, p50), (0.9, p90), (1.0, max)]
+}
+
 /// Parameters of the rows of one size class: the measured p10, p50 and p90 of the ratios per unique
 /// player, with an estimated minimum and maximum.
 pub(super) struct SizeClass {
     pub(super) peak_below: u32,
-    pub(super) unique_per_peak: [(f64, f64); 5],
-    pub(super) plays_per_unique: [(f64, f64); 5],
-    pub(super) minutes_per_unique: [(f64, f64); 5],
-    pub(super) favorites_per_unique: [(f64, f64); 5],
-    pub(super) recommendations_per_unique: [(f64, f64); 5],
+    pub(super) unique_per_peak: Spread,
+    pub(super) plays_per_unique: Spread,
+    pub(super) minutes_per_unique: Spread,
+    pub(super) favorites_per_unique: Spread,
+    pub(super) recommendations_per_unique: Spread,
     pub(super) d1_null_share: f64,
     pub(super) d7_null_share: f64,
-}
-
-pub(super) const fn spread(bottom: f64, p10: f64, p50: f64, p90: f64, top: f64) -> [(f64, f64); 5] {
-    [
-        (0.0, bottom),
-        (0.1, p10),
-        (0.5, p50),
-        (0.9, p90),
-        (1.0, top),
-    ]
 }
 
 pub(super) const CLASSES: [SizeClass; 4] = [
@@ -100,24 +98,13 @@ pub(super) const CLASSES: [SizeClass; 4] = [
 ];
 
 /// Retention after one and seven days, in hundredths, as measured.
+#[rustfmt::skip] // a table: pairs side by side
 pub(super) const RETENTION_D1: [(f64, f64); 8] = [
-    (0.0, 0.0),
-    (0.1, 0.0),
-    (0.25, 5.0),
-    (0.5, 10.0),
-    (0.75, 18.0),
-    (0.9, 29.0),
-    (0.99, 67.0),
-    (1.0, 100.0),
+    (0.0, 0.0), (0.1, 0.0), (0.25, 5.0), (0.5, 10.0), (0.75, 18.0), (0.9, 29.0), (0.99, 67.0), (1.0, 100.0),
 ];
+#[rustfmt::skip] // a table: pairs side by side
 pub(super) const RETENTION_D7: [(f64, f64); 7] = [
-    (0.0, 0.0),
-    (0.25, 0.0),
-    (0.5, 2.0),
-    (0.75, 5.0),
-    (0.9, 12.0),
-    (0.99, 37.0),
-    (1.0, 100.0),
+    (0.0, 0.0), (0.25, 0.0), (0.5, 2.0), (0.75, 5.0), (0.9, 12.0), (0.99, 37.0), (1.0, 100.0),
 ];
 
 /// Weekday factors, Monday to Sunday, as measured over 78 islands with three full weeks.
@@ -140,13 +127,9 @@ pub(super) const HOLDING: [(f64, f64); 13] = [
 ];
 
 /// Followers by rank: an estimated heavy tail, not measured.
+#[rustfmt::skip] // a table: pairs side by side
 pub(super) const FOLLOWERS: [(f64, f64); 6] = [
-    (0.0, 0.0),
-    (0.5, 40.0),
-    (0.9, 1_500.0),
-    (0.99, 40_000.0),
-    (0.999, 400_000.0),
-    (1.0, 6_000_000.0),
+    (0.0, 0.0), (0.5, 40.0), (0.9, 1_500.0), (0.99, 40_000.0), (0.999, 400_000.0), (1.0, 6_000_000.0),
 ];
 
 /// Share of new islands per day: 1.5 % per week.
@@ -223,12 +206,10 @@ pub(super) const fn count(value: f64) -> u64 {
 /// Interpolates a curve; positions beyond its ends have the value of the end.
 pub(super) fn at(curve: &Curve, position: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 < position);
-    match (
-        after.checked_sub(1).and_then(|before| curve.get(before)),
-        curve.get(after),
-    ) {
-        (Some(&(x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (position - x0) / (x1 - x0),
-        (Some(&(_, value)), None) | (None, Some(&(_, value))) => value,
+    let before = after.checked_sub(1).map(|before| curve[before]);
+    match (before, curve.get(after)) {
+        (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (position - x0) / (x1 - x0),
+        (Some((_, value)), None) | (None, Some(&(_, value))) => value,
         (None, None) => 0.0,
     }
 }

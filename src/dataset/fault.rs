@@ -1,6 +1,5 @@
 //! Faults of a dataset: each with its place, and the selection that is reported.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -11,7 +10,7 @@ use std::path::PathBuf;
 const LISTED_MAX: usize = 100;
 
 /// Number of faults of islands.csv that are listed even if many other files have faults.
-const ISLANDS_LISTED_MIN: usize = 10;
+const ISLANDS_LISTED_MIN: i32 = 10;
 
 /// File whose faults are listed first, since faults of other files often follow from them.
 const FIRST: &str = "islands.csv";
@@ -19,8 +18,8 @@ const FIRST: &str = "islands.csv";
 /// Characters of a field that a message quotes.
 const QUOTED_MAX: usize = 40;
 
-/// A fault of one file. Sorts by file (islands.csv first), line and column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A fault of one file. Sorts by file, line and column.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Path relative to the dataset, such as `daily/2026-11-20.csv`.
     pub file: String,
@@ -43,31 +42,6 @@ impl Fault {
     }
 }
 
-impl Ord for Fault {
-    fn cmp(&self, other: &Fault) -> Ordering {
-        (
-            self.file != FIRST,
-            &self.file,
-            self.line,
-            self.column,
-            &self.problem,
-        )
-            .cmp(&(
-                other.file != FIRST,
-                &other.file,
-                other.line,
-                other.column,
-                &other.problem,
-            ))
-    }
-}
-
-impl PartialOrd for Fault {
-    fn partial_cmp(&self, other: &Fault) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// `daily/2026-11-20.csv:1042:3: uniquePlayers must be …, got "12k"`
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,9 +57,10 @@ impl fmt::Display for Fault {
 }
 
 /// Faults of a dataset.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Faults {
-    /// At most 100 faults, sorted. A few of each file are preferred over many of one.
+    /// At most 100 faults, sorted, those of islands.csv first. A few of each file are preferred over many
+    /// of one.
     pub listed: Vec<Fault>,
     /// Number of all faults.
     pub total: usize,
@@ -104,8 +79,6 @@ impl fmt::Display for Faults {
         }
     }
 }
-
-impl Error for Faults {}
 
 /// Error of reading a dataset.
 #[derive(Debug)]
@@ -133,31 +106,26 @@ impl fmt::Display for LoadError {
 // `source` is not implemented: the message already contains the text of the inner error.
 impl Error for LoadError {}
 
-/// Collector of faults in any order. Keeps only the first ones of each file, since a wrong export may
+/// Collector of faults in any order. Keeps the first ones of each file only, since a wrong export may
 /// have a fault in each of millions of rows.
 #[derive(Debug, Default)]
 pub(super) struct FaultLog {
-    files: BTreeMap<String, FileFaults>,
+    files: BTreeMap<String, Vec<Fault>>,
+    /// Faults that are probably caused by faults of another file, and are listed last.
+    consequent: Vec<Fault>,
     total: usize,
-}
-
-/// Faults of one file.
-#[derive(Debug, Default)]
-struct FileFaults {
-    kept: Vec<Fault>,
-    /// A fault that is probably caused by faults of another file, and is listed last.
-    following: Option<Fault>,
 }
 
 impl FaultLog {
     /// Records a fault.
     pub(super) fn push(&mut self, fault: Fault) {
         self.total += 1;
-        let faults = self.of(&fault.file);
-        faults.kept.push(fault);
+        let kept = self.files.entry(fault.file.clone()).or_default();
+        kept.push(fault);
         // Truncated in batches rather than on each push, to keep sorting cheap.
-        if faults.kept.len() >= 16 * LISTED_MAX {
-            faults.cut();
+        if kept.len() >= 16 * LISTED_MAX {
+            kept.sort_unstable();
+            kept.truncate(LISTED_MAX);
         }
     }
 
@@ -169,80 +137,35 @@ impl FaultLog {
     /// Records a fault of a whole file that is probably caused by faults of another one.
     pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
         self.total += 1;
-        self.of(file).following = Some(Fault::of_file(file, problem));
+        self.consequent.push(Fault::of_file(file, problem));
     }
 
-    /// Moves the faults of another log into this one.
-    pub(super) fn absorb(&mut self, other: FaultLog) {
-        self.total += other.total;
-        for (file, found) in other.files {
-            let faults = self.of(&file);
-            faults.kept.extend(found.kept);
-            faults.cut();
-            faults.following = found.following.or(faults.following.take());
-        }
-    }
-
-    /// Returns whether a file has a fault.
+    /// Returns whether a file has a fault of its own.
     pub(super) fn has(&self, file: &str) -> bool {
         self.files.contains_key(file)
     }
 
-    /// Returns the faults, or `None` if there are none.
-    pub(super) fn finish(self) -> Option<Faults> {
-        let total = self.total;
-        (total > 0).then(|| Faults {
-            listed: self.listed(),
-            total,
-        })
-    }
-
-    fn of(&mut self, file: &str) -> &mut FileFaults {
-        if !self.files.contains_key(file) {
-            self.files.insert(file.to_owned(), FileFaults::default());
+    /// Returns the faults, or `None` if there are none. Selects those to list in rounds, in each of which
+    /// every file lists one more; the first ones of islands.csv come before all rounds.
+    pub(super) fn finish(mut self) -> Option<Faults> {
+        let mut candidates: Vec<(i32, bool, Fault)> = Vec::new();
+        for (file, mut kept) in self.files {
+            kept.sort_unstable();
+            let is_other = file != FIRST;
+            let first_round = if is_other { 0 } else { -ISLANDS_LISTED_MIN };
+            let rounds = (first_round..).zip(kept.into_iter().take(LISTED_MAX));
+            candidates.extend(rounds.map(|(round, fault)| (round, is_other, fault)));
         }
-        self.files.get_mut(file).expect("inserted if it was absent")
-    }
-
-    /// Selects the faults to list: those of islands.csv, then one per file in rounds up to the limit,
-    /// then those caused by others.
-    fn listed(self) -> Vec<Fault> {
-        let mut following = Vec::new();
-        let mut queues = Vec::with_capacity(self.files.len());
-        for (_, mut faults) in self.files {
-            faults.cut();
-            following.extend(faults.following);
-            queues.push(faults.kept.into_iter());
-        }
-        queues.sort_by(|one, other| one.as_slice().first().cmp(&other.as_slice().first()));
-        let mut listed = Vec::with_capacity(LISTED_MAX);
-        for queue in &mut queues {
-            if queue
-                .as_slice()
-                .first()
-                .is_some_and(|fault| fault.file == FIRST)
-            {
-                listed.extend(queue.take(ISLANDS_LISTED_MIN));
-            }
-        }
-        while listed.len() < LISTED_MAX {
-            let before = listed.len();
-            let turn = queues.iter_mut().filter_map(Iterator::next);
-            listed.extend(turn.take(LISTED_MAX - before));
-            if listed.len() == before {
-                break;
-            }
-        }
-        listed.extend(following.into_iter().take(LISTED_MAX - listed.len()));
+        self.consequent.sort_unstable();
+        let last = self.consequent.into_iter();
+        candidates.extend(last.map(|fault| (i32::MAX, true, fault)));
+        candidates.sort_by_key(|(round, is_other, _)| (*round, *is_other));
+        candidates.truncate(LISTED_MAX);
+        let mut listed: Vec<Fault> = candidates.into_iter().map(|(.., fault)| fault).collect();
         listed.sort_unstable();
-        listed
-    }
-}
-
-impl FileFaults {
-    fn cut(&mut self) {
-        self.kept.sort_unstable();
-        self.kept.truncate(LISTED_MAX);
+        listed.sort_by_key(|fault| fault.file != FIRST);
+        let total = self.total;
+        (total > 0).then_some(Faults { listed, total })
     }
 }
 
@@ -301,7 +224,7 @@ mod tests {
     /// Number of listed faults per file, in the order of the files.
     fn shares(log: FaultLog) -> Vec<(String, usize)> {
         let listed = log.finish().unwrap().listed;
-        assert!(listed.is_sorted());
+        assert!(listed.is_sorted_by_key(|fault| (fault.file != FIRST, fault.clone())));
         listed
             .chunk_by(|one, next| one.file == next.file)
             .map(|faults| (faults[0].file.clone(), faults.len()))

@@ -30,31 +30,21 @@ pub struct FileStamp {
     pub inode: u64,
 }
 
-impl FileStamp {
-    fn of(found: &fs::Metadata) -> FileStamp {
-        let moment = |seconds: i64, nanoseconds| {
-            seconds
-                .saturating_mul(1_000_000_000)
-                .saturating_add(nanoseconds)
-        };
-        FileStamp {
-            bytes: found.len(),
-            modified: moment(found.mtime(), found.mtime_nsec()),
-            changed: moment(found.ctime(), found.ctime_nsec()),
-            inode: found.ino(),
-        }
-    }
-
-    fn embedded(content: &[u8]) -> FileStamp {
-        FileStamp {
-            bytes: content.len() as u64,
-            ..FileStamp::default()
-        }
-    }
+/// Identity and checksum of a file that was read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileChecksum {
+    /// Metadata from before the first byte was read.
+    pub stamp: FileStamp,
+    /// CRC-32 of the bytes.
+    pub checksum: u32,
 }
 
-/// An open file: its unbuffered content, and its stamp from before the first read.
-pub(super) type OpenedFile<'a> = (Box<dyn Read + 'a>, FileStamp);
+/// An open file that computes its checksum while it is read. It is not buffered.
+pub(super) struct OpenFile<'a> {
+    content: Box<dyn Read + 'a>,
+    stamp: FileStamp,
+    crc: crc32fast::Hasher,
+}
 
 impl<'a> Files<'a> {
     /// Returns the path of a file or folder for messages; the empty name is the root.
@@ -78,43 +68,54 @@ impl<'a> Files<'a> {
     /// Returns the names without `.csv` of the CSV files in a folder such as `daily`, sorted. Hidden
     /// files and other kinds are skipped; a missing folder has no files.
     pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut stems = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         match self {
             Files::Directory(root) => {
                 let entries = match fs::read_dir(root.join(folder)) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(stems),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
                     entries => entries?,
                 };
                 for entry in entries {
                     // A name that is not UTF-8 contains a replacement character. It is then no valid day
                     // or number, and is reported instead of skipped.
-                    stems.extend(stem(&entry?.file_name().to_string_lossy()));
+                    names.push(entry?.file_name().to_string_lossy().into_owned());
                 }
             }
             Files::Embedded(files) => {
-                let below = |name: &'a str| name.strip_prefix(folder)?.strip_prefix('/');
-                stems.extend(files.iter().filter_map(|(name, _)| stem(below(name)?)));
+                let below = |path: &'a str| path.strip_prefix(folder)?.strip_prefix('/');
+                names.extend(
+                    files
+                        .iter()
+                        .filter_map(|(path, _)| below(path))
+                        .map(Into::into),
+                );
             }
         }
+        names.retain(|name| !name.starts_with('.'));
+        let stems = names.iter().filter_map(|name| name.strip_suffix(".csv"));
+        let mut stems: Vec<String> = stems.map(Into::into).collect();
         stems.sort_unstable();
         Ok(stems)
     }
 
     /// Opens a file. Returns `None` if it does not exist.
-    pub(super) fn open(&self, name: &str) -> io::Result<Option<OpenedFile<'a>>> {
+    pub(super) fn open(&self, name: &str) -> io::Result<Option<OpenFile<'a>>> {
         match self {
             Files::Directory(root) => {
                 let Some(file) = regular_file::open(&root.join(name))? else {
                     return Ok(None);
                 };
                 let stamp = FileStamp::of(&file.metadata()?);
-                Ok(Some((Box::new(file), stamp)))
+                Ok(Some(OpenFile::new(Box::new(file), stamp)))
             }
             Files::Embedded(files) => {
-                let found = files.iter().find(|(held, _)| *held == name);
+                let found = files.iter().find(|(path, _)| *path == name);
                 Ok(found.map(|(_, content)| {
-                    let read: Box<dyn Read + 'a> = Box::new(*content);
-                    (read, FileStamp::embedded(content))
+                    let stamp = FileStamp {
+                        bytes: content.len() as u64,
+                        ..FileStamp::default()
+                    };
+                    OpenFile::new(Box::new(*content), stamp)
                 }))
             }
         }
@@ -124,21 +125,55 @@ impl<'a> Files<'a> {
     pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match self {
             Files::Directory(root) => {
-                let found = regular_file::metadata(&root.join(name))?;
-                Ok(found.map(|found| FileStamp::of(&found)))
+                let metadata = regular_file::metadata(&root.join(name))?;
+                Ok(metadata.as_ref().map(FileStamp::of))
             }
-            Files::Embedded(files) => {
-                let found = files.iter().find(|(held, _)| *held == name);
-                Ok(found.map(|(_, content)| FileStamp::embedded(content)))
-            }
+            Files::Embedded(_) => Ok(self.open(name)?.map(|file| file.stamp)),
         }
     }
 }
 
-/// Returns the name without `.csv`, or `None` for a hidden file or another kind.
-fn stem(name: &str) -> Option<String> {
-    let stem = name.strip_suffix(".csv")?;
-    (!name.starts_with('.')).then(|| stem.to_owned())
+impl FileStamp {
+    fn of(metadata: &fs::Metadata) -> FileStamp {
+        let time = |seconds: i64, nanoseconds| {
+            seconds
+                .saturating_mul(1_000_000_000)
+                .saturating_add(nanoseconds)
+        };
+        FileStamp {
+            bytes: metadata.len(),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+impl<'a> OpenFile<'a> {
+    pub(super) fn new(content: Box<dyn Read + 'a>, stamp: FileStamp) -> OpenFile<'a> {
+        let crc = crc32fast::Hasher::new();
+        OpenFile {
+            content,
+            stamp,
+            crc,
+        }
+    }
+
+    /// Returns the checksum, once the file has been read to its end.
+    pub(super) fn checksum(&self) -> FileChecksum {
+        FileChecksum {
+            stamp: self.stamp,
+            checksum: self.crc.clone().finalize(),
+        }
+    }
+}
+
+impl Read for OpenFile<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
+        self.crc.update(&buffer[..count]);
+        Ok(count)
+    }
 }
 
 #[cfg(test)]

@@ -1,70 +1,46 @@
-//! Lookup of islands by code, for the rows of daily, ccu and live files.
+//! Lookup of islands by code, for the rows of a daily, ccu or live file.
 
 use super::csv_table::CsvTable;
 use crate::model::IslandCode;
 
-/// Codes of all islands, ascending.
-#[derive(Debug, Default)]
-pub(super) struct IslandCodes {
-    codes: Vec<IslandCode>,
-    /// Whether islands.csv has faults, in which case codes may be missing here.
-    is_faulty: bool,
-}
-
-impl IslandCodes {
-    /// Creates the list from ascending codes.
-    pub(super) fn new(codes: Vec<IslandCode>, is_faulty: bool) -> IslandCodes {
-        IslandCodes { codes, is_faulty }
-    }
-}
-
-/// Finder of islands by code, which also detects duplicates within a file.
+/// Finder of islands by code, which also detects duplicates within a file. Each file has its own.
 #[derive(Debug)]
 pub(super) struct IslandResolver<'a> {
-    codes: &'a IslandCodes,
-    /// Line of the current file on which each island was found; 0 if it was not.
+    /// Codes of all islands, ascending.
+    codes: &'a [IslandCode],
+    /// Line on which each island was found; 0 if it was not.
     lines: Vec<u64>,
     /// Position after the island found last. Files are mostly sorted, so the next island is near.
     next: usize,
-    /// Rows of the current file with an unknown code, counted only while islands.csv has faults.
-    unknown: UnknownCodes,
-}
-
-/// Count of rows with an unknown code, and the line of the first one.
-#[derive(Clone, Copy, Debug, Default)]
-struct UnknownCodes {
-    rows: u64,
-    first_line: u64,
+    /// Whether islands.csv has faults, in which case codes may be missing.
+    is_faulty: bool,
+    /// Number of rows with an unknown code, counted only if `is_faulty`, and the line of the first one.
+    unknown_rows: u64,
+    first_unknown: u64,
 }
 
 impl<'a> IslandResolver<'a> {
-    pub(super) fn new(codes: &'a IslandCodes) -> IslandResolver<'a> {
+    pub(super) fn new(codes: &'a [IslandCode], is_faulty: bool) -> IslandResolver<'a> {
         IslandResolver {
             codes,
-            lines: vec![0; codes.codes.len()],
+            lines: vec![0; codes.len()],
             next: 0,
-            unknown: UnknownCodes::default(),
+            is_faulty,
+            unknown_rows: 0,
+            first_unknown: 0,
         }
     }
 
-    /// Resets the state for the next file.
-    pub(super) fn start_file(&mut self) {
-        self.lines.fill(0);
-        self.next = 0;
-        self.unknown = UnknownCodes::default();
-    }
-
-    /// Returns one fault for all rows of the current file with an unknown code, if islands.csv has
-    /// faults that may be the cause. `None` if there are no such rows, or if islands.csv has no valid
-    /// island.
+    /// Returns one fault for all rows with an unknown code, if islands.csv has faults that may be the
+    /// cause. `None` if there are no such rows, or if islands.csv has no valid island.
     pub(super) fn unknown_codes_fault(&self) -> Option<String> {
-        let UnknownCodes { rows, first_line } = self.unknown;
-        if rows == 0 || self.codes.codes.is_empty() {
+        let (rows, first) = (self.unknown_rows, self.first_unknown);
+        if rows == 0 || self.codes.is_empty() {
             return None;
         }
         let places = match rows {
-            1 => format!("1, on line {first_line}"),
-            _ => format!("{rows}, the first on line {first_line}"),
+            1 => format!("1, on line {first}"),
+            _ => format!("{rows}, the first on line {first}"),
         };
         Some(format!(
             "codes must be in islands.csv, got rows with other codes: {places}; correct islands.csv first"
@@ -72,19 +48,18 @@ impl<'a> IslandResolver<'a> {
     }
 
     /// Returns the island of column 0, if the code is known and this is its first row.
-    pub(super) fn resolve(&mut self, table: &mut CsvTable<'_>) -> Option<u32> {
+    pub(super) fn resolve(&mut self, table: &CsvTable<'_>) -> Option<u32> {
         let code = table.code(0)?;
         let Some(at) = self.find(code) else {
-            // It may be caused by a fault of islands.csv, so rows are counted instead of reported one by
-            // one.
-            if self.codes.is_faulty {
-                if self.unknown.rows == 0 {
-                    self.unknown.first_line = table.line();
+            if self.is_faulty {
+                // Counted instead of reported one by one.
+                self.unknown_rows += 1;
+                if self.unknown_rows == 1 {
+                    self.first_unknown = table.line();
                 }
-                self.unknown.rows += 1;
-                return None;
+            } else {
+                table.fault(0, format!("code must be in islands.csv, got \"{code}\""));
             }
-            table.fault(0, format!("code must be in islands.csv, got \"{code}\""));
             return None;
         };
         self.next = at + 1;
@@ -98,22 +73,19 @@ impl<'a> IslandResolver<'a> {
 
     /// Searches by galloping from the island found last, or by bisecting everything before it.
     fn find(&self, code: IslandCode) -> Option<usize> {
-        let codes = &self.codes.codes;
-        let ahead = self.next < codes.len() && codes[self.next] <= code;
-        let (from, to) = if ahead {
+        let (codes, next) = (self.codes, self.next);
+        let reaches = |at: usize| codes.get(at).is_some_and(|other| *other <= code);
+        let (from, to) = if reaches(next) {
             let mut span = 1;
-            let reaches = |at: usize| codes.get(at).is_some_and(|other| *other <= code);
-            while reaches(self.next + span) {
+            while reaches(next + span) {
                 span *= 2;
             }
-            (self.next + span / 2, codes.len().min(self.next + span))
+            (next + span / 2, codes.len().min(next + span))
         } else {
-            (0, self.next)
+            (0, next)
         };
-        codes[from..to]
-            .binary_search(&code)
-            .ok()
-            .map(|at| from + at)
+        let found = codes[from..to].binary_search(&code);
+        found.ok().map(|at| from + at)
     }
 }
 
@@ -124,8 +96,8 @@ mod tests {
     #[test]
     fn every_code_is_found_from_every_position() {
         let code = |number| IslandCode::from_number(number).unwrap();
-        let codes = IslandCodes::new((0..40).map(|number| code(2 * number + 1)).collect(), false);
-        let mut index = IslandResolver::new(&codes);
+        let codes: Vec<IslandCode> = (0..40).map(|number| code(2 * number + 1)).collect();
+        let mut index = IslandResolver::new(&codes, false);
         for next in 0..=40 {
             index.next = next;
             for number in 0..82 {

@@ -1,7 +1,57 @@
-//! Row types of the dataset, with all fields parsed and all codes resolved.
+//! Kinds of dataset files and their columns; types of their rows, with all fields parsed and all codes
+//! resolved.
 
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
+
+/// Kinds of dataset files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// islands.csv
+    Islands,
+    /// creators.csv
+    Creators,
+    /// daily/
+    Daily,
+    /// ccu/
+    Ccu,
+    /// live/
+    Live,
+    /// platform.csv
+    Platform,
+}
+
+impl FileKind {
+    /// Returns the column names, of which the first ones are required, and the number of those. Code
+    /// refers to a column by its position here.
+    pub(super) fn columns(self) -> (&'static [&'static str], usize) {
+        match self {
+            FileKind::Islands => (&["code", "title", "creator", "createdIn", "tags"], 5),
+            FileKind::Creators => {
+                let names = &["slug", "name", "followers", "following", "lifetimePlays"];
+                (names, 1)
+            }
+            FileKind::Daily => {
+                let names = &[
+                    "code",
+                    "peakCCU",
+                    "uniquePlayers",
+                    "minutesPlayed",
+                    "favorites",
+                    "plays",
+                    "recommendations",
+                    "averageMinutesPerPlayer",
+                    "retentionD1",
+                    "retentionD7",
+                ];
+                (names, 10)
+            }
+            FileKind::Ccu => (&["code", "peakCCU"], 2),
+            FileKind::Live => (&["code", "players"], 2),
+            FileKind::Platform => (&["time", "players"], 2),
+        }
+    }
+}
 
 /// A row of islands.csv.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use super::distributions::{
     CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, PEAK, RETENTION_D1, RETENTION_D7, STEP_SECONDS,
     SplitMix64, SyntheticSpec, WEEKDAY, at, count, float, hour_factor,
 };
+use super::rows::FileKind;
 use super::synthetic_catalogue;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::model::IslandCode;
@@ -19,12 +20,9 @@ use crate::model::IslandCode;
 type WriteFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
 /// Generates a dataset and passes its files to `write`, one at a time.
-pub fn synthesize(
-    spec: &SyntheticSpec,
-    write: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn synthesize(spec: &SyntheticSpec, write: WriteFile<'_>) -> io::Result<()> {
     let codes = synthetic_catalogue::write_catalogue(spec, write)?;
-    let mut states = IslandStates::new(spec, codes.len());
+    let mut states = IslandStates::new(spec, codes);
     let mut file = Vec::new();
     // The last day is always simulated: the live steps are derived from its peaks.
     for before in (0..spec.days.saturating_add(spec.long_run_days).max(1)).rev() {
@@ -33,25 +31,23 @@ pub fn synthesize(
         states.advance_day(spec, day, before);
         file.clear();
         if before < spec.days {
-            daily_file(spec, day, &codes, &states, &mut file)?;
+            daily_file(spec, day, &states, &mut file)?;
             write(&format!("daily/{day}.csv"), &file)?;
         } else if spec.long_run_days > 0 {
             writeln!(file, "code,peakCCU")?;
-            for (code, peak) in codes
-                .iter()
-                .zip(&states.peaks)
-                .filter(|(_, peak)| **peak > 0)
-            {
+            for (code, peak) in states.active() {
                 writeln!(file, "{code},{peak}")?;
             }
             write(&format!("ccu/{day}.csv"), &file)?;
         }
     }
-    live_files(spec, &codes, &states.peaks, write)
+    live_files(spec, &states, write)
 }
 
 /// State of the islands from day to day.
 struct IslandStates {
+    /// Codes, ascending.
+    codes: Vec<IslandCode>,
     /// Permanent popularity, in doublings of rank.
     strength: Vec<f64>,
     /// Slow random walk around it.
@@ -65,18 +61,26 @@ struct IslandStates {
 }
 
 impl IslandStates {
-    fn new(spec: &SyntheticSpec, islands: usize) -> IslandStates {
+    fn new(spec: &SyntheticSpec, codes: Vec<IslandCode>) -> IslandStates {
+        let islands = codes.len();
         let mut random = SplitMix64::new(spec.seed, 10, 0);
         // If the days go far back, a third of the islands are older than all of them.
         let days = spec.days.saturating_add(spec.long_run_days);
         let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_PER_DAY);
         IslandStates {
+            codes,
             strength: (0..islands).map(|_| random.doublings()).collect(),
             drift: (0..islands).map(|_| random.bell() * 0.3).collect(),
             boost: vec![0.0; islands],
             opened: (0..islands).map(|_| count(random.unit() * span)).collect(),
             peaks: vec![0; islands],
         }
+    }
+
+    /// Iterates over the islands that have a row on the day, and their peaks.
+    fn active(&self) -> impl Iterator<Item = (IslandCode, u32)> {
+        let islands = self.codes.iter().copied().zip(self.peaks.iter().copied());
+        islands.filter(|(_, peak)| *peak > 0)
     }
 
     /// Advances by one day. Each island gets a score, and the measured peaks are assigned by its rank,
@@ -88,11 +92,8 @@ impl IslandStates {
             self.peaks[island] = 0;
             // Popular islands vary little from day to day (measured: 0.4 instead of 1.1 in the
             // logarithm).
-            let sway = if self.strength[island] > 7.0 {
-                0.2
-            } else {
-                1.0
-            };
+            let is_popular = self.strength[island] > 7.0;
+            let sway = if is_popular { 0.2 } else { 1.0 };
             self.drift[island] = self.drift[island] * 0.95 + random.bell() * 0.2 * sway;
             self.boost[island] *= 0.25;
             let (noise, chance) = (random.bell() * 0.45 * sway, random.unit());
@@ -105,10 +106,8 @@ impl IslandStates {
                 self.boost[island] = 2.5 + 130.0 * chance;
             }
             // A boost ends below the top 1 %, which only permanent popularity reaches.
-            let room = (7.2 - self.strength[island]).max(0.0);
-            if self.boost[island] > room {
-                self.boost[island] = room;
-            }
+            let boost_max = (7.2 - self.strength[island]).max(0.0);
+            self.boost[island] = self.boost[island].min(boost_max);
             let score = self.strength[island] + self.drift[island] + self.boost[island] + noise;
             ranked.push((count((score + 16.0) * 1e9), island));
         }
@@ -131,31 +130,20 @@ impl IslandStates {
 fn daily_file(
     spec: &SyntheticSpec,
     day: UtcDay,
-    codes: &[IslandCode],
     states: &IslandStates,
     file: &mut Vec<u8>,
 ) -> io::Result<()> {
-    writeln!(
-        file,
-        "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
-         averageMinutesPerPlayer,retentionD1,retentionD7"
-    )?;
+    writeln!(file, "{}", FileKind::Daily.columns().0.join(","))?;
     let mut random = SplitMix64::new(spec.seed, 12, u64::from(day.0.cast_unsigned()));
-    for (code, &peak) in codes
-        .iter()
-        .zip(&states.peaks)
-        .filter(|(_, peak)| **peak > 0)
-    {
+    for (code, peak) in states.active() {
         // Each island has its own ratios; the day varies them a little, reflected at both ends.
         let mut own = SplitMix64::new(spec.seed, 13, code.number());
         let mut ratio = |curve: &Curve, random: &mut SplitMix64| {
             let swayed = (own.unit() + 0.3 * (random.unit() - 0.5)).abs();
             at(curve, if swayed > 1.0 { 2.0 - swayed } else { swayed })
         };
-        let class = CLASSES
-            .iter()
-            .find(|class| peak < class.peak_below)
-            .unwrap_or(&CLASSES[3]);
+        let class = CLASSES.iter().find(|class| peak < class.peak_below);
+        let class = class.unwrap_or(&CLASSES[3]);
         let unique = count(f64::from(peak) * ratio(&class.unique_per_peak, &mut random)).max(5);
         let players = float(unique);
         let minutes = count(players * ratio(&class.minutes_per_unique, &mut random));
@@ -166,12 +154,14 @@ fn daily_file(
         };
         let favorites = some(&class.favorites_per_unique, 0.0002);
         let recommendations = some(&class.recommendations_per_unique, 0.0001);
-        write!(file, "{code},{peak},{unique},{minutes},")?;
-        optional(file, favorites)?;
-        write!(file, ",{plays},")?;
-        optional(file, recommendations)?;
+        let [favorites, recommendations] = [favorites, recommendations]
+            .map(|count| count.map_or(String::new(), |count| count.to_string()));
+        write!(
+            file,
+            "{code},{peak},{unique},{minutes},{favorites},{plays},{recommendations},"
+        )?;
         let hundredths = (minutes * 100 + unique / 2) / unique;
-        write!(file, ",{}.{:02}", hundredths / 100, hundredths % 100)?;
+        write!(file, "{}.{:02}", hundredths / 100, hundredths % 100)?;
         for (curve, null_share) in [
             (&RETENTION_D1[..], class.d1_null_share),
             (&RETENTION_D7[..], class.d7_null_share),
@@ -187,18 +177,8 @@ fn daily_file(
     Ok(())
 }
 
-/// Writes a number, or nothing for null.
-fn optional(file: &mut Vec<u8>, value: Option<u64>) -> io::Result<()> {
-    value.map_or(Ok(()), |value| write!(file, "{value}"))
-}
-
 /// Writes `live/` for the six latest steps, and `platform.csv` for a day of steps.
-fn live_files(
-    spec: &SyntheticSpec,
-    codes: &[IslandCode],
-    peaks: &[u32],
-    write: WriteFile<'_>,
-) -> io::Result<()> {
+fn live_files(spec: &SyntheticSpec, states: &IslandStates, write: WriteFile<'_>) -> io::Result<()> {
     let newest = (i64::from(spec.last_day.0) + 1) * DAY_SECONDS + DAY_SECONDS / 2;
     let mut file = Vec::new();
     for time in (0..6).rev().map(|back| newest - back * STEP_SECONDS) {
@@ -206,7 +186,7 @@ fn live_files(
         let factor = hour_factor(time) / HOUR_MAX;
         file.clear();
         writeln!(file, "code,players")?;
-        for (code, &peak) in codes.iter().zip(peaks).filter(|(_, peak)| **peak > 0) {
+        for (code, peak) in states.active() {
             let players = count(f64::from(peak) * factor * (1.0 + 0.1 * random.bell()));
             // One in thirty islands is missing in each step, as are those without players.
             if players > 0 && random.below(30) > 0 {
@@ -216,10 +196,11 @@ fn live_files(
         write(&format!("live/{time}.csv"), &file)?;
     }
     // The platform has about forty times the players of the catalogue's islands.
-    let everyone: f64 = peaks
+    let shares = states
+        .peaks
         .iter()
-        .map(|peak| 4.0 * f64::from(*peak) / HOUR_MAX)
-        .sum();
+        .map(|peak| 4.0 * f64::from(*peak) / HOUR_MAX);
+    let everyone: f64 = shares.sum();
     let mut random = SplitMix64::new(spec.seed, 15, 0);
     file.clear();
     writeln!(file, "time,players")?;

@@ -2,26 +2,21 @@
 //! lists of `data/synthetic/words.txt`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::LazyLock;
 
 use super::distributions::{FOLLOWERS, HOLDING, SplitMix64, SyntheticSpec, at, count, float};
+use super::rows::FileKind;
 use crate::model::IslandCode;
 
 /// Word lists by name.
 static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut name = "";
-    let text = include_str!("../../data/synthetic/words.txt");
-    for line in text
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        match line
-            .strip_prefix('[')
-            .and_then(|line| line.strip_suffix(']'))
-        {
-            Some(header) => name = header,
+    let lines = include_str!("../../data/synthetic/words.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('[') {
+            Some(header) => name = header.trim_end_matches(']'),
             None => lists.entry(name).or_default().extend(line.split('|')),
         }
     }
@@ -75,21 +70,15 @@ fn title(random: &mut SplitMix64) -> String {
 
 /// Draws a title of one to four English words, at most 40 characters.
 fn plain(random: &mut SplitMix64) -> String {
-    let (lead, theme) = (pick(random, "lead"), pick(random, "theme"));
-    let (kind, tail) = (pick(random, "kind"), pick(random, "tail"));
+    let [lead, theme, kind, tail] =
+        ["lead", "theme", "kind", "tail"].map(|list| pick(random, list));
+    let long = format!("{lead} {theme} {kind} {tail}");
     match random.unit() {
         shape if shape < 0.05 => format!("{lead} {kind}"),
         shape if shape < 0.13 => format!("{theme} {kind} {tail}"),
         shape if shape < 0.24 => format!("{lead} {kind} {tail}"),
-        shape if shape < 0.55 => format!("{lead} {theme} {kind}"),
-        _ => {
-            let long = format!("{lead} {theme} {kind} {tail}");
-            if long.len() <= TITLE_CHARS_MAX {
-                long
-            } else {
-                format!("{lead} {theme} {kind}")
-            }
-        }
+        shape if shape < 0.55 || long.len() > TITLE_CHARS_MAX => format!("{lead} {theme} {kind}"),
+        _ => long,
     }
 }
 
@@ -169,8 +158,7 @@ pub(super) fn write_catalogue(
         .map(|at| slug(&mut random, at))
         .collect();
     let owners = owners(&mut random, codes.len(), slugs.len());
-    let mut file = Vec::new();
-    writeln!(file, "code,title,creator,createdIn,tags")?;
+    let mut file = csv_file(FileKind::Islands)?;
     for (code, owner) in codes.iter().zip(owners) {
         let creator = owner.map_or("", |at| &slugs[at]);
         // Measured: 63 % UEFN, 33 % Creative, the rest unknown.
@@ -179,36 +167,44 @@ pub(super) fn write_catalogue(
             share if share < 0.96 => "creative",
             _ => "",
         };
-        let title = quoted(&title(&mut random));
-        writeln!(
-            file,
-            "{code},{title},{creator},{tool},{}",
-            tags(&mut random)
-        )?;
+        let (title, tags) = (title(&mut random), tags(&mut random));
+        file.write_record([code.text().as_str(), &title, creator, tool, &tags])?;
     }
-    write("islands.csv", &file)?;
-    file.clear();
-    writeln!(file, "slug,name,followers,following,lifetimePlays")?;
+    write("islands.csv", &file.into_inner().map_err(io::Error::other)?)?;
+    let mut file = csv_file(FileKind::Creators)?;
     for slug in &slugs {
-        let shown = if random.unit() < 0.95 {
-            quoted(&name(&mut random))
+        let has_name = random.unit() < 0.95;
+        let name = if has_name {
+            name(&mut random)
         } else {
             String::new()
         };
         let followers = count(at(&FOLLOWERS, random.unit()));
         let (following, plays) = (random.below(200), followers * 11 + random.next() % 1_000);
-        let plays = if random.unit() < 0.8 {
+        let has_plays = random.unit() < 0.8;
+        let plays = if has_plays {
             plays.to_string()
         } else {
             String::new()
         };
         // One creator in ten is only named in islands.csv.
         if random.unit() < 0.9 {
-            writeln!(file, "{slug},{shown},{followers},{following},{plays}")?;
+            let (followers, following) = (followers.to_string(), following.to_string());
+            file.write_record([slug, &name, &followers, &following, &plays])?;
         }
     }
-    write("creators.csv", &file)?;
+    write(
+        "creators.csv",
+        &file.into_inner().map_err(io::Error::other)?,
+    )?;
     Ok(codes.into_iter().collect())
+}
+
+/// Creates a file with its header.
+fn csv_file(kind: FileKind) -> io::Result<csv::Writer<Vec<u8>>> {
+    let mut file = csv::Writer::from_writer(Vec::new());
+    file.write_record(kind.columns().0)?;
+    Ok(file)
 }
 
 /// Assigns islands to creators, as indices: 95 % of the islands have a creator, 3 % of the creators have
@@ -219,7 +215,10 @@ fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Optio
     let holders = creators.saturating_sub(creators * 3 / 100).min(owned);
     // No creator has more than 0.5 % of the islands, unless there are too few creators.
     let most = (islands / 200).max(owned.div_ceil(holders.max(1))) as u64;
-    let extra = |at_: usize| at(&HOLDING, (float(at_ as u64) + 0.5) / float(holders as u64)) - 1.0;
+    let extra = |holder: usize| {
+        let rank = (float(holder as u64) + 0.5) / float(holders as u64);
+        at(&HOLDING, rank) - 1.0
+    };
     let extras: f64 = (0..holders).map(extra).sum();
     let scale = if extras > 0.0 {
         float((owned - holders) as u64) / extras
@@ -246,13 +245,4 @@ fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Optio
         owners.swap(last, random.below(last + 1));
     }
     owners
-}
-
-/// Returns a field of RFC 4180, quoted if necessary.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

@@ -3,7 +3,6 @@
 use super::dataset_reader::DatasetReader;
 use super::fault::LoadError;
 use super::files::Files;
-use super::row_reader::RowReader;
 use crate::calendar::UtcDay;
 use crate::sync::{cores, in_order};
 
@@ -32,26 +31,29 @@ pub fn validate(
     let catalogue = source.catalogue()?;
     source.platform()?;
     let (days, steps) = (source.days(), source.steps());
-    let pieces = days.len() + steps.len();
-    let mut sizes = DatasetCounts {
+    let all = days.len() + steps.len();
+    let mut counts = DatasetCounts {
         islands: catalogue.islands.len(),
         days: days.len(),
         rows: 0,
         steps: steps.len(),
     };
     in_order(
-        (cores(), pieces),
-        || RowReader::new(&source, &catalogue),
-        |reader, at| match days.get(at) {
-            Some(files) => reader.day(files).map(|day| day.daily.len() + day.ccu.len()),
-            None => reader.step(&steps[at - days.len()]).map(|_| 0),
+        (cores(), all),
+        || (),
+        |(), at| match days.get(at) {
+            Some(files) => {
+                let day = source.day(&catalogue, files)?;
+                Ok(day.daily.len() + day.ccu.len())
+            }
+            None => source.step(&catalogue, &steps[at - days.len()]).map(|_| 0),
         },
-        |at, rows| {
-            progress(at + 1, pieces);
-            sizes.rows += rows?;
-            Ok(())
+        |at, rows: Result<usize, LoadError>| {
+            progress(at + 1, all);
+            counts.rows += rows?;
+            Ok::<(), LoadError>(())
         },
     )?;
     source.finish_checks()?;
-    Ok(sizes)
+    Ok(counts)
 }

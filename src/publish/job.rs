@@ -14,9 +14,7 @@ use super::options::{EventSink, PublishEvent, PublishOptions};
 use super::packed_day::PackedDay;
 use super::{history_payload, live_payload};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{
-    Catalogue, DatasetReader, Day, DayFiles, FileKind, LiveStep, RowReader, StepFile,
-};
+use crate::dataset::{Catalogue, DatasetReader, Day, DayFiles, FileKind, LiveStep, StepFile};
 use crate::durable::{AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Payload, Written};
 use crate::sync::{cores, in_order};
@@ -176,9 +174,9 @@ impl<'a> PublishJob<'a> {
             .filter(|(_, kept)| renders || !kept)
             .collect();
         let mut packed = Vec::with_capacity(asked.len());
-        let work = |reader: &mut RowReader<'_>, at: usize| {
+        let work = |(): &mut (), at: usize| {
             let (files, kept) = asked[at];
-            let day = reader.day(files)?;
+            let day = source.day(catalogue, files)?;
             if !kept {
                 dump_day(dumps, catalogue, files, &day)?;
             }
@@ -186,7 +184,7 @@ impl<'a> PublishJob<'a> {
         };
         in_order(
             (cores() * THREADS_PER_CORE, asked.len()),
-            || RowReader::new(source, catalogue),
+            || (),
             work,
             |at, day: Result<PackedDay, PublishError>| {
                 packed.push((asked[at].0.day, day?));
@@ -215,9 +213,9 @@ impl<'a> PublishJob<'a> {
         let known: Vec<Option<u128>> = (0..steps.len()).map(known).collect();
         let asked: Vec<usize> = (0..steps.len()).filter(|at| known[*at].is_none()).collect();
         let (dumps, mut newest, mut totals) = (self.dumps, None, known);
-        let work = |reader: &mut RowReader<'_>, at: usize| {
+        let work = |(): &mut (), at: usize| {
             let file = &steps[asked[at]];
-            let step = reader.step(file)?;
+            let step = source.step(catalogue, file)?;
             if !kept.steps[asked[at]] {
                 dump_step(dumps, catalogue, file, &step)?;
             }
@@ -225,7 +223,7 @@ impl<'a> PublishJob<'a> {
         };
         in_order(
             (cores() * THREADS_PER_CORE, asked.len()),
-            || RowReader::new(source, catalogue),
+            || (),
             work,
             |at, step: Result<LiveStep, PublishError>| {
                 let step = step?;

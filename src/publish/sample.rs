@@ -7,7 +7,7 @@ use super::live_payload::LiveInput;
 use super::packed_day::PackedDay;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{DatasetReader, Files, LoadError, RowReader};
+use crate::dataset::{DatasetReader, Files, LoadError};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -81,15 +81,14 @@ pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Stri
         // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
         let source = DatasetReader::open(&files, PUBLISHED.day())?;
         let catalogue = source.catalogue()?;
-        let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
         for files in source.days() {
-            let day = reader.day(files)?;
+            let day = source.day(&catalogue, files)?;
             days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
         }
-        let newest = source.steps().last().map(|step| reader.step(step));
+        let newest = source.steps().last();
+        let newest = newest.map(|step| source.step(&catalogue, step));
         let points = source.platform()?;
-        drop(reader);
         source.finish_checks()?;
         let now = LiveInput::new(newest.transpose()?, points, Vec::new());
         Ok((catalogue, days, now))

@@ -129,7 +129,8 @@ fuzz_target!(|input: &[u8]| {
         }
         Err(LoadError::Faults(faults)) => {
             assert!(faults.total > 0 && faults.listed.len() <= faults.total);
-            assert!(faults.listed.is_sorted());
+            let place = |fault: &Fault| (fault.file != "islands.csv", fault.clone());
+            assert!(faults.listed.is_sorted_by_key(place));
             faults
                 .listed
                 .iter()

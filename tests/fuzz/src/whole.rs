@@ -4,8 +4,7 @@ use std::io;
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, CsvWriter, DatasetReader, Day, FileKind, Files, LiveStep, LoadError, RowReader,
-    RowWriter,
+    Catalogue, CsvWriter, DatasetReader, Day, FileKind, Files, LiveStep, LoadError, RowWriter,
 };
 use island_metrics::model::IslandCode;
 
@@ -29,18 +28,16 @@ impl Whole {
         let source = DatasetReader::open(&files, UnixSeconds::now().day())?;
         let catalogue = source.catalogue()?;
         let platform = source.platform()?;
-        let mut reader = RowReader::new(&source, &catalogue);
         let mut days = Vec::new();
         for files in source.days() {
-            days.push((files.day, reader.day(files)?));
+            days.push((files.day, source.day(&catalogue, files)?));
         }
         let steps: Result<_, LoadError> = source
             .steps()
             .iter()
-            .map(|step| reader.step(step))
+            .map(|step| source.step(&catalogue, step))
             .collect();
         let steps = steps?;
-        drop(reader);
         source.finish_checks()?;
         Ok(Whole {
             catalogue,

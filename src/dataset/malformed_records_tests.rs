@@ -63,10 +63,10 @@ fn a_stray_quote_is_reported_in_unread_columns_too() {
     let want = ": a quoted field must end behind its closing quote, got text there; \
                 a stray quote makes one field of all up to the next quote";
     let swallowed = "3000-0000-0000,,,,,\"stray\n4000-0000-0000,,,,,\n5000-0000-0000,,,,,";
-    let told = with_islands(&format!("{swallowed}\"sound\"\n"));
-    assert_eq!(told, format!("{ISLANDS}:4{want}"));
-    let told = faults_with(CCU, b"code,peakCCU\n1000-0000-0000,\"1\"2\n");
-    assert_eq!(told, format!("{CCU}:2{want}"));
+    let text = with_islands(&format!("{swallowed}\"sound\"\n"));
+    assert_eq!(text, format!("{ISLANDS}:4{want}"));
+    let text = faults_with(CCU, b"code,peakCCU\n1000-0000-0000,\"1\"2\n");
+    assert_eq!(text, format!("{CCU}:2{want}"));
     let header = faults_with(CCU, b"code,peakCCU,\"note\n1000-0000-0000,7,\"\n");
     let want = ":1:3: a column name must not contain control characters, got \"note\" and U+000A";
     assert!(header.starts_with(&format!("{CCU}{want}")), "{header}");
@@ -86,9 +86,9 @@ fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
         (format!("3000-0000-0000,,,,,{long}!"), ":4:6: the field"),
         (format!("3000-0000-0000,,,,,\"{long}!\""), ":4:6: the field"),
     ] {
-        let told = with_islands(&row);
+        let text = with_islands(&row);
         let quoted = format!("\"{}\"…", "é".repeat(40));
-        assert_eq!(told, format!("{ISLANDS}{want} {must} {quoted}"));
+        assert_eq!(text, format!("{ISLANDS}{want} {must} {quoted}"));
     }
     for (file, header, row) in [
         ("creators.csv", "slug,x", "eve"),
@@ -101,11 +101,11 @@ fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
         ("live/1200.csv", "code,players,x", "1000-0000-0000,1"),
         ("platform.csv", "time,players,x", "600,1"),
     ] {
-        let told = faults_with(file, format!("{header}\n{row},{long}!\n").as_bytes());
-        assert!(told.starts_with(&format!("{file}:2:")), "{told}");
-        assert!(told.contains(&format!("the field {must}")), "{told}");
-        let told = faults_with(file, format!("{header}{long}\n{row},\n").as_bytes());
-        assert!(told.starts_with(&format!("{file}:1:")), "{told}");
+        let text = faults_with(file, format!("{header}\n{row},{long}!\n").as_bytes());
+        assert!(text.starts_with(&format!("{file}:2:")), "{text}");
+        assert!(text.contains(&format!("the field {must}")), "{text}");
+        let text = faults_with(file, format!("{header}{long}\n{row},\n").as_bytes());
+        assert!(text.starts_with(&format!("{file}:1:")), "{text}");
     }
 }
 
@@ -116,24 +116,24 @@ fn a_record_without_end_is_reported_and_nothing_after_it_is_read() {
         "3000-0000-0000,\"stray,,,,\n{}",
         "4000-0000-0000,,,,,\n".repeat(100_000)
     );
-    let told = with_islands(&swallowed);
+    let text = with_islands(&swallowed);
     let want =
         ":4:2: title must be at most 1024 bytes (the longest real title has 102), got more than";
-    assert!(told.starts_with(&format!("{ISLANDS}{want}")), "{told}");
+    assert!(text.starts_with(&format!("{ISLANDS}{want}")), "{text}");
     assert!(
-        told.ends_with(&format!(
+        text.ends_with(&format!(
             "a stray quote makes one field of the lines that follow{rest}"
         )),
-        "{told}"
+        "{text}"
     );
     let want = ": the row must be at most 1048576 bytes with the blank lines before it, got more";
     for filler in ["\n", ","] {
-        let told = faults_with(
+        let text = faults_with(
             CCU,
             format!("code,peakCCU\n{}1,1\n", filler.repeat(3 << 20)).as_bytes(),
         );
-        let line = told.split(':').nth(1).unwrap();
-        assert_eq!(told, format!("{CCU}:{line}{want}{rest}"));
+        let line = text.split(':').nth(1).unwrap();
+        assert_eq!(text, format!("{CCU}:{line}{want}{rest}"));
     }
     // A large file of short rows is valid.
     let mut file = "time,players\n".to_owned();
@@ -171,8 +171,8 @@ fn a_header_is_reported_with_its_missing_columns() {
             ),
         ),
     ] {
-        let told = faults_with(CCU, format!("{header}\n1000-0000-0000,1\n").as_bytes());
-        assert_eq!(told, format!("{CCU}:1: {want}"));
+        let text = faults_with(CCU, format!("{header}\n1000-0000-0000,1\n").as_bytes());
+        assert_eq!(text, format!("{CCU}:1: {want}"));
     }
 }
 
@@ -200,13 +200,13 @@ fn a_day_or_step_later_than_tomorrow_is_reported_with_todays_date() {
             Some(":3:1: time"),
         ),
     ] {
-        let told = faults_with(file, content.as_bytes());
+        let text = faults_with(file, content.as_bytes());
         let Some(want) = want else {
-            assert_eq!(told, "", "{file}");
+            assert_eq!(text, "", "{file}");
             continue;
         };
-        assert!(told.starts_with(&format!("{file}{want} {must} ")), "{told}");
-        assert!(told.ends_with(clock) && !told.contains('\n'), "{told}");
+        assert!(text.starts_with(&format!("{file}{want} {must} ")), "{text}");
+        assert!(text.ends_with(clock) && !text.contains('\n'), "{text}");
     }
 }
 
@@ -220,12 +220,12 @@ fn unknown_codes_are_one_fault_per_file_while_islands_has_faults() {
     let mut files: Vec<(&str, Vec<u8>)> = GOOD.map(|(name, text)| (name, text.into())).into();
     files[0].1 = islands.into();
     files.push((CCU, format!("code,peakCCU\n{rows}").into()));
-    let told = load(&files).unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 3, "{told}");
+    let text = load(&files).unwrap_err().to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
     assert!(
         lines[0].starts_with("islands.csv:4:1: code must be"),
-        "{told}"
+        "{text}"
     );
     assert_eq!(
         lines[1],
@@ -235,6 +235,6 @@ fn unknown_codes_are_one_fault_per_file_while_islands_has_faults() {
     );
     assert!(
         lines[2].starts_with(&format!("{CCU}:4:2: peakCCU must be")),
-        "{told}"
+        "{text}"
     );
 }
