@@ -5,14 +5,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use lexopt::Arg::{Long, Short, Value};
 
 use super::closest::closest;
 use super::error::CliError;
-use super::flag::{Command, DefaultValue, Flag, VARIABLE_PREFIX, ValueKind};
-use super::flags::COMMANDS;
+use super::flags::{COMMANDS, Command, DefaultValue, Flag, VARIABLE_PREFIX, ValueKind};
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -23,15 +21,8 @@ pub(crate) struct Arguments {
     pub(crate) help_requested: bool,
     pub(crate) version_requested: bool,
     operand: Option<String>,
-    given: BTreeMap<&'static str, FlagValues>,
-}
-
-/// The values given for a flag.
-#[derive(Debug)]
-struct FlagValues {
-    values: Vec<String>,
-    /// The flag or the variable that set them: `--listen` or `ISLAND_METRICS_LISTEN`.
-    source: String,
+    /// The values given for each flag, and what set them: `--listen` or `ISLAND_METRICS_LISTEN`.
+    given: BTreeMap<&'static str, (Vec<String>, String)>,
 }
 
 impl Arguments {
@@ -54,24 +45,24 @@ impl Arguments {
                 Long("help") | Short('h') => arguments.help_requested = true,
                 Long("version") | Short('V') => arguments.version_requested = true,
                 Long(name) => {
-                    arguments.require_subcommand(&arguments.name)?;
                     let flag = arguments.known_flag(name)?;
                     let value = match flag.value {
-                        Some(_) => parser.value().map_err(CliError::usage)?,
-                        None => OsString::new(),
+                        ValueKind::Switch => OsString::new(),
+                        _ => parser.value().map_err(CliError::usage)?,
                     };
                     arguments.set(flag, value)?;
                 }
                 Value(word) => {
-                    let not_text = |_| CliError::usage("arguments must be UTF-8");
-                    arguments.add_word(word.into_string().map_err(not_text)?)?;
+                    let word = word.into_string();
+                    let word = word.map_err(|_| CliError::usage("arguments must be UTF-8"))?;
+                    arguments.add_word(word)?;
                 }
                 Short(_) => return Err(CliError::usage(word.unexpected())),
             }
         }
         // Help works even if the environment is invalid.
         if !arguments.help_requested && !arguments.version_requested {
-            arguments.require_subcommand(&arguments.name)?;
+            arguments.require_subcommand(None)?;
             arguments.read_environment(environment)?;
         }
         Ok(arguments)
@@ -86,20 +77,20 @@ impl Arguments {
             self.name = name;
             return Ok(());
         }
-        let shown = not_a_key(format!(" {word:?}"));
+        let shown = unless_key(format!(" {word:?}"));
         if self.name.is_empty() && self.given.is_empty() {
             let names = COMMANDS.iter().filter_map(|c| c.name.split(' ').next());
             let hint = suggestion(&word, names, "");
             return Err(CliError::usage(format!("unknown command{shown}{hint}")));
         }
-        if self.command.name == self.name && self.command.operand.is_some() {
+        self.require_subcommand(Some(&name))?;
+        if !self.name.is_empty() && !self.command.operand.is_empty() {
             return match self.operand.replace(word) {
                 None => Ok(()),
                 // A key may have been pasted in two parts, so neither is repeated.
                 Some(_) => Err(CliError::usage(format!("{} takes one argument", self.name))),
             };
         }
-        self.require_subcommand(&name)?;
         let hint = if self.name.is_empty() {
             "; flags follow the command"
         } else {
@@ -108,31 +99,28 @@ impl Arguments {
         Err(CliError::usage(format!("unexpected argument{shown}{hint}")))
     }
 
-    /// Rejects the name of a command group alone, such as `keys`. `attempted` may have one more
-    /// word, which is compared with the subcommands but not repeated.
-    fn require_subcommand(&self, attempted: &str) -> Result<(), CliError> {
-        let name = self.name.as_str();
-        let commands = COMMANDS.iter().filter(|command| command.matches(name));
-        let names: Vec<&str> = commands.map(|command| command.name).collect();
-        if name.is_empty() || names == [name] {
+    /// Rejects the name of a command group alone, such as `keys`. `attempted` is the name with one
+    /// more word; it is compared with the subcommands but not repeated.
+    fn require_subcommand(&self, attempted: Option<&str>) -> Result<(), CliError> {
+        let group = self.name.as_str();
+        if group.is_empty() || group == self.command.name {
             return Ok(());
         }
-        let mut hint = String::new();
-        if attempted != name {
-            hint = suggestion(attempted, names.iter().copied(), "");
-        }
-        if hint.is_empty() {
-            hint = format!(": {}", names.join(", "));
-        }
-        Err(CliError::usage(format!("{name} needs a subcommand{hint}")))
+        let names = COMMANDS.iter().filter(|command| command.matches(group));
+        let names: Vec<&str> = names.map(|command| command.name).collect();
+        let close = attempted.and_then(|name| closest(name, names.iter().copied()));
+        let hint = match close {
+            Some(name) => format!("; did you mean {name}?"),
+            None => format!(": {}", names.join(", ")),
+        };
+        Err(CliError::usage(format!("{group} needs a subcommand{hint}")))
     }
 
     fn known_flag(&self, name: &str) -> Result<&'static Flag, CliError> {
-        let Command {
-            name: of, flags, ..
-        } = self.command;
+        self.require_subcommand(None)?;
+        let flags = self.command.flags;
         flags.iter().find(|flag| flag.name == name).ok_or_else(|| {
-            let shown = not_a_key(format!(" --{name}"));
+            let (shown, of) = (unless_key(format!(" --{name}")), self.command.name);
             let dashed = name.replace('_', "-").to_lowercase();
             let names = flags.iter().map(|flag| flag.name);
             let hint = suggestion(&dashed, names.chain(["help", "version"]), "--");
@@ -144,17 +132,15 @@ impl Arguments {
         let source = format!("--{}", flag.name);
         let not_text = |_| self.bad_value(format!("{source} must be UTF-8"));
         let value = value.into_string().map_err(not_text)?;
-        if flag.value.is_some() && value.is_empty() {
+        if flag.value != ValueKind::Switch && value.is_empty() {
             return Err(self.bad_value(format!("{source} must not be empty")));
         }
-        if !flag.repeatable && self.given.contains_key(flag.name) {
+        if !flag.repeatable && self.has(flag.name) {
             let problem = format!("{source} must not be given more than once");
             return Err(CliError::usage(problem));
         }
-        let values = Vec::new();
         let given = self.given.entry(flag.name);
-        let given = given.or_insert(FlagValues { values, source });
-        given.values.push(value);
+        given.or_insert((Vec::new(), source)).0.push(value);
         Ok(())
     }
 
@@ -176,24 +162,26 @@ impl Arguments {
             let Some(value) = value.filter(|_| !self.has(flag.name)) else {
                 continue;
             };
-            let value = value
-                .to_str()
-                .ok_or_else(|| self.bad_value(format!("{source} must be UTF-8")))?;
-            let values: Vec<String> = match (flag.value, value) {
-                (None, "1" | "true") => vec![String::new()],
-                (None, "0" | "false") => continue,
-                (None, _) => return Err(self.invalid_from(&source, &flag.expected(), value)),
-                (Some(_), _) if flag.repeatable => {
-                    let parts = value.split(',').map(str::trim);
-                    let parts = parts.filter(|part| !part.is_empty());
-                    parts.map(str::to_owned).collect()
+            let not_text = || self.bad_value(format!("{source} must be UTF-8"));
+            let value = value.to_str().ok_or_else(not_text)?;
+            let mut values = vec![value.to_owned()];
+            if flag.value == ValueKind::Switch {
+                match value {
+                    "1" | "true" => values = vec![String::new()],
+                    "0" | "false" => continue,
+                    _ => return Err(self.invalid(&source, &flag.expected(), value)),
                 }
-                (Some(_), _) => vec![value.to_owned()],
-            };
-            if values.is_empty() {
-                return Err(self.invalid_from(&source, "values separated by commas", value));
+            } else if flag.repeatable {
+                let parts = value.split(',').map(str::trim);
+                values = parts
+                    .filter(|part| !part.is_empty())
+                    .map(str::to_owned)
+                    .collect();
+                if values.is_empty() {
+                    return Err(self.invalid(&source, "values separated by commas", value));
+                }
             }
-            self.given.insert(flag.name, FlagValues { values, source });
+            self.given.insert(flag.name, (values, source));
         }
         Ok(())
     }
@@ -203,9 +191,10 @@ impl Arguments {
         self.given.contains_key(name)
     }
 
-    /// The flag or variable that set a value, if any did.
-    pub(crate) fn origin(&self, name: &str) -> Option<&str> {
-        self.given.get(name).map(|given| given.source.as_str())
+    /// The flag or the variable that set a value, or else the flag that could.
+    pub(crate) fn source(&self, name: &str) -> String {
+        let source = self.given.get(name).map(|(_, source)| source.clone());
+        source.unwrap_or_else(|| format!("--{name}"))
     }
 
     /// A flag of the command. Callers name flags of the table only.
@@ -218,7 +207,7 @@ impl Arguments {
     /// The values of a flag as given, or its literal default.
     pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
         match (self.given.get(name), self.flag(name).default) {
-            (Some(given), _) => given.values.iter().map(String::as_str).collect(),
+            (Some((values, _)), _) => values.iter().map(String::as_str).collect(),
             (None, DefaultValue::Literal(value)) => vec![value],
             (None, _) => Vec::new(),
         }
@@ -240,9 +229,12 @@ impl Arguments {
         name: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<Vec<T>, CliError> {
+        let expected = || self.flag(name).expected();
+        let invalid = |text| self.invalid(&self.source(name), &expected(), text);
         let texts = self.texts(name).into_iter();
-        let parsed = texts.map(|text| parse(text).ok_or_else(|| self.invalid(name, text)));
-        parsed.collect()
+        texts
+            .map(|text| parse(text).ok_or_else(|| invalid(text)))
+            .collect()
     }
 
     /// The value of a flag, parsed.
@@ -274,16 +266,12 @@ impl Arguments {
         &self,
         name: &str,
     ) -> Result<Option<T>, CliError> {
-        let Some(ValueKind::Integer(min, max)) = self.flag(name).value else {
+        let ValueKind::Integer(min, max) = self.flag(name).value else {
             unreachable!("--{name} is not an integer");
         };
         self.optional(name, |text| {
-            // Digits only: `parse` alone would accept a plus sign.
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-            let number = text.parse().ok().filter(|_| is_plain)?;
-            T::try_from(number)
-                .ok()
-                .filter(|_| (min..=max).contains(&number))
+            let number = digits(text).filter(|number| (min..=max).contains(number))?;
+            T::try_from(number).ok()
         })
     }
 
@@ -294,24 +282,17 @@ impl Arguments {
     }
 
     /// The positional argument, parsed. It is not repeated in the error: it may be a key.
-    pub(crate) fn operand<T: FromStr>(&self, expected: &str) -> Result<T, CliError> {
-        let operand = self.operand.as_deref().and_then(|word| word.parse().ok());
+    pub(crate) fn operand<T>(
+        &self,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, CliError> {
+        let operand = self.operand.as_deref().and_then(parse);
         let name = self.command.name;
         operand.ok_or_else(|| CliError::usage(format!("{name} requires {expected}")))
     }
 
-    /// The flag or the variable to change for another value.
-    pub(crate) fn source(&self, name: &str) -> String {
-        let origin = self.origin(name).map(str::to_owned);
-        origin.unwrap_or_else(|| format!("--{name}"))
-    }
-
-    /// A value that does not have the form that its flag requires.
-    fn invalid(&self, name: &str, got: &str) -> CliError {
-        self.invalid_from(&self.source(name), &self.flag(name).expected(), got)
-    }
-
-    fn invalid_from(&self, source: &str, expected: &str, got: &str) -> CliError {
+    fn invalid(&self, source: &str, expected: &str, got: &str) -> CliError {
         self.bad_value(format!("{source} must be {expected}, got {got:?}"))
     }
 
@@ -323,6 +304,12 @@ impl Arguments {
             CliError::usage(message)
         }
     }
+}
+
+/// Parses ASCII digits. `parse` alone would accept a plus sign.
+pub(super) fn digits(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Rejects a variable with the program's prefix that sets no flag: it is mistyped.
@@ -338,13 +325,12 @@ fn known_variable(name: &str) -> Result<(), CliError> {
     if hint.is_empty() {
         "; `island-metrics serve --help` lists the settings".clone_into(&mut hint);
     }
-    Err(CliError::configuration(format!(
-        "unknown setting {name}{hint}"
-    )))
+    let message = format!("unknown setting {name}{hint}");
+    Err(CliError::configuration(message))
 }
 
 /// A word to repeat in a message, or nothing if it may be a key.
-fn not_a_key(word: String) -> String {
+fn unless_key(word: String) -> String {
     if word.contains('_') {
         String::new()
     } else {
@@ -354,7 +340,8 @@ fn not_a_key(word: String) -> String {
 
 /// `; did you mean NAME?` with the closest name, or nothing if none is close.
 fn suggestion<'n>(word: &str, names: impl Iterator<Item = &'n str>, prefix: &str) -> String {
-    closest(word, names).map_or_else(String::new, |name| {
+    let name = closest(word, names);
+    name.map_or_else(String::new, |name| {
         format!("; did you mean {prefix}{name}?")
     })
 }

@@ -6,7 +6,7 @@ const CHARS_MAX: usize = 64;
 const PREFIX_CHARS_MIN: usize = 3;
 
 /// The name closest to a word; `None` if none is close enough.
-pub(crate) fn closest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>) -> Option<S> {
+pub(crate) fn closest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let chars = word.chars().count();
     if chars > CHARS_MAX {
         return None;
@@ -14,11 +14,11 @@ pub(crate) fn closest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>)
     // One edit, and another one for every four characters.
     let max = 1 + chars / 4;
     let scored = names.filter_map(|name| {
-        let is_prefix = chars >= PREFIX_CHARS_MIN && name.as_ref().starts_with(word);
+        let is_prefix = chars >= PREFIX_CHARS_MIN && name.starts_with(word);
         let edits = if is_prefix {
             1
         } else {
-            edit_distance(word, name.as_ref())
+            edit_distance(word, name)
         };
         (edits <= max && edits < chars.max(1)).then_some((edits, name))
     });
@@ -30,22 +30,20 @@ pub(crate) fn closest<S: AsRef<str>>(word: &str, names: impl Iterator<Item = S>)
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     // table[i][j] is the distance of the first i and the first j characters.
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            table[i][j] = if i == 0 || j == 0 {
-                i + j
+    let mut table: Vec<Vec<usize>> = (0..=a.len()).map(|i| (i..=i + b.len()).collect()).collect();
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let substituted = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let edited = substituted
+                .min(table[i - 1][j] + 1)
+                .min(table[i][j - 1] + 1);
+            let is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            let swapped = if is_swap {
+                table[i - 2][j - 2] + 1
             } else {
-                let substituted = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let edited = (table[i - 1][j] + 1)
-                    .min(table[i][j - 1] + 1)
-                    .min(substituted);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    edited.min(table[i - 2][j - 2] + 1)
-                } else {
-                    edited
-                }
+                edited
             };
+            table[i][j] = edited.min(swapped);
         }
     }
     table[a.len()][b.len()]
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_counted_as_a_typist_makes_them() {
+    fn edits_are_insertions_deletions_substitutions_and_swaps() {
         for (a, b, want) in [
             ("", "", 0),
             ("listen", "listen", 0),
@@ -73,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_taken_for_the_nearest_name_or_for_none() {
+    fn the_closest_name_is_found_if_any_is_close() {
         let names = ["listen", "limit-free", "limit-pro", "state", "to"];
         for (word, want) in [
             ("lisen", Some("listen")),

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::serve;
 use super::{print, report};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{self, Files, SyntheticSpec, synthesize};
+use crate::dataset::{self, DatasetCounts, Files, SyntheticSpec, synthesize};
 use crate::durable;
 use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site;
@@ -21,24 +21,6 @@ use crate::site;
 /// on any day.
 const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
 
-/// Output of `--version`. The target tells builds for several platforms apart.
-const VERSION: &str = concat!(
-    "island-metrics ",
-    env!("CARGO_PKG_VERSION"),
-    " (commit ",
-    env!("BUILD_COMMIT"),
-    ", ",
-    env!("BUILD_TARGET"),
-    ")\n"
-);
-
-/// Manual page and shell completions. Tests compare their commands, flags and help texts with the
-/// flag table.
-const MAN_PAGE: &str = include_str!("../../data/man/island-metrics.1");
-const BASH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.bash");
-const ZSH_COMPLETIONS: &str = include_str!("../../data/completions/_island-metrics");
-const FISH_COMPLETIONS: &str = include_str!("../../data/completions/island-metrics.fish");
-
 /// Runs the command that `words` select.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError> {
     let arguments = Arguments::parse(words, std::env::vars_os())?;
@@ -46,7 +28,12 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
         return print(&help::help(&arguments.name));
     }
     if arguments.version_requested {
-        return print(VERSION);
+        // The target tells builds for several platforms apart.
+        let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT"));
+        let target = env!("BUILD_TARGET");
+        return print(&format!(
+            "island-metrics {version} (commit {commit}, {target})\n"
+        ));
     }
     match arguments.command.name {
         "serve" => serve::serve(&arguments),
@@ -59,7 +46,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
         "keys restore" => keys::restore(&arguments),
         "openapi" => openapi(&arguments),
         "completions" => completions(&arguments),
-        _ => print(MAN_PAGE),
+        _ => print(include_str!("../../data/man/island-metrics.1")),
     }
 }
 
@@ -93,7 +80,8 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     );
     drop(progress);
     let done = outcome.map_err(|error| {
-        let suffix = if error.is_refusal() {
+        let is_refusal = error.is_refusal();
+        let suffix = if is_refusal {
             "\nnothing was published"
         } else {
             ""
@@ -121,18 +109,19 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
     if let Some(directory) = dataset {
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let sizes = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {
+        let counts = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);
-        let sizes = sizes?;
+        let DatasetCounts {
+            islands,
+            days,
+            rows,
+            steps,
+        } = counts?;
+        let path = directory.display();
         report(&format!(
-            "{}: sound; {} islands, {} days with {} rows, {} live steps",
-            directory.display(),
-            sizes.islands,
-            sizes.days,
-            sizes.rows,
-            sizes.steps
+            "{path}: sound; {islands} islands, {days} days with {rows} rows, {steps} live steps"
         ));
     }
     if let Some(directory) = published {
@@ -179,12 +168,10 @@ fn openapi(arguments: &Arguments) -> Result<(), CliError> {
 
 /// Prints the completion script of the shell that the operand names.
 fn completions(arguments: &Arguments) -> Result<(), CliError> {
-    const SHELLS: &str = "bash, zsh or fish";
-    let shell: String = arguments.operand(SHELLS)?;
-    match shell.as_str() {
-        "bash" => print(BASH_COMPLETIONS),
-        "zsh" => print(ZSH_COMPLETIONS),
-        "fish" => print(FISH_COMPLETIONS),
-        _ => Err(CliError::usage(format!("completions requires {SHELLS}"))),
-    }
+    print(arguments.operand("bash, zsh or fish", |shell| match shell {
+        "bash" => Some(include_str!("../../data/completions/island-metrics.bash")),
+        "zsh" => Some(include_str!("../../data/completions/_island-metrics")),
+        "fish" => Some(include_str!("../../data/completions/island-metrics.fish")),
+        _ => None,
+    })?)
 }

@@ -65,15 +65,14 @@ impl CliError {
 /// A message with its control characters escaped. Messages quote the command line, and must fill
 /// one line of a log.
 fn one_line(message: impl fmt::Display) -> String {
-    let mut line = String::new();
-    for c in message.to_string().chars() {
+    let escape = |c: char| {
         if c.is_control() {
-            line.extend(c.escape_default());
+            c.escape_default().to_string()
         } else {
-            line.push(c);
+            c.to_string()
         }
-    }
-    line
+    };
+    message.to_string().chars().map(escape).collect()
 }
 
 impl fmt::Display for CliError {
@@ -89,10 +88,8 @@ impl From<LoadError> for CliError {
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
-                CliError::new(
-                    DATA,
-                    format!("the dataset has {total} fault{plural}\n{faults}"),
-                )
+                let message = format!("the dataset has {total} fault{plural}\n{faults}");
+                CliError::new(DATA, message)
             }
         }
     }

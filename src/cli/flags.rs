@@ -1,10 +1,135 @@
-//! The one table of commands and flags. Parsing, defaults, environment names, `--help` and the
-//! README's table come from it; tests compare the man page and the shell completions with it.
+//! The one table of commands and flags. Parsing, defaults, environment names, `--help`,
+//! `--print-config` and the README's table come from it; tests compare the man page and the shell
+//! completions with it.
 
-use super::flag::DefaultValue::{Absent, Described, Literal};
-use super::flag::ValueKind::{self, Directory, File, Integer, Text};
-use super::flag::{Command, Flag, flag, switch};
+use std::fmt::Write as _;
+
+use self::DefaultValue::{Absent, Described, Literal};
+use self::ValueKind::{Integer, Switch, Text};
 use crate::quota::TableSize;
+
+/// Prefix of the environment variables of all flags.
+pub(crate) const VARIABLE_PREFIX: &str = "ISLAND_METRICS_";
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// One word, or a group and a subcommand: `keys issue`.
+    pub(crate) name: &'static str,
+    /// Placeholder of the one positional argument; empty if the command takes none.
+    pub(crate) operand: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) flags: &'static [Flag],
+}
+
+/// A flag of a command.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
+    pub(crate) value: ValueKind,
+    pub(crate) default: DefaultValue,
+    pub(crate) help: &'static str,
+    pub(crate) repeatable: bool,
+}
+
+/// The kind of a flag's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    /// No value: the flag is on if it is given.
+    Switch,
+    /// Text: its placeholder in help, and its required form for error messages.
+    Text(&'static str, &'static str),
+    /// An integer within inclusive bounds.
+    Integer(u64, u64),
+}
+
+/// The default of a flag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DefaultValue {
+    /// None: a switch is off; a value is required or optional.
+    Absent,
+    /// The same as giving this value.
+    Literal(&'static str),
+    /// A default computed by the command, described for help.
+    Described(&'static str),
+}
+
+impl Command {
+    /// Whether `words` are the command's name or its first words; no words match every command.
+    pub(crate) fn matches(&self, words: &str) -> bool {
+        let rest = self.name.strip_prefix(words);
+        words.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+}
+
+impl Flag {
+    /// The flag's environment variable: `ISLAND_METRICS_BASE_URL` for `--base-url`.
+    pub(crate) fn variable(&self) -> String {
+        let name = self.name.to_uppercase().replace('-', "_");
+        format!("{VARIABLE_PREFIX}{name}")
+    }
+
+    /// The flag with the placeholder of its value: `--workers N`.
+    pub(crate) fn usage(&self) -> String {
+        match self.value {
+            Switch => format!("--{}", self.name),
+            Text(placeholder, _) => format!("--{} {placeholder}", self.name),
+            Integer(..) => format!("--{} N", self.name),
+        }
+    }
+
+    /// The help text with bounds and repeatability. Bounds from the width of an integer type are
+    /// left out.
+    pub(crate) fn description(&self) -> String {
+        let mut text = self.help.to_owned();
+        if let Integer(min, max) = self.value
+            && max < u32::MAX.into()
+        {
+            let _ = write!(text, "; {min} to {max}");
+        }
+        if self.repeatable {
+            text.push_str("; repeatable");
+        }
+        text
+    }
+
+    /// The required form of the value, for error messages.
+    pub(crate) fn expected(&self) -> String {
+        match self.value {
+            Switch => "1, true, 0 or false".to_owned(),
+            Text(_, expected) => expected.to_owned(),
+            Integer(min, max) => format!("an integer from {min} to {max}"),
+        }
+    }
+}
+
+const fn command(name: &'static str, help: &'static str, flags: &'static [Flag]) -> Command {
+    Command {
+        name,
+        operand: "",
+        help,
+        flags,
+    }
+}
+
+const fn flag(
+    name: &'static str,
+    value: ValueKind,
+    default: DefaultValue,
+    help: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        value,
+        default,
+        help,
+        repeatable: false,
+    }
+}
+
+const fn switch(name: &'static str, help: &'static str) -> Flag {
+    flag(name, Switch, Absent, help)
+}
 
 const ADDR: ValueKind = Text("ADDR", "an address and port such as 127.0.0.1:8080");
 const BYTES: ValueKind = Text("BYTES", "a number of bytes such as 268435456 or 256MiB");
@@ -14,6 +139,8 @@ const CIDR: ValueKind = Text(
 );
 const COMMAND: ValueKind = Text("COMMAND", "a command such as /usr/sbin/sendmail");
 const CREDIT: ValueKind = Text("LINE", "one line of text");
+const DIRECTORY: ValueKind = Text("DIR", "a directory");
+const FILE: ValueKind = Text("PATH", "a file");
 const HOW: ValueKind = Text("HOW", "ip or email");
 const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as ann@example.com");
 const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
@@ -36,25 +163,16 @@ const SEED: ValueKind = Integer(0, u64::MAX);
 const CONNECTIONS: ValueKind = Integer(16, u32::MAX as u64);
 const QUOTA_CLIENTS: ValueKind = Integer(1, TableSize::CLIENTS_MAX);
 
-const STATE: Flag = flag("state", Directory, Absent, "state directory of the server");
+const STATE: Flag = flag("state", DIRECTORY, Absent, "state directory of the server");
 const KEY_PREFIX: Flag = flag("key-prefix", PREFIX, Literal("im"), "prefix of issued keys");
-
-const fn command(name: &'static str, help: &'static str, flags: &'static [Flag]) -> Command {
-    Command {
-        name,
-        help,
-        operand: None,
-        flags,
-    }
-}
 
 /// All commands; the first one runs when none is named.
 #[rustfmt::skip] // one row per flag
 pub(crate) const COMMANDS: &[Command] = &[
     command("serve", "serves the API; without --published, a sample dataset", SERVE),
     command("publish", "publishes a dataset to a directory, atomically", &[
-        flag("dataset", Directory, Absent, "dataset directory"),
-        flag("to", Directory, Absent, "published directory; created if missing"),
+        flag("dataset", DIRECTORY, Absent, "dataset directory"),
+        flag("to", DIRECTORY, Absent, "published directory; created if missing"),
         flag("generated-at", TIME, Described("now"), "publish timestamp, as 2026-11-20T12:05:00Z"),
         flag("credit", CREDIT, Literal("Data: island-metrics, CC BY 4.0"),
             "attribution that users of the dumps must show"),
@@ -62,8 +180,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         switch("full", "renders everything, even what has not changed"),
     ]),
     command("check", "validates a dataset or a published directory, and writes nothing", &[
-        flag("dataset", Directory, Absent, "dataset to validate"),
-        flag("published", Directory, Absent, "published directory to validate"),
+        flag("dataset", DIRECTORY, Absent, "dataset to validate"),
+        flag("published", DIRECTORY, Absent, "published directory to validate"),
     ]),
     command("keys issue", "issues a key and prints it; it cannot be shown again", &[
         STATE,
@@ -75,8 +193,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         STATE,
         switch("json", "prints a JSON array"),
     ]),
-    command("keys revoke", "disables a key; a running server applies it within a second", &[STATE]).with_operand("ID"),
-    command("keys restore", "enables a revoked key again", &[STATE]).with_operand("ID"),
+    Command { operand: "ID", ..command("keys revoke", "disables a key; a running server applies it within a second", &[STATE]) },
+    Command { operand: "ID", ..command("keys restore", "enables a revoked key again", &[STATE]) },
     command("synth", "writes a realistic synthetic dataset; same arguments, same bytes", &[
         flag("islands", SIZE, Literal("2000"), "number of islands"),
         flag("creators", SIZE, Literal("800"), "number of creators"),
@@ -84,32 +202,32 @@ pub(crate) const COMMANDS: &[Command] = &[
         flag("long-run-days", SIZE, Described("twice --days, at most 60"), "earlier days, with long-run peaks only"),
         flag("rows", SIZE, Described("three in ten"), "islands that have a row on a day"),
         flag("seed", SEED, Literal("1"), "seed of the random numbers"),
-        flag("to", Directory, Absent, "directory to write to; must be new or empty"),
+        flag("to", DIRECTORY, Absent, "directory to write to; must be new or empty"),
     ]),
     command("openapi", "prints the OpenAPI document", &[
         flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),
     ]),
-    command("completions", "prints the completion script of a shell", &[]).with_operand("SHELL"),
+    Command { operand: "SHELL", ..command("completions", "prints the completion script of a shell", &[]) },
     command("man", "prints the manual page; read it with `island-metrics man | man -l -`", &[]),
 ];
 
 /// The flags of `serve`.
 #[rustfmt::skip] // one row per flag
 const SERVE: &[Flag] = &[
-    flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on").repeatable(),
-    flag("published", Directory, Described("the sample dataset"), "published directory to serve"),
+    Flag { repeatable: true, ..flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on") },
+    flag("published", DIRECTORY, Described("the sample dataset"), "published directory to serve"),
     flag("base-url", URL, Described("the first --listen"), "base URL of links in responses"),
     flag("workers", Integer(1, 1024), Described("the number of cores"), "worker threads"),
     flag("memory", BYTES, Literal("256MiB"),
         "memory for bodies and pages, besides rows and row orders; 67108864 and 64MiB are the same"),
-    flag("state", Directory, Described("none: no keys, and counters are lost on exit"),
+    flag("state", DIRECTORY, Described("none: no keys, and counters are lost on exit"),
         "directory of keys and quota counters"),
     KEY_PREFIX,
     flag("signup", HOW, Described("closed"),
         "opens /keys: free keys for the client's own IP address, or for an e-mail address"),
     flag("mailer", COMMAND, Described("none"), "for --signup email: command that sends mail like `sendmail -i -t`"),
     flag("signup-daily", COUNT, Literal("1000"), "free keys issued by sign-up per UTC day, in total"),
-    flag("trusted-proxy", CIDR, Described("none"), "network whose X-Forwarded-For is trusted").repeatable(),
+    Flag { repeatable: true, ..flag("trusted-proxy", CIDR, Described("none"), "network whose X-Forwarded-For is trusted") },
     flag("limit-anonymous", U16, Literal("100"), "requests per UTC day for an address without a key"),
     flag("limit-free", COUNT, Literal("1000"), "requests per UTC day for a free key"),
     flag("limit-starter", COUNT, Literal("20000"), "requests per UTC day for a starter key"),
@@ -131,7 +249,7 @@ const SERVE: &[Flag] = &[
     flag("drain-seconds", Integer(1, 3600), Literal("25"),
         "time to finish requests after SIGTERM; a second signal exits immediately"),
     flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
-    flag("access-log", File, Described("none"), "file that gets one line per request; SIGHUP and SIGUSR1 reopen it"),
+    flag("access-log", FILE, Described("none"), "file that gets one line per request; SIGHUP and SIGUSR1 reopen it"),
     switch("print-config", "prints every setting with its value and source, and exits"),
 ];
 
@@ -156,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_server_says_what_holds_without_it() {
-        for flag in SERVE.iter().filter(|flag| flag.value.is_some()) {
+    fn every_setting_of_the_server_has_a_default() {
+        for flag in SERVE.iter().filter(|flag| flag.value != Switch) {
             assert!(!matches!(flag.default, Absent), "{}", flag.name);
         }
     }
@@ -175,18 +293,18 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_connections_name_the_descriptors_set_aside() {
+    fn the_default_of_connections_names_the_reserved_descriptors() {
         let flag = SERVE.iter().find(|flag| flag.name == "connections");
         let Some(Described(words)) = flag.map(|flag| flag.default) else {
-            panic!("no words for the default of --connections");
+            panic!("--connections has no described default");
         };
         assert!(words.contains(&format!("minus {OTHER_FDS},")));
     }
 
     #[test]
-    fn the_form_of_a_base_url_names_its_greatest_length() {
+    fn the_form_of_a_base_url_names_its_maximum_length() {
         let Text(_, expected) = URL else {
-            panic!("a base URL is no text");
+            panic!("a base URL is not of kind Text");
         };
         assert!(expected.contains(&format!("at most {BASE_URL_BYTES_MAX} ")));
     }

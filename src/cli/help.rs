@@ -1,9 +1,12 @@
-//! The texts of `--help` and of the README's table of settings, from the table of flags.
+//! Texts made from the table of flags: `--help`, `serve --print-config` and the README's table of
+//! settings.
 
 use std::fmt::Write as _;
 
-use super::flag::DefaultValue::{Absent, Described, Literal};
-use super::flags::COMMANDS;
+use super::arguments::Arguments;
+use super::flags::DefaultValue::{Absent, Described, Literal};
+use super::flags::{COMMANDS, Flag, ValueKind};
+use crate::server::Settings;
 
 /// The text of `--help` for the commands that `name` matches: all if it is empty.
 pub(crate) fn help(name: &str) -> String {
@@ -12,8 +15,7 @@ pub(crate) fn help(name: &str) -> String {
          usage: island-metrics [COMMAND] [FLAGS]\n",
     );
     for command in COMMANDS.iter().filter(|command| command.matches(name)) {
-        let operand = command.operand.unwrap_or_default();
-        let usage = format!("\nisland-metrics {} {operand}", command.name);
+        let usage = format!("\nisland-metrics {} {}", command.name, command.operand);
         let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
         for flag in command.flags {
             let (usage, description) = (flag.usage(), flag.description());
@@ -27,6 +29,40 @@ pub(crate) fn help(name: &str) -> String {
     text.push_str(
         "\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
     );
+    text
+}
+
+/// The output of `serve --print-config`: name, value and source of every setting, in the order of the
+/// table and in aligned columns. None of them is a secret.
+///
+/// One line per setting, for `grep` and for `diff` between machines. It is not a configuration file
+/// on purpose: a file that lists every default would keep old defaults across upgrades.
+pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> String {
+    let flags = arguments.command.flags.iter();
+    let flags = flags.filter(|flag| flag.value != ValueKind::Switch);
+    let value = |flag: &Flag| match (flag.default, arguments.texts(flag.name)) {
+        // Joined as in the environment. A path may contain line breaks; a setting has one line.
+        (_, texts) if !texts.is_empty() => texts.join(",").replace(char::is_control, "\u{fffd}"),
+        _ if flag.name == "workers" => settings.workers.to_string(),
+        (Described(words), _) => format!("({words})"),
+        (Absent | Literal(_), _) => String::new(),
+    };
+    let rows: Vec<(&Flag, String)> = flags.map(|flag| (flag, value(flag))).collect();
+    let name_width = rows.iter().map(|(flag, _)| flag.name.len()).max();
+    let value_width = rows.iter().map(|(_, value)| value.chars().count()).max();
+    let (name_width, value_width) = (name_width.unwrap_or(0), value_width.unwrap_or(0));
+    let mut text = String::new();
+    for (Flag { name, .. }, value) in &rows {
+        let source = if arguments.has(name) {
+            arguments.source(name)
+        } else {
+            "default".to_owned()
+        };
+        let _ = writeln!(
+            text,
+            "{name:<name_width$} = {value:<value_width$}  # {source}"
+        );
+    }
     text
 }
 

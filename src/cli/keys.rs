@@ -1,26 +1,17 @@
 //! The commands `keys issue`, `list`, `revoke` and `restore`.
 
-use std::fmt::Write as _;
-
 use serde_json::json;
 
 use super::arguments::Arguments;
 use super::error::CliError;
 use super::{print, report};
 use crate::calendar::UnixSeconds;
-use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
+use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore, KeyStoreError};
 use crate::model::Tier;
-
-/// The form of the operand of `revoke` and `restore`.
-const ID_FORM: &str = "the <id> segment of a key, ten letters and digits";
-
-fn store(arguments: &Arguments) -> Result<KeyStore, CliError> {
-    Ok(KeyStore::new(&arguments.required_path("state")?))
-}
 
 /// Issues a key, and prints it after it is durable.
 pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
-    let store = store(arguments)?;
+    let store = KeyStore::new(&arguments.required_path("state")?);
     let address: KeyAddress = arguments.required("address", |text| text.parse().ok())?;
     let tier = arguments.required("tier", Tier::parse)?;
     let prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
@@ -49,18 +40,14 @@ pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
         let keys: serde_json::Value = records.iter().map(json_of).collect();
         return print(&format!("{keys:#}\n"));
     }
-    let mut text = format!(
-        "{:<10}  {:<7}  {:<7}  {:<20}  address\n",
-        "id", "tier", "status", "issued"
-    );
+    let row = |id: &str, tier: &str, status: &str, issued: &str, address: &str| {
+        format!("{id:<10}  {tier:<7}  {status:<7}  {issued:<20}  {address}\n")
+    };
+    let mut text = row("id", "tier", "status", "issued", "address");
     for record in records.iter() {
         let (id, issued) = (record.id.to_string(), record.issued.to_string());
-        let (tier, status) = (record.tier.as_str(), status(record));
-        let address = &record.address;
-        let _ = writeln!(
-            text,
-            "{id:<10}  {tier:<7}  {status:<7}  {issued:<20}  {address}"
-        );
+        let (tier, address) = (record.tier.as_str(), record.address.as_str());
+        text.push_str(&row(&id, tier, status(record), &issued, address));
     }
     print(&text)
 }
@@ -86,21 +73,30 @@ fn json_of(record: &KeyRecord) -> serde_json::Value {
 
 /// Disables a key.
 pub(super) fn revoke(arguments: &Arguments) -> Result<(), CliError> {
-    let id: KeyId = arguments.operand(ID_FORM)?;
-    let changed = store(arguments)?.revoke(id, UnixSeconds::now())?;
-    let state = if changed { "is" } else { "was already" };
-    report(&format!("{id} {state} revoked"));
-    Ok(())
+    let change = |store: &KeyStore, id| store.revoke(id, UnixSeconds::now());
+    set_status(arguments, change, ["is revoked", "was already revoked"])
 }
 
 /// Enables a revoked key again.
 pub(super) fn restore(arguments: &Arguments) -> Result<(), CliError> {
-    let id: KeyId = arguments.operand(ID_FORM)?;
-    let changed = store(arguments)?.restore(id)?;
-    let state = if changed {
-        "is active again"
+    let states = ["is active again", "was already active"];
+    set_status(arguments, KeyStore::restore, states)
+}
+
+/// Changes the status of the key that the operand names, and reports its state: the first text, or the
+/// second one if nothing had to be changed.
+fn set_status(
+    arguments: &Arguments,
+    change: impl Fn(&KeyStore, KeyId) -> Result<bool, KeyStoreError>,
+    [changed, unchanged]: [&str; 2],
+) -> Result<(), CliError> {
+    let expected = "the <id> segment of a key, ten letters and digits";
+    let id: KeyId = arguments.operand(expected, |word| word.parse().ok())?;
+    let store = KeyStore::new(&arguments.required_path("state")?);
+    let state = if change(&store, id)? {
+        changed
     } else {
-        "was already active"
+        unchanged
     };
     report(&format!("{id} {state}"));
     Ok(())

@@ -1,21 +1,19 @@
 //! Command-line interface: commands, one table of flags, configuration and exit codes. The only
 //! module that prints to stdout or stderr.
 //!
-//! - `flags` (types in `flag`): the table of commands and flags; `help` prints it
+//! - `flags`: the table of commands and flags; `help` prints it, and the settings of a server
 //! - `arguments`: parses the command line and the environment; `closest` finds what was mistyped
 //! - `commands`, `keys`, `serve`: run the commands; `progress` draws their progress line
-//! - `validate`: checks the settings of a server; `print_config` prints them
+//! - `validate`: checks the settings of a server
 //! - `error`: error messages and exit codes
 
 mod arguments;
 mod closest;
 mod commands;
 mod error;
-mod flag;
 mod flags;
 mod help;
 mod keys;
-mod print_config;
 mod progress;
 mod serve;
 mod validate;

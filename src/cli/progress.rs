@@ -46,7 +46,5 @@ impl Drop for Progress {
 
 /// Writes to the terminal. Errors are ignored: a closed terminal must not stop the work.
 fn draw(text: &str) {
-    let mut terminal = io::stderr();
-    let _ = terminal.write_all(text.as_bytes());
-    let _ = terminal.flush();
+    let _ = io::stderr().write_all(text.as_bytes());
 }

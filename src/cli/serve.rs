@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, digits};
 use super::error::CliError;
-use super::{print, print_config, report, validate};
+use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
@@ -17,7 +17,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     let settings = settings(arguments)?;
     validate::validate(arguments, &settings)?;
     if arguments.has("print-config") {
-        return print(&print_config::settings_text(arguments, &settings));
+        return print(&help::settings_text(arguments, &settings));
     }
     let started = |address: &str| {
         let mut lines = vec![format!("listening on {address}")];
@@ -118,11 +118,9 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let mut with_unit = units
         .iter()
         .filter_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
-    let (digits, shift) = with_unit.next().unwrap_or((text, 0));
-    // Digits only: `parse` alone would accept a plus sign.
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let count: usize = digits.parse().ok().filter(|_| is_plain)?;
-    count.checked_mul(1 << shift)
+    let (number, shift) = with_unit.next().unwrap_or((text, 0));
+    let number = usize::try_from(digits(number)?).ok()?;
+    number.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -168,15 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_has_no_slash_at_its_end_and_a_wrong_one_is_told() {
+    fn a_base_url_loses_its_trailing_slash_and_an_invalid_one_is_reported() {
         let settings = parsed(&["--base-url", "https://a.test/b/"], &[]).unwrap();
         assert_eq!(settings.base_url.as_deref(), Some("https://a.test/b"));
         let error = parsed(&["--base-url", "http://a b"], &[]).unwrap_err();
-        let told = error.to_string();
+        let text = error.to_string();
         assert!(
-            told.starts_with("--base-url must be http:// or ")
-                && told.ends_with(", got \"http://a b\""),
-            "{told}"
+            text.starts_with("--base-url must be http:// or ")
+                && text.ends_with(", got \"http://a b\""),
+            "{text}"
         );
     }
 }
