@@ -27,6 +27,17 @@ impl IslandCode {
             None
         }
     }
+
+    /// Returns `dddd-dddd-dddd` without the cost of `fmt`: a publish writes it a hundred million times.
+    pub fn text(self) -> CodeText {
+        let mut text = *b"0000-0000-0000";
+        let mut rest = self.0;
+        for at in [13, 12, 11, 10, 8, 7, 6, 5, 3, 2, 1, 0] {
+            text[at] += (rest % 10).to_le_bytes()[0];
+            rest /= 10;
+        }
+        CodeText(text)
+    }
 }
 
 /// The text of an island code.
@@ -40,41 +51,25 @@ impl CodeText {
     }
 }
 
-impl IslandCode {
-    /// Returns `dddd-dddd-dddd` without the cost of `fmt`: a publish writes it a hundred million times.
-    pub fn text(self) -> CodeText {
-        let mut text = *b"0000-0000-0000";
-        let mut rest = self.0;
-        for at in [13, 12, 11, 10, 8, 7, 6, 5, 3, 2, 1, 0] {
-            text[at] += (rest % 10).to_le_bytes()[0];
-            rest /= 10;
-        }
-        CodeText(text)
-    }
-}
-
-/// The text is not an island code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedCode;
-
 impl FromStr for IslandCode {
-    type Err = MalformedCode;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<IslandCode, MalformedCode> {
-        let bytes = text.as_bytes();
-        if bytes.len() != 14 {
-            return Err(MalformedCode);
-        }
+    fn from_str(text: &str) -> Result<IslandCode, ()> {
         let mut number = 0;
-        for (at, byte) in bytes.iter().enumerate() {
+        for (at, byte) in text.bytes().enumerate() {
             match (at, byte) {
                 (4 | 9, b'-') => {}
-                (4 | 9, _) => return Err(MalformedCode),
-                (_, b'0'..=b'9') => number = number * 10 + u64::from(byte - b'0'),
-                _ => return Err(MalformedCode),
+                (0..=3 | 5..=8 | 10..=13, b'0'..=b'9') => {
+                    number = number * 10 + u64::from(byte - b'0');
+                }
+                _ => return Err(()),
             }
         }
-        Ok(IslandCode(number))
+        if text.len() == 14 {
+            Ok(IslandCode(number))
+        } else {
+            Err(())
+        }
     }
 }
 
@@ -95,20 +90,15 @@ impl CreatorSlug {
     }
 }
 
-/// The text is not a creator slug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedSlug;
-
 impl FromStr for CreatorSlug {
-    type Err = MalformedSlug;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<CreatorSlug, MalformedSlug> {
-        let sound =
-            matches!(text.len(), 1..=64) && !text.contains('/') && !text.contains(char::is_control);
-        if sound {
+    fn from_str(text: &str) -> Result<CreatorSlug, ()> {
+        let is_forbidden = |c: char| c == '/' || c.is_control();
+        if matches!(text.len(), 1..=64) && !text.contains(is_forbidden) {
             Ok(CreatorSlug(text.into()))
         } else {
-            Err(MalformedSlug)
+            Err(())
         }
     }
 }
@@ -277,7 +267,7 @@ mod tests {
             "12345678-9012-",
             "１234-5678-9012",
         ] {
-            assert_eq!(text.parse::<IslandCode>(), Err(MalformedCode), "{text}");
+            assert_eq!(text.parse::<IslandCode>(), Err(()), "{text}");
         }
         let code: IslandCode = "0034-5678-9012".parse().unwrap();
         assert_eq!(code.number(), 3_456_789_012);

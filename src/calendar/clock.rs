@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::clock_guard::{ClockGuard, RequestTime};
+use super::clock_guard::{ClockGuard, RequestTime, Trust};
 use super::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::sync::{AtomicI64, Mutex, MutexGuard, Ordering, lock};
 
@@ -40,34 +40,11 @@ impl ManualTime {
     }
 }
 
-#[derive(Debug)]
-enum TimeSource {
-    System,
-    Manual(Arc<ManualTime>),
-}
-
-impl TimeSource {
-    fn wall(&self) -> UnixSeconds {
-        match self {
-            TimeSource::System => UnixSeconds::now(),
-            TimeSource::Manual(time) => UnixSeconds(time.wall.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Seconds since a fixed moment, independent of the wall clock. Includes the time for which the
-    /// system was suspended, unlike `Instant`.
-    fn steady(&self) -> i64 {
-        match self {
-            TimeSource::System => clock_gettime(ClockId::Boottime).tv_sec,
-            TimeSource::Manual(time) => time.steady.load(Ordering::Relaxed),
-        }
-    }
-}
-
 /// The one source of the current time for requests, shared by all threads.
 #[derive(Debug)]
 pub struct Clock {
-    source: TimeSource,
+    /// Replaces both clocks of the system in a test.
+    manual: Option<Arc<ManualTime>>,
     /// End of the current day in Unix seconds, or [`UNTRUSTED`].
     day_end: AtomicI64,
     guard: Mutex<ClockGuard>,
@@ -76,27 +53,28 @@ pub struct Clock {
 impl Clock {
     /// Creates a clock that reads the system's, with a first day not before `newest`.
     pub fn system(newest: Option<UtcDay>) -> Clock {
-        Clock::new(TimeSource::System, newest)
+        Clock::new(None, newest)
     }
 
     /// Creates a clock for tests.
     pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>) -> Clock {
-        Clock::new(TimeSource::Manual(time), newest)
+        Clock::new(Some(time), newest)
     }
 
-    fn new(source: TimeSource, newest: Option<UtcDay>) -> Clock {
-        let guard = ClockGuard::new(source.wall(), source.steady(), newest);
+    fn new(manual: Option<Arc<ManualTime>>, newest: Option<UtcDay>) -> Clock {
+        let time = manual.as_deref();
+        let guard = ClockGuard::new(wall(time), steady(time), newest);
         Clock {
             day_end: AtomicI64::new(guard.day.end().0),
             guard: Mutex::new(guard),
-            source,
+            manual,
         }
     }
 
     /// Reads the clock. Takes a lock only when the day changes or while the wall clock is not trusted.
     #[inline]
     pub fn now(&self) -> RequestTime {
-        let wall = self.source.wall();
+        let wall = wall(self.manual.as_deref());
         let day_end = self.day_end.load(Ordering::Relaxed);
         let left = day_end.saturating_sub(wall.0);
         if day_end == UNTRUSTED || !(1..=DAY_SECONDS).contains(&left) {
@@ -118,11 +96,11 @@ impl Clock {
     #[cold]
     fn evaluate(&self) -> (RequestTime, MutexGuard<'_, ClockGuard>) {
         let mut guard = lock(&self.guard);
-        let now = guard.evaluate(self.source.wall(), self.source.steady());
-        let day_end = if guard.is_trusted() {
-            now.day.end().0
-        } else {
-            UNTRUSTED
+        let time = self.manual.as_deref();
+        let now = guard.evaluate(wall(time), steady(time));
+        let day_end = match guard.trust {
+            Trust::Trusted => now.day.end().0,
+            _ => UNTRUSTED,
         };
         self.day_end.store(day_end, Ordering::Relaxed);
         (now, guard)
@@ -132,6 +110,21 @@ impl Clock {
     /// times a minute: a correction within the day is then known before the day ends.
     pub fn check(&self) -> Option<String> {
         self.evaluate().1.notice.take()
+    }
+}
+
+fn wall(manual: Option<&ManualTime>) -> UnixSeconds {
+    manual.map_or_else(UnixSeconds::now, |time| {
+        UnixSeconds(time.wall.load(Ordering::Relaxed))
+    })
+}
+
+/// Seconds since a fixed moment, independent of the wall clock. Includes the time for which the
+/// system was suspended, unlike `Instant`.
+fn steady(manual: Option<&ManualTime>) -> i64 {
+    match manual {
+        None => clock_gettime(ClockId::Boottime).tv_sec,
+        Some(time) => time.steady.load(Ordering::Relaxed),
     }
 }
 
@@ -154,7 +147,7 @@ mod tests {
     #[track_caller]
     fn check(steps: &[(i64, i64)], days: &[i32]) {
         let (time, clock) = at(NOON);
-        let said: Vec<i32> = steps
+        let shown: Vec<i32> = steps
             .iter()
             .map(|(passed, jumped)| {
                 time.pass(*passed);
@@ -164,7 +157,7 @@ mod tests {
                 now.day.0 - TODAY
             })
             .collect();
-        assert_eq!(said, days, "{steps:?}");
+        assert_eq!(shown, days, "{steps:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct RequestTime {
     pub day: UtcDay,
     /// Seconds until that day's quota is reset, from 1 to 86 400.
     ///
-    /// Never 0: a client told to retry after 0 seconds would come back on the same day.
+    /// Never 0: a client that retries after 0 seconds would come back on the same day.
     pub reset_seconds: u32,
 }
 
@@ -27,21 +27,19 @@ impl RequestTime {
 
 /// Relation of the wall clock to the current day at the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trust {
+pub(super) enum Trust {
     Trusted,
     /// The wall clock shows an earlier day.
     Behind,
     /// The wall clock shows an implausibly late day since this reading of the steady clock.
-    Ahead {
-        since: i64,
-    },
+    Ahead(i64),
 }
 
 /// The current day and the state that decides when it changes.
 #[derive(Debug)]
 pub(super) struct ClockGuard {
     pub(super) day: UtcDay,
-    trust: Trust,
+    pub(super) trust: Trust,
     /// Wall clock minus steady clock, at the last reading that was trusted.
     offset: i64,
     /// A change of `trust` that has not been logged yet.
@@ -50,71 +48,60 @@ pub(super) struct ClockGuard {
 
 impl ClockGuard {
     pub(super) fn new(wall: UnixSeconds, steady: i64, newest: Option<UtcDay>) -> ClockGuard {
-        let day = wall.day();
         ClockGuard {
-            day: newest.map_or(day, |newest| newest.max(day)),
+            day: newest.unwrap_or(wall.day()).max(wall.day()),
             trust: Trust::Trusted,
             offset: wall.0.saturating_sub(steady),
             notice: None,
         }
     }
 
-    pub(super) fn is_trusted(&self) -> bool {
-        self.trust == Trust::Trusted
-    }
-
     /// Evaluates one reading of both clocks. `steady` never decreases.
     pub(super) fn evaluate(&mut self, wall: UnixSeconds, steady: i64) -> RequestTime {
+        let (day, trust) = (self.day, self.trust);
         let expected = UnixSeconds(steady.saturating_add(self.offset));
-        let is_early = wall.0.saturating_sub(expected.0) > EARLY_SECONDS_MAX;
-        let mut notice = None;
-        self.trust = match self.trust {
-            Trust::Behind if wall.day() < self.day => Trust::Behind,
-            _ if wall.day() < self.day => {
-                let day = self.day;
-                notice = Some(format!(
+        let early_seconds = wall.0.saturating_sub(expected.0);
+        if wall.day() < day {
+            self.change(Trust::Behind, || {
+                format!(
                     "the clock went back to {wall}; requests count for {day} until it catches up"
-                ));
-                Trust::Behind
+                )
+            });
+        } else if wall.day() == day || early_seconds <= EARLY_SECONDS_MAX {
+            self.trust = Trust::Trusted;
+        } else if let Trust::Ahead(since) = trust {
+            if steady.saturating_sub(since) >= DOUBT_SECONDS {
+                self.change(Trust::Trusted, || {
+                    format!("the clock still reads {wall}; using it from now on")
+                });
             }
-            _ if wall.day() == self.day || !is_early => Trust::Trusted,
-            Trust::Ahead { since } if steady.saturating_sub(since) >= DOUBT_SECONDS => {
-                notice = Some(format!(
-                    "the clock still reads {wall}; using it from now on"
-                ));
-                Trust::Trusted
-            }
-            Trust::Ahead { since } => Trust::Ahead { since },
-            _ => {
-                notice = Some(format!(
+        } else {
+            self.change(Trust::Ahead(steady), || {
+                format!(
                     "the clock jumped to {wall}, expected about {expected}; \
                      ignoring the jump for {DOUBT_SECONDS} seconds"
-                ));
-                Trust::Ahead { since: steady }
-            }
-        };
-        self.notice = notice.or(self.notice.take());
-        let time = match self.trust {
-            Trust::Trusted => {
-                self.day = wall.day();
-                self.offset = wall.0.saturating_sub(steady);
-                wall
-            }
-            Trust::Behind => wall,
-            Trust::Ahead { .. } => {
-                self.day = self.day.max(expected.day());
-                expected
-            }
-        };
-        let left = self
-            .day
-            .end()
-            .0
-            .saturating_sub(time.0)
-            .clamp(1, DAY_SECONDS);
+                )
+            });
+        }
+        let mut time = wall;
+        if self.trust == Trust::Trusted {
+            self.day = wall.day();
+            self.offset = wall.0.saturating_sub(steady);
+        } else if self.trust != Trust::Behind {
+            self.day = day.max(expected.day());
+            time = expected;
+        }
+        let left = self.day.end().0.saturating_sub(time.0);
         RequestTime {
             day: self.day,
-            reset_seconds: u32::try_from(left).expect("clamped to a day"),
+            reset_seconds: u32::try_from(left.clamp(1, DAY_SECONDS)).expect("at most a day"),
+        }
+    }
+
+    fn change(&mut self, trust: Trust, notice: impl Fn() -> String) {
+        if self.trust != trust {
+            self.trust = trust;
+            self.notice = Some(notice());
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::regular_file;
 
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
-const SEEDS: std::ops::Range<usize> = 24..56;
+const SEEDS_AT: usize = 24;
 const CHECKSUM_AT: usize = 64;
 const HEADER_BYTES: usize = CHECKSUM_AT + 4;
 /// Offset of the words. The header has a page of its own, so that the words are page-aligned.
@@ -35,6 +35,12 @@ pub(crate) struct FileLayout {
     pub(crate) words: usize,
 }
 
+impl FileLayout {
+    fn file_bytes(&self) -> u64 {
+        WORDS_AT + self.words as u64 * 8
+    }
+}
+
 /// A state file could not be opened, created or set aside.
 #[derive(Debug)]
 pub struct StateError {
@@ -42,6 +48,13 @@ pub struct StateError {
     pub path: PathBuf,
     /// The cause.
     pub source: io::Error,
+}
+
+impl StateError {
+    pub(crate) fn new(path: &Path, source: io::Error) -> StateError {
+        let path = path.to_owned();
+        StateError { path, source }
+    }
 }
 
 impl fmt::Display for StateError {
@@ -54,12 +67,8 @@ impl std::error::Error for StateError {}
 
 /// Returns new random seeds.
 pub(crate) fn random_seeds() -> HashSeeds {
-    let mut seeds = HashSeeds::default();
-    for seed in &mut seeds {
-        // The kernel's generator does not fail once the system has booted.
-        *seed = getrandom::u64().expect("the system gives random numbers");
-    }
-    seeds
+    // The kernel's generator does not fail once the system has booted.
+    [(); 4].map(|()| getrandom::u64().expect("the system gives random numbers"))
 }
 
 /// Hashes a number with two seeds, by `SipHash` of the standard library. A future release of it may use
@@ -85,16 +94,13 @@ pub(crate) fn open(
     log: &dyn Fn(&str),
 ) -> Result<(CounterSlab, HashSeeds), StateError> {
     let path = directory.join(name);
-    let failed = |source| StateError {
-        path: path.clone(),
-        source,
-    };
+    let failed = |source| StateError::new(&path, source);
     // Two servers that start at the same time create one file.
     let _lock = lock(directory, START_LOCK_TIMEOUT)?;
     let (file, seeds) = match existing(&path, layout).map_err(failed)? {
-        ExistingFile::Valid(file, seeds) => (file, seeds),
-        ExistingFile::Missing => create(&path, layout).map_err(failed)?,
-        ExistingFile::Mismatched(file, fault) => {
+        None => create(&path, layout).map_err(failed)?,
+        Some((file, Ok(seeds))) => (file, seeds),
+        Some((file, Err(fault))) => {
             if file.try_lock().is_err() {
                 let problem = format!("{fault}, and another server is using it");
                 return Err(failed(io::Error::other(problem)));
@@ -111,8 +117,8 @@ pub(crate) fn open(
     };
     // Held as long as the words: a process that finds the file invalid must not set it aside.
     file.lock_shared().map_err(failed)?;
-    let words =
-        CounterSlab::from(MappedCounters::new(file, WORDS_AT, layout.words).map_err(failed)?);
+    let words = MappedCounters::new(file, WORDS_AT, layout.words);
+    let words = CounterSlab::Mapped(words.map_err(failed)?);
     // This also brings all of them into memory.
     words.retain(keep);
     Ok((words, seeds))
@@ -120,56 +126,46 @@ pub(crate) fn open(
 
 /// Creates a state directory if it does not exist, and takes its lock within `timeout`.
 pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateError> {
-    let failed = |source| StateError {
-        path: directory.to_owned(),
-        source,
-    };
-    durable::create_private_directory(directory).map_err(failed)?;
-    durable::lock_within(directory, timeout).map_err(failed)
+    durable::create_private_directory(directory)
+        .and_then(|()| durable::lock_within(directory, timeout))
+        .map_err(|source| StateError::new(directory, source))
 }
 
-enum ExistingFile {
-    Missing,
-    Valid(File, HashSeeds),
-    /// Damaged, or of another layout; the text says which.
-    Mismatched(File, String),
-}
-
-fn existing(path: &Path, layout: FileLayout) -> io::Result<ExistingFile> {
+/// Opens a counter file if it exists. Returns its seeds, or why it cannot be used.
+fn existing(
+    path: &Path,
+    layout: FileLayout,
+) -> io::Result<Option<(File, Result<HashSeeds, String>)>> {
     // Opening a pipe for reading and writing does not block.
     let mut file = match File::options().read(true).write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => regular_file::require_regular(opened?)?,
     };
     let mut header = [0; HEADER_BYTES];
-    if let Err(error) = file.read_exact(&mut header) {
-        return match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Ok(ExistingFile::Mismatched(file, "is too short".to_owned()))
-            }
-            _ => Err(error),
-        };
+    match file.read_exact(&mut header) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(Some((file, Err("is too short".to_owned()))));
+        }
+        read => read?,
     }
-    let mut seeds = HashSeeds::default();
-    for (seed, bytes) in seeds.iter_mut().zip(header[SEEDS].chunks_exact(8)) {
-        *seed = u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
-    }
-    let expected = encode(layout, seeds);
+    let seeds = [0, 8, 16, 24].map(|at| {
+        let bytes = &header[SEEDS_AT + at..][..8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    });
     let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
-    let bytes = file.metadata()?.len();
-    let expected_bytes = WORDS_AT + layout.words as u64 * 8;
+    let (bytes, expected) = (file.metadata()?.len(), layout.file_bytes());
     let fault = if header[..8] != *MAGIC {
         "is not a counter file".to_owned()
     } else if header[CHECKSUM_AT..] != checksum {
         "is damaged".to_owned()
-    } else if header != expected {
+    } else if header != encode(layout, seeds) {
         "was created for another size or by another build".to_owned()
-    } else if bytes != expected_bytes {
-        format!("has {bytes} bytes, expected {expected_bytes}")
+    } else if bytes != expected {
+        format!("has {bytes} bytes, expected {expected}")
     } else {
-        return Ok(ExistingFile::Valid(file, seeds));
+        return Ok(Some((file, Ok(seeds))));
     };
-    Ok(ExistingFile::Mismatched(file, fault))
+    Ok(Some((file, Err(fault))))
 }
 
 fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
@@ -189,11 +185,8 @@ fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
 fn fill(file: &File, layout: FileLayout, seeds: HashSeeds) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
     out.write_all(&encode(layout, seeds))?;
-    let bytes = WORDS_AT + layout.words as u64 * 8;
-    io::copy(
-        &mut io::repeat(0).take(bytes - HEADER_BYTES as u64),
-        &mut out,
-    )?;
+    let zeros = layout.file_bytes() - HEADER_BYTES as u64;
+    io::copy(&mut io::repeat(0).take(zeros), &mut out)?;
     out.flush()
 }
 

@@ -27,10 +27,10 @@ impl State {
 
     /// Opens the table, and returns the lines logged on the way.
     fn open_on(&self, day: UtcDay, sizes: TableSize) -> (AnonymousQuota, String) {
-        let said = RefCell::new(String::new());
-        let say = |line: &str| said.borrow_mut().push_str(line);
-        let quota = AnonymousQuota::open(&self.0, sizes, day, &say).unwrap();
-        (quota, said.into_inner())
+        let logged = RefCell::new(String::new());
+        let log = |line: &str| logged.borrow_mut().push_str(line);
+        let quota = AnonymousQuota::open(&self.0, sizes, day, &log).unwrap();
+        (quota, logged.into_inner())
     }
 
     fn open(&self) -> (AnonymousQuota, String) {
@@ -70,12 +70,12 @@ fn spend(quota: &AnonymousQuota, day: UtcDay) {
 #[test]
 fn counts_outlive_the_table_that_made_them() {
     let state = State::new("outlive");
-    let (quota, said) = state.open();
-    assert_eq!(said, "");
+    let (quota, logged) = state.open();
+    assert_eq!(logged, "");
     spend(&quota, TODAY);
     drop(quota);
-    let (quota, said) = state.open();
-    assert_eq!((said.as_str(), left(&quota)), ("", [7; 3]));
+    let (quota, logged) = state.open();
+    assert_eq!((logged.as_str(), left(&quota)), ("", [7; 3]));
     assert!(!state.0.join("quota-anonymous.set-aside").exists());
 }
 
@@ -103,8 +103,8 @@ fn words_of_implausible_days_are_cleared() {
         let (quota, _) = state.open();
         spend(&quota, UtcDay(TODAY.0 + day));
         drop(quota);
-        let (quota, said) = state.open();
-        assert_eq!(said, "");
+        let (quota, logged) = state.open();
+        assert_eq!(logged, "");
         // A count of tomorrow applies, since the clock may have been set back a little; a count of
         // yesterday does not. Both words are still in the file.
         assert_eq!(
@@ -128,12 +128,12 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     let mut bytes = fs::read(state.file()).unwrap();
     change(&mut bytes);
     fs::write(state.file(), &bytes).unwrap();
-    let (quota, said) = state.open();
+    let (quota, logged) = state.open();
     assert_eq!(left(&quota), [10; 3], "{name}");
     let path = state.file();
     assert!(
-        said.starts_with(&format!("{} {reason}; renamed it to ", path.display())),
-        "{said}"
+        logged.starts_with(&format!("{} {reason}; renamed it to ", path.display())),
+        "{logged}"
     );
     let aside = fs::read(state.0.join("quota-anonymous.set-aside")).unwrap();
     assert!(aside == bytes, "{name}: nothing is lost");
@@ -170,11 +170,11 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     assert!(problem.ends_with("another server is using it"), "{problem}");
     assert_eq!(left(&state.open().0), [7; 3], "nothing was touched");
     drop(quota);
-    let (quota, said) = state.open_on(TODAY, larger);
-    assert!(said.contains("was created for another size"), "{said}");
+    let (quota, logged) = state.open_on(TODAY, larger);
+    assert!(logged.contains("was created for another size"), "{logged}");
     assert_eq!(left(&quota), [10; 3]);
-    let (_, said) = state.open_on(TODAY, larger);
-    assert_eq!(said, "");
+    let (_, logged) = state.open_on(TODAY, larger);
+    assert_eq!(logged, "");
 }
 
 #[test]
@@ -192,12 +192,12 @@ fn an_open_error_names_the_file() {
 fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
     let state = State::new("keys");
     let open = || {
-        let said = RefCell::new(String::new());
+        let logged = RefCell::new(String::new());
         let quota = KeyedQuota::new(Some(state.0.clone()));
         quota
-            .reserve(65_537, TODAY, &|line| said.borrow_mut().push_str(line))
+            .reserve(65_537, TODAY, &|line| logged.borrow_mut().push_str(line))
             .unwrap();
-        (quota, said.into_inner())
+        (quota, logged.into_inner())
     };
     let (quota, _) = open();
     for number in [0, 65_535, 65_536] {
@@ -207,12 +207,12 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
         );
     }
     drop(quota);
-    let (quota, said) = open();
-    assert_eq!((said.as_str(), quota.peek(65_535, 5, TODAY)), ("", 4));
+    let (quota, logged) = open();
+    assert_eq!((logged.as_str(), quota.peek(65_535, 5, TODAY)), ("", 4));
     drop(quota);
     fs::write(state.0.join("quota-keys-1"), "nonsense").unwrap();
-    let (quota, said) = open();
-    assert!(said.contains("quota-keys-1 is too short"), "{said}");
+    let (quota, logged) = open();
+    assert!(logged.contains("quota-keys-1 is too short"), "{logged}");
     assert_eq!(
         [0, 65_535, 65_536].map(|key| quota.peek(key, 5, TODAY)),
         [4, 4, 5]
@@ -224,29 +224,29 @@ fn the_newest_day_is_kept_and_no_other() {
     let state = State::new("day");
     fs::create_dir_all(&state.0).unwrap();
     let open = || {
-        let said = RefCell::new(String::new());
-        let day = DayFile::open(&state.0, &|line| said.borrow_mut().push_str(line)).unwrap();
-        (day, said.into_inner())
+        let logged = RefCell::new(String::new());
+        let day = DayFile::open(&state.0, &|line| logged.borrow_mut().push_str(line)).unwrap();
+        (day, logged.into_inner())
     };
-    let (mut day, said) = open();
-    assert_eq!((day.day(), said.as_str()), (None, ""));
+    let (mut day, logged) = open();
+    assert_eq!((day.day(), logged.as_str()), (None, ""));
     for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
         day.record(UtcDay(TODAY.0 + kept)).unwrap();
         assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
     }
     // While another process holds the lock, no day is stored; afterwards it is.
-    let held = durable::lock(&state.0).unwrap();
+    let lock = durable::lock(&state.0).unwrap();
     let next = UtcDay(TODAY.0 + 2);
     let busy = day.record(next).unwrap_err().to_string();
     assert!(busy.contains("another process holds the lock"), "{busy}");
-    drop(held);
+    drop(lock);
     day.record(next).unwrap();
     assert_eq!(open().0.day(), Some(next));
     fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
-    let (day, said) = open();
+    let (day, logged) = open();
     assert_eq!(day.day(), None);
     assert!(
-        said.ends_with("quota-day does not contain a date; using the system clock only"),
-        "{said}"
+        logged.ends_with("quota-day does not contain a date; using the system clock only"),
+        "{logged}"
     );
 }

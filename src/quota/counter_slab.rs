@@ -1,4 +1,4 @@
-//! The memory of a counter table: mapped from a file, or private to the process.
+//! The memory of a counter table.
 
 use std::ops::Deref;
 
@@ -13,24 +13,21 @@ const PAGE: usize = 4096 / 8;
 
 /// A fixed number of counters shared by threads, aligned to a cache line.
 #[derive(Debug)]
-pub(crate) struct CounterSlab(Memory);
-
-#[derive(Debug)]
-enum Memory {
+pub(crate) enum CounterSlab {
     /// Counters mapped from a file, which outlive the process and may be shared with other processes,
     /// or from anonymous memory.
     Mapped(MappedCounters),
     /// Counters on the heap, where no memory can be mapped, as in a loom model.
-    Owned(Box<[AtomicU64]>),
+    Heap(Box<[AtomicU64]>),
 }
 
 impl CounterSlab {
     /// Allocates counters of zero and touches every page, so that memory use does not grow later.
     pub(crate) fn zeroed(len: usize) -> CounterSlab {
-        let words = CounterSlab(match MappedCounters::anonymous(len) {
-            Ok(words) => Memory::Mapped(words),
-            Err(_) => Memory::Owned((0..len).map(|_| AtomicU64::new(0)).collect()),
-        });
+        let words = match MappedCounters::anonymous(len) {
+            Ok(words) => CounterSlab::Mapped(words),
+            Err(_) => CounterSlab::Heap((0..len).map(|_| AtomicU64::new(0)).collect()),
+        };
         for word in words.iter().step_by(PAGE) {
             word.store(0, Ordering::Relaxed);
         }
@@ -49,20 +46,14 @@ impl CounterSlab {
     }
 }
 
-impl From<MappedCounters> for CounterSlab {
-    fn from(words: MappedCounters) -> CounterSlab {
-        CounterSlab(Memory::Mapped(words))
-    }
-}
-
 impl Deref for CounterSlab {
     type Target = [AtomicU64];
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        match &self.0 {
-            Memory::Mapped(words) => words,
-            Memory::Owned(words) => words,
+        match self {
+            CounterSlab::Mapped(words) => words,
+            CounterSlab::Heap(words) => words,
         }
     }
 }

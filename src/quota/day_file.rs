@@ -21,7 +21,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 /// The file that stores the newest day.
 #[derive(Debug)]
 pub struct DayFile {
-    directory: PathBuf,
+    path: PathBuf,
     day: Option<UtcDay>,
 }
 
@@ -29,19 +29,16 @@ impl DayFile {
     /// Reads the day stored in a state directory, if there is one. `log` is called with a line if the
     /// file does not contain a date.
     pub fn open(directory: &Path, log: &dyn Fn(&str)) -> Result<DayFile, StateError> {
-        let directory = directory.to_owned();
-        let (path, day) = read(&directory)?;
-        let day = day.and_then(|text| {
-            let day = UtcDay::parse(text.trim_end());
-            if day.is_none() {
-                let path = path.display();
-                log(&format!(
-                    "{path} does not contain a date; using the system clock only"
-                ));
-            }
-            day
-        });
-        Ok(DayFile { directory, day })
+        let path = directory.join(FILE);
+        let text = read(&path)?;
+        let day = text.as_deref().and_then(UtcDay::parse);
+        if text.is_some() && day.is_none() {
+            let path = path.display();
+            log(&format!(
+                "{path} does not contain a date; using the system clock only"
+            ));
+        }
+        Ok(DayFile { path, day })
     }
 
     /// Returns the newest day.
@@ -53,13 +50,15 @@ impl DayFile {
     pub fn record(&mut self, day: UtcDay) -> Result<(), StateError> {
         if self.day < Some(day) {
             // Another server may have stored a day in the meantime.
-            let _lock = lock(&self.directory, LOCK_TIMEOUT)?;
-            let (path, text) = read(&self.directory)?;
-            let stored = text.and_then(|text| UtcDay::parse(text.trim_end()));
+            let _lock = lock(
+                self.path.parent().expect("joined to a directory"),
+                LOCK_TIMEOUT,
+            )?;
+            let stored = read(&self.path)?.as_deref().and_then(UtcDay::parse);
             if stored < Some(day) {
                 let text = format!("{day}\n");
-                durable::replace_private(&path, text.as_bytes())
-                    .map_err(|source| StateError { path, source })?;
+                let replaced = durable::replace_private(&self.path, text.as_bytes());
+                replaced.map_err(|source| StateError::new(&self.path, source))?;
             }
             self.day = stored.max(Some(day));
         }
@@ -67,19 +66,16 @@ impl DayFile {
     }
 }
 
-/// Returns the path of the file and its text, if it exists.
-fn read(directory: &Path) -> Result<(PathBuf, Option<String>), StateError> {
-    let path = directory.join(FILE);
-    let read = || -> io::Result<Option<String>> {
-        let Some(mut file) = regular_file::open(&path)? else {
+/// Returns the text of the file, if it exists.
+fn read(path: &Path) -> Result<Option<String>, StateError> {
+    let read = || -> io::Result<_> {
+        let Some(mut file) = regular_file::open(path)? else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(Some(text.trim_end().to_owned()))
     };
-    match read() {
-        Ok(text) => Ok((path, text)),
-        Err(source) => Err(StateError { path, source }),
-    }
+    read().map_err(|source| StateError::new(path, source))
 }

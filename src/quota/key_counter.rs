@@ -8,7 +8,7 @@
 //! reads a word of a later day and continues as of that day. No other data is published through the
 //! word, so every access is `Relaxed`.
 
-use super::decision::Decision;
+use super::limits::Decision;
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -16,26 +16,14 @@ const COUNT_BITS: u32 = 40;
 const DAY_MAX: u64 = (1 << (64 - COUNT_BITS)) - 1;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// The day and the count of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeyCounter(u64);
-
-impl KeyCounter {
-    fn new(day: u64, count: u64) -> KeyCounter {
-        KeyCounter(day << COUNT_BITS | count)
-    }
-
-    fn day(self) -> u64 {
-        self.0 >> COUNT_BITS
-    }
-
-    /// Returns the count for `day`, or for the day of the word if that is later, and the day chosen.
-    fn on(self, day: u64) -> (u64, u64) {
-        if self.day() < day {
-            (0, day)
-        } else {
-            (self.0 & COUNT_MASK, self.day())
-        }
+/// Returns the count of a word for `day`, or for the day of the word if that is later, and the day
+/// chosen.
+fn count_on(word: u64, day: u64) -> (u64, u64) {
+    let word_day = word >> COUNT_BITS;
+    if word_day < day {
+        (0, day)
+    } else {
+        (word & COUNT_MASK, word_day)
     }
 }
 
@@ -48,12 +36,12 @@ fn counter_day(day: UtcDay) -> u64 {
 pub(super) fn admit(counter: &AtomicU64, limit: u32, day: UtcDay) -> (Decision, u64) {
     let mut seen = counter.load(Ordering::Relaxed);
     loop {
-        let (count, day) = KeyCounter(seen).on(counter_day(day));
+        let (count, day) = count_on(seen, counter_day(day));
         if count >= u64::from(limit) {
             return (Decision::Refuse, day);
         }
-        let next = KeyCounter::new(day, count + 1);
-        match counter.compare_exchange(seen, next.0, Ordering::Relaxed, Ordering::Relaxed) {
+        let next = day << COUNT_BITS | (count + 1);
+        match counter.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 let remaining = limit - u32::try_from(count + 1).expect("at most the limit");
                 return (Decision::Admit { remaining }, day);
@@ -65,13 +53,13 @@ pub(super) fn admit(counter: &AtomicU64, limit: u32, day: UtcDay) -> (Decision, 
 
 /// Returns the remaining requests without counting one.
 pub(super) fn peek(counter: &AtomicU64, limit: u32, day: UtcDay) -> u32 {
-    let (count, _) = KeyCounter(counter.load(Ordering::Relaxed)).on(counter_day(day));
+    let (count, _) = count_on(counter.load(Ordering::Relaxed), counter_day(day));
     limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Returns `true` if the word counts for `day`, the day before or the day after.
-pub(super) fn is_beside(bits: u64, day: UtcDay) -> bool {
-    KeyCounter(bits).day().abs_diff(counter_day(day)) <= 1
+pub(super) fn is_beside(word: u64, day: UtcDay) -> bool {
+    (word >> COUNT_BITS).abs_diff(counter_day(day)) <= 1
 }
 
 #[cfg(test)]
@@ -122,12 +110,12 @@ mod tests {
 
     #[test]
     fn the_day_and_the_count_do_not_overlap() {
-        let word = KeyCounter::new(DAY_MAX, COUNT_MASK);
-        assert_eq!(word.on(0), (COUNT_MASK, DAY_MAX));
-        assert_eq!(KeyCounter::new(3, 0).on(4), (0, 4));
+        let word = DAY_MAX << COUNT_BITS | COUNT_MASK;
+        assert_eq!(count_on(word, 0), (COUNT_MASK, DAY_MAX));
+        assert_eq!(count_on(3 << COUNT_BITS, 4), (0, 4));
         assert_eq!(counter_day(UtcDay(-1)), 0);
         assert_eq!(counter_day(UtcDay(i32::MAX)), DAY_MAX);
-        assert!(is_beside(KeyCounter::new(7, 1).0, UtcDay(8)));
-        assert!(!is_beside(KeyCounter::new(7, 1).0, UtcDay(9)));
+        assert!(is_beside(7 << COUNT_BITS | 1, UtcDay(8)));
+        assert!(!is_beside(7 << COUNT_BITS | 1, UtcDay(9)));
     }
 }

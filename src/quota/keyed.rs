@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use super::counter_file::{FileLayout, StateError, open};
 use super::counter_slab::{CounterSlab, LINE};
-use super::decision::Decision;
 use super::key_counter;
+use super::limits::Decision;
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
 use crate::sync::{AtomicU64, Mutex, lock};
@@ -41,34 +41,34 @@ impl KeyedQuota {
     pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> Result<(), StateError> {
         let _growing = lock(&self.growing);
         let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
+        let keep = |_, bits| key_counter::is_beside(bits, today);
         for (number, segment) in (0..).zip(&self.segments[..required]) {
-            if segment.get().is_none() {
-                // The lock excludes other writers, so the segment is still empty.
-                let _ = segment.set(self.segment(number, today, log)?);
+            if segment.get().is_some() {
+                continue;
             }
+            let words = SEGMENT_KEYS * LINE;
+            let counters = match &self.directory {
+                None => CounterSlab::zeroed(words),
+                Some(directory) => {
+                    let layout = FileLayout {
+                        kind: FILE_KIND,
+                        sizes: [number, SEGMENT_LOG2],
+                        words,
+                    };
+                    open(
+                        directory,
+                        &format!("quota-keys-{number}"),
+                        layout,
+                        keep,
+                        log,
+                    )?
+                    .0
+                }
+            };
+            // The lock excludes other writers, so the segment is still empty.
+            let _ = segment.set(counters);
         }
         Ok(())
-    }
-
-    fn segment(
-        &self,
-        number: u32,
-        today: UtcDay,
-        log: &dyn Fn(&str),
-    ) -> Result<CounterSlab, StateError> {
-        let words = SEGMENT_KEYS * LINE;
-        let Some(directory) = &self.directory else {
-            return Ok(CounterSlab::zeroed(words));
-        };
-        let layout = FileLayout {
-            kind: FILE_KIND,
-            sizes: [number, SEGMENT_LOG2],
-            words,
-        };
-        let keep = |_, bits| key_counter::is_beside(bits, today);
-        let name = format!("quota-keys-{number}");
-        let (counters, _) = open(directory, &name, layout, keep, log)?;
-        Ok(counters)
     }
 
     /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.

@@ -1,4 +1,4 @@
-//! Daily limits by tier.
+//! Daily limits by tier, and the outcome of a check.
 
 use crate::model::Tier;
 
@@ -36,4 +36,17 @@ impl Default for TierLimits {
             pro: 100_000,
         }
     }
+}
+
+/// Outcome of a quota check.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The request is admitted and has been counted.
+    Admit {
+        /// Requests left today after this one.
+        remaining: u32,
+    },
+    /// The limit is reached. Nothing was counted.
+    Refuse,
 }

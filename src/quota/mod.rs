@@ -10,12 +10,15 @@
 //!
 //! **Independent of:** HTTP, the secrets of keys, the clock (the day is an argument). The memory of the
 //! anonymous table is fixed when it is created: no flood of new addresses makes it grow.
+//!
+//! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
+//! - `anonymous`, `keyed`: the tables of counters
+//! - `counter_slab`, `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
 
 mod anonymous;
 mod counter_file;
 mod counter_slab;
 mod day_file;
-mod decision;
 mod key_counter;
 mod keyed;
 mod limits;
@@ -25,10 +28,8 @@ mod word;
 pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
 pub use counter_file::StateError;
 pub use day_file::DayFile;
-pub use decision::Decision;
 pub use keyed::KeyedQuota;
-pub use limits::TierLimits;
-pub use word::{ClientTag, QuotaWord, RingDay, Transition};
+pub use limits::{Decision, TierLimits};
 
 #[cfg(all(test, not(island_metrics_loom)))]
 mod counter_file_tests;

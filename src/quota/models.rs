@@ -10,7 +10,8 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 
 use super::key_counter;
-use super::{AnonymousClient, AnonymousQuota, Decision};
+use super::word::ClientTag;
+use super::{AnonymousClient, AnonymousQuota, Decision, TableSize};
 use crate::calendar::UtcDay;
 
 const LIMIT: u16 = 2;
@@ -18,13 +19,22 @@ const LIMIT: u16 = 2;
 /// `(client, day that it was counted for, remaining)` of an admission.
 type Admission = Option<(u8, u16, u32)>;
 
+/// A table small enough for loom to try all schedules.
 fn table() -> Arc<AnonymousQuota> {
-    Arc::new(AnonymousQuota::for_model())
+    let (slots_log2, overflow_log2) = (1, 0);
+    Arc::new(AnonymousQuota::new(TableSize {
+        slots_log2,
+        overflow_log2,
+    }))
 }
 
 /// Client `number` of those whose window begins at the first slot.
 fn client(number: u8) -> AnonymousClient {
-    AnonymousClient::for_model(number)
+    AnonymousClient {
+        tag: ClientTag::new(number.into()),
+        home: 0,
+        overflow: 0,
+    }
 }
 
 fn admit(quota: &AnonymousQuota, number: u8, day: i32) -> Admission {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use super::key_counter;
-use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, RingDay, TableSize};
+use super::word::RingDay;
+use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize};
 use crate::calendar::UtcDay;
 
 const THREADS: u64 = 4;
@@ -119,8 +120,8 @@ fn addresses_get_each_remaining_once_and_all_of_them() {
     while admissions < admissions_wanted() {
         let crowded = seed % 4 == 3;
         let clients = if crowded { 900 } else { 300 };
-        let room = if crowded { 100 } else { 1000 };
-        let quota = AnonymousQuota::new(TableSize::for_clients(room));
+        let clients_max = if crowded { 100 } else { 1000 };
+        let quota = AnonymousQuota::new(TableSize::for_clients(clients_max));
         let admit = |client: u32, day: UtcDay| {
             let address = Ipv4Addr::from_bits(client).into();
             let limit = u16::try_from(LIMIT).unwrap();

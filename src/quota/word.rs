@@ -13,26 +13,26 @@ const BEHIND_MAX: u16 = DAY_MASK / 2;
 
 /// Identifies the client of a word, in 36 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ClientTag(u64);
+pub(super) struct ClientTag(u64);
 
 impl ClientTag {
     /// The common tag of all clients that share an overflow word.
-    pub const SHARED: ClientTag = ClientTag(0);
+    pub(super) const SHARED: ClientTag = ClientTag(0);
 
     /// Takes the low 36 bits of `bits`.
-    pub const fn new(bits: u64) -> ClientTag {
+    pub(super) const fn new(bits: u64) -> ClientTag {
         ClientTag(bits & ((1 << TAG_BITS) - 1))
     }
 
     /// Returns the 36 bits.
-    pub const fn bits(self) -> u64 {
+    pub(super) const fn bits(self) -> u64 {
         self.0
     }
 }
 
 /// A day on a ring of 4096 days, about eleven years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RingDay(u16);
+pub(super) struct RingDay(u16);
 
 impl RingDay {
     /// Returns the days from `earlier` forward to `self` on the ring.
@@ -41,8 +41,8 @@ impl RingDay {
     }
 
     /// Returns `true` for the same day, the day before and the day after.
-    pub const fn is_beside(self, other: RingDay) -> bool {
-        (self.0.wrapping_sub(other.0).wrapping_add(1) & DAY_MASK) <= 2
+    pub(super) const fn is_beside(self, other: RingDay) -> bool {
+        matches!(self.since(other), 0 | 1 | DAY_MASK)
     }
 }
 
@@ -57,13 +57,13 @@ impl From<UtcDay> for RingDay {
     }
 }
 
-/// A tag, a day and a count in 64 bits.
+/// A tag, a day and a count in the 64 bits of a word of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuotaWord(u64);
+pub(super) struct QuotaWord(pub(super) u64);
 
 /// The action that a word requires of a client that probes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transition {
+pub(super) enum Transition {
     /// Count the request: replace the word with this one.
     Write(QuotaWord),
     /// The client has reached its limit; write nothing.
@@ -75,39 +75,25 @@ pub enum Transition {
 }
 
 impl QuotaWord {
-    /// Decodes a word of the table.
-    pub const fn from_bits(bits: u64) -> QuotaWord {
-        QuotaWord(bits)
-    }
-
-    /// Encodes the word for the table.
-    pub const fn bits(self) -> u64 {
-        self.0
-    }
-
     fn new(tag: ClientTag, day: RingDay, count: u16) -> QuotaWord {
-        QuotaWord(
-            tag.0 << (DAY_BITS + COUNT_BITS) | u64::from(day.0) << COUNT_BITS | u64::from(count),
-        )
+        let (day, count) = (u64::from(day.0), u64::from(count));
+        QuotaWord(tag.0 << (DAY_BITS + COUNT_BITS) | day << COUNT_BITS | count)
     }
 
     /// The client that it counts for.
-    pub const fn tag(self) -> ClientTag {
+    pub(super) const fn tag(self) -> ClientTag {
         ClientTag(self.0 >> (DAY_BITS + COUNT_BITS))
     }
 
     /// The day that it counts requests of.
     #[expect(clippy::cast_possible_truncation, reason = "masked to 12 bits")]
-    pub const fn day(self) -> RingDay {
+    pub(super) const fn day(self) -> RingDay {
         RingDay((self.0 >> COUNT_BITS) as u16 & DAY_MASK)
     }
 
     /// Number of requests counted; zero in an empty word.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low 16 bits are the count"
-    )]
-    pub const fn count(self) -> u16 {
+    #[expect(clippy::cast_possible_truncation, reason = "the low 16 bits")]
+    pub(super) const fn count(self) -> u16 {
         self.0 as u16
     }
 
@@ -116,9 +102,8 @@ impl QuotaWord {
     /// A word to be written is of the same day as this one or a later day; on the same day it has the
     /// same tag and a count higher by one. A word of an earlier day is treated as empty.
     #[inline]
-    pub fn transition(self, tag: ClientTag, day: RingDay, limit: u16) -> Transition {
-        let count = self.count();
-        let age = day.since(self.day());
+    pub(super) fn transition(self, tag: ClientTag, day: RingDay, limit: u16) -> Transition {
+        let (count, age) = (self.count(), day.since(self.day()));
         if count > 0 && age == 0 {
             return match self.tag() == tag {
                 false => Transition::OtherClient,
@@ -130,10 +115,9 @@ impl QuotaWord {
             return Transition::LaterDay(self.day());
         }
         if limit == 0 {
-            Transition::Refuse
-        } else {
-            Transition::Write(QuotaWord::new(tag, day, 1))
+            return Transition::Refuse;
         }
+        Transition::Write(QuotaWord::new(tag, day, 1))
     }
 }
 
@@ -146,7 +130,7 @@ mod tests {
         arbtest::arbtest(|u| {
             let tag = ClientTag::new(u.arbitrary()?);
             let (day, count) = (RingDay::from(UtcDay(u.arbitrary()?)), u.arbitrary()?);
-            let word = QuotaWord::from_bits(QuotaWord::new(tag, day, count).bits());
+            let word = QuotaWord::new(tag, day, count);
             assert_eq!((word.tag(), word.day(), word.count()), (tag, day, count));
             Ok(())
         });

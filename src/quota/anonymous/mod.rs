@@ -8,30 +8,28 @@
 //! # Why no client gets more than its limit
 //!
 //! - A word is replaced only by compare-and-swap, by the rule of [`QuotaWord::transition`]: its day
-//!   never goes back, and within a day its tag stays and its count grows by one. So a word that has
-//!   been taken for a day is never free again on that day.
-//! - Hence all requests of a client on a day use one word. The words before it are taken, and stay
-//!   taken. A thread that reads an old value there and considers the word free fails its swap, because
-//!   a swap compares with the newest value whatever the memory order; it then reads that value and
-//!   probes the next word. A full window stays full, so no client is counted both in its window and in
-//!   the overflow.
+//!   never goes back, and within a day its tag stays and its count grows by one. So a word that is
+//!   taken for a day is never free again on that day, and a full window stays full.
+//! - Hence all requests of a client on a day use one word, in its window or in the overflow. The words
+//!   before it are taken. A thread that reads an older value there, by which the word is free, fails its
+//!   swap, because a swap compares with the newest value whatever the memory order; it then reads that
+//!   value and probes the next word.
 //! - At that word every admission is one swap from a count below the limit to the next count. The
 //!   swaps of one word have a total order: at most `limit` succeed, each with a distinct `remaining`.
 //! - A thread whose day is still yesterday probes, at or before the client's word, a word of today if
-//!   the client's word was reused, and continues as of today. Its request is then counted for today.
+//!   the client's word was reused. It continues as of today, and its request is counted for today.
 //!
 //! No other data is published through a word, so every access is `Relaxed`. A failed swap means that
 //! another one succeeded, and a word changes at most `limit` times a day: no client can block another.
 //! All of this holds while the days of concurrent threads, and of words not yet reused, are at most
-//! 2047 apart. A clock may leap further, and a table may be used for longer: after a leap, the words of
-//! other days are set to zero.
+//! 2047 apart. After a greater leap of the clock, the words of other days are set to zero.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use super::counter_file::{FileLayout, HashSeeds, StateError, hash, open, random_seeds};
 use super::counter_slab::{CounterSlab, LINE};
-use super::decision::Decision;
+use super::limits::Decision;
 use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
@@ -59,8 +57,8 @@ const FILE_NAME: &str = "quota-anonymous";
 /// Size of the table, fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSize {
-    slots_log2: u32,
-    overflow_log2: u32,
+    pub(super) slots_log2: u32,
+    pub(super) overflow_log2: u32,
 }
 
 impl TableSize {
@@ -91,7 +89,7 @@ impl TableSize {
     fn keep(self, today: UtcDay) -> impl Fn(usize, u64) -> bool {
         let today = RingDay::from(today);
         move |at, bits| {
-            let word = QuotaWord::from_bits(bits);
+            let word = QuotaWord(bits);
             word.day().is_beside(today) && (at < self.slots() || word.tag() == ClientTag::SHARED)
         }
     }
@@ -109,9 +107,9 @@ pub struct AnonymousQuota {
 /// An anonymous client: its position in one table. Computed once per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AnonymousClient {
-    tag: ClientTag,
-    home: u32,
-    overflow: u32,
+    pub(super) tag: ClientTag,
+    pub(super) home: u32,
+    pub(super) overflow: u32,
 }
 
 impl AnonymousClient {
@@ -203,7 +201,7 @@ impl AnonymousQuota {
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let count = |words: &[AtomicU64]| {
             let used = |word: &&AtomicU64| {
-                let word = QuotaWord::from_bits(word.load(Ordering::Relaxed));
+                let word = QuotaWord(word.load(Ordering::Relaxed));
                 word.count() > 0 && word.day() == day
             };
             words.iter().filter(used).count() as u64
@@ -224,7 +222,7 @@ impl AnonymousQuota {
     /// Returns the requests that a client has left on `day` without counting one.
     pub fn peek(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
         let (left, _) = self.probe(client, day.into(), |word, tag, day| {
-            let word = QuotaWord::from_bits(word.load(Ordering::Relaxed));
+            let word = QuotaWord(word.load(Ordering::Relaxed));
             match word.transition(tag, day, limit) {
                 Transition::Write(next) => Ok(u32::from(limit - next.count()) + 1),
                 Transition::Refuse => Ok(0),
@@ -244,13 +242,13 @@ impl AnonymousQuota {
         self.probe(client, day, |word, tag, day| {
             let mut seen = word.load(Ordering::Relaxed);
             loop {
-                let next = match QuotaWord::from_bits(seen).transition(tag, day, limit) {
+                let next = match QuotaWord(seen).transition(tag, day, limit) {
                     Transition::Write(next) => next,
                     Transition::Refuse => return Ok(Decision::Refuse),
                     other => return Err(other),
                 };
                 let swap =
-                    word.compare_exchange(seen, next.bits(), Ordering::Relaxed, Ordering::Relaxed);
+                    word.compare_exchange(seen, next.0, Ordering::Relaxed, Ordering::Relaxed);
                 match swap {
                     Ok(_) => {
                         let remaining = u32::from(limit - next.count());
@@ -292,29 +290,6 @@ impl AnonymousQuota {
                 Err(Transition::LaterDay(later)) => day = later,
                 Err(_) => unreachable!("every overflow word has the shared tag"),
             }
-        }
-    }
-}
-
-/// A table small enough for loom to try all schedules.
-#[cfg(all(test, island_metrics_loom))]
-impl AnonymousQuota {
-    pub(super) fn for_model() -> AnonymousQuota {
-        AnonymousQuota::new(TableSize {
-            slots_log2: 1,
-            overflow_log2: 0,
-        })
-    }
-}
-
-#[cfg(all(test, island_metrics_loom))]
-impl AnonymousClient {
-    /// Returns one of the clients whose window begins at the first word.
-    pub(super) fn for_model(number: u8) -> AnonymousClient {
-        AnonymousClient {
-            tag: ClientTag::new(number.into()),
-            home: 0,
-            overflow: 0,
         }
     }
 }

@@ -22,7 +22,7 @@ fn words(quota: &AnonymousQuota) -> Vec<u64> {
 }
 
 #[test]
-fn with_room_for_all_clients_it_agrees_with_a_map() {
+fn with_a_word_for_each_client_it_agrees_with_a_map() {
     arbtest::arbtest(|u| {
         let quota = AnonymousQuota::new(sized(5, 0));
         let limit = u.int_in_range(0..=4)?;
@@ -80,7 +80,7 @@ fn clients_beyond_the_window_share_the_overflow() {
 }
 
 #[test]
-fn denials_and_peeks_write_nothing() {
+fn refusals_and_peeks_write_nothing() {
     let (quota, day) = (AnonymousQuota::new(sized(3, 0)), UtcDay(20_000));
     for number in 0..20 {
         assert_eq!(quota.admit(v4(&quota, number), 0, day), Decision::Refuse);
