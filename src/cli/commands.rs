@@ -81,12 +81,11 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     drop(progress);
     let done = outcome.map_err(|error| {
         let is_refusal = error.is_refusal();
-        let suffix = if is_refusal {
-            "\nnothing was published"
-        } else {
-            ""
-        };
-        CliError::from(error).with_suffix(suffix)
+        let mut error = CliError::from(error);
+        if is_refusal {
+            error.message.push_str("\nnothing was published");
+        }
+        error
     })?;
     let payloads = [done.manifest.history, done.manifest.live];
     for payload in payloads.into_iter().flatten() {

@@ -1,8 +1,7 @@
 //! `CliError`: the message and the sysexits code of a failed command.
 
-use std::fmt;
+use std::fmt::Display;
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::dataset::LoadError;
 use crate::keys::{KeyFileError, KeyStoreError};
@@ -21,12 +20,13 @@ const CONFIG: u8 = 78;
 /// The error of a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    code: u8,
-    message: String,
+    /// Exit code of the process.
+    pub(crate) code: u8,
+    pub(crate) message: String,
 }
 
 impl CliError {
-    fn new(code: u8, message: impl fmt::Display) -> CliError {
+    fn new(code: u8, message: impl Display) -> CliError {
         CliError {
             code,
             message: message.to_string(),
@@ -34,7 +34,7 @@ impl CliError {
     }
 
     /// An error in the command line.
-    pub(crate) fn usage(message: impl fmt::Display) -> CliError {
+    pub(crate) fn usage(message: impl Display) -> CliError {
         let message = one_line(message);
         let between = if message.ends_with('?') { " " } else { "; " };
         let hint = "`island-metrics --help` lists commands and flags";
@@ -42,7 +42,7 @@ impl CliError {
     }
 
     /// A setting that is invalid, or impossible on this machine.
-    pub(crate) fn configuration(message: impl fmt::Display) -> CliError {
+    pub(crate) fn configuration(message: impl Display) -> CliError {
         CliError::new(CONFIG, one_line(message))
     }
 
@@ -50,21 +50,11 @@ impl CliError {
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
         CliError::new(IO, format!("{}: {error}", path.display()))
     }
-
-    /// The same error with a text appended to its message.
-    pub(crate) fn with_suffix(mut self, suffix: &str) -> CliError {
-        self.message.push_str(suffix);
-        self
-    }
-
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.code)
-    }
 }
 
 /// A message with its control characters escaped. Messages quote the command line, and must fill
 /// one line of a log.
-fn one_line(message: impl fmt::Display) -> String {
+fn one_line(message: impl Display) -> String {
     let escape = |c: char| {
         if c.is_control() {
             c.escape_default().to_string()
@@ -73,12 +63,6 @@ fn one_line(message: impl fmt::Display) -> String {
         }
     };
     message.to_string().chars().map(escape).collect()
-}
-
-impl fmt::Display for CliError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 impl From<LoadError> for CliError {

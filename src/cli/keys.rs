@@ -17,10 +17,12 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
     let prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
     let key = store.issue(&prefix, &address, tier, UnixSeconds::now())?;
     let (id, tier) = (key.id, tier.as_str());
-    print(&format!("{}\n", key.reveal())).map_err(|error| {
-        error.with_suffix(&format!(
+    print(&format!("{}\n", key.reveal())).map_err(|mut error| {
+        let hint = format!(
             "; the key {id} was issued but may not have been printed; `keys revoke {id}` disables it"
-        ))
+        );
+        error.message.push_str(&hint);
+        error
     })?;
     report(&format!(
         "issued the {tier} key {id} to {address}; it cannot be shown again, only its hash is stored"

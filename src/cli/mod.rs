@@ -30,8 +30,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&format!("island-metrics: {error}"));
-            error.exit_code()
+            report(&format!("island-metrics: {}", error.message));
+            ExitCode::from(error.code)
         }
     }
 }

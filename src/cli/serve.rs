@@ -170,7 +170,7 @@ mod tests {
         let settings = parsed(&["--base-url", "https://a.test/b/"], &[]).unwrap();
         assert_eq!(settings.base_url.as_deref(), Some("https://a.test/b"));
         let error = parsed(&["--base-url", "http://a b"], &[]).unwrap_err();
-        let text = error.to_string();
+        let text = error.message;
         assert!(
             text.starts_with("--base-url must be http:// or ")
                 && text.ends_with(", got \"http://a b\""),

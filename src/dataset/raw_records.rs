@@ -66,13 +66,13 @@ impl<'a> RawRecords<'a> {
             return None;
         }
         let mut raw = &self.bytes[start..self.used];
+        if self.offset == 0 && start == 0 {
+            raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
+        }
         // The parser skips blank lines, and the LF of a CR LF that ended the record before.
         let content = raw.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
         let line = self.next_line + newlines(&raw[..content.unwrap_or(raw.len())]);
         self.next_line += newlines(raw);
-        if self.offset == 0 && start == 0 {
-            raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
-        }
         Some(RawRecord {
             line,
             quotes: Quotes::of(raw),
@@ -186,6 +186,7 @@ mod tests {
             ),
             ("x\n\"a\" ,\"b\"\"\"c\n", &[(1, false), (2, true)]),
             ("\u{feff}\"a\"b", &[(1, true)]),
+            ("\u{feff}\r\n\na,b\nc", &[(3, false), (4, false)]),
             ("a\n\u{feff}\"a\"b", &[(1, false), (2, false)]),
         ] {
             // The parser takes a first chunk of a byte order mark alone for the end of the file.

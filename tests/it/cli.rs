@@ -1,4 +1,4 @@
-//! What the program says of itself, of its settings, and of words that are mistyped.
+//! Version, `--print-config`, and errors of the command line.
 
 use std::process::Output;
 
@@ -10,17 +10,17 @@ fn text(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-/// What is said in one line by a command that fails with this code.
+/// The one-line error of a command that fails with this code.
 #[track_caller]
 pub(crate) fn refusal(output: &Output, code: i32) -> &str {
-    let said = std::str::from_utf8(&output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    let error = std::str::from_utf8(&output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{error}");
     assert!(output.stdout.is_empty(), "{output:?}");
     assert!(
-        said.ends_with('\n') && said.lines().count() == 1,
-        "{said:?}"
+        error.ends_with('\n') && error.lines().count() == 1,
+        "{error:?}"
     );
-    let line = said.trim_end().strip_prefix("island-metrics: ");
+    let line = error.trim_end().strip_prefix("island-metrics: ");
     line.expect("the program's name first")
 }
 
@@ -36,7 +36,7 @@ fn the_version_names_commit_and_target() {
     assert!(target.contains(std::env::consts::ARCH), "{line}");
 }
 
-/// Name, value and origin of each setting.
+/// Name, value and source of each setting.
 fn printed(output: &Output) -> Vec<(String, String, String)> {
     let rows = text(output).lines().map(|line| {
         let (name, rest) = line.split_once(" = ").unwrap();
@@ -48,7 +48,7 @@ fn printed(output: &Output) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn printed_settings_tell_their_values_and_who_gave_them() {
+fn print_config_lists_values_and_their_sources() {
     let words = ["serve", "--listen", "127.0.0.1:0", "--limit-free", "7"];
     let output = command()
         .args(words)
@@ -81,7 +81,7 @@ fn printed_settings_tell_their_values_and_who_gave_them() {
 }
 
 #[test]
-fn every_setting_that_help_lists_is_printed_in_its_order() {
+fn print_config_lists_the_settings_of_help_in_its_order() {
     let help = run(&["serve", "--help"]);
     let flags = text(&help).lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("    --")?.split_once(' ')?;
@@ -94,14 +94,14 @@ fn every_setting_that_help_lists_is_printed_in_its_order() {
 }
 
 #[test]
-fn settings_are_printed_only_if_a_server_could_start_with_them() {
+fn print_config_fails_if_a_server_could_not_start() {
     let output = run(&["serve", "--print-config", "--workers", "0"]);
     let line = refusal(&output, 78);
     assert!(
         line.starts_with("--workers must be an integer from 1 to 1024, got "),
         "{line}"
     );
-    // Nothing is made, opened or bound for it.
+    // It creates, opens and binds nothing.
     let directory = TempDir::new();
     let (state, log) = (directory.join("state"), directory.join("log"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,8 +120,8 @@ fn settings_are_printed_only_if_a_server_could_start_with_them() {
 }
 
 #[test]
-fn mistyped_flags_and_commands_are_answered_with_the_nearest() {
-    for (words, said) in [
+fn mistyped_flags_and_commands_get_a_suggestion() {
+    for (words, error) in [
         (
             &["serve", "--lisen", "x"][..],
             "unknown flag --lisen of serve; did you mean --listen? ",
@@ -171,12 +171,12 @@ fn mistyped_flags_and_commands_are_answered_with_the_nearest() {
     ] {
         let output = run(words);
         let line = refusal(&output, 64);
-        assert!(line.starts_with(said), "{words:?}: {line}");
+        assert!(line.starts_with(error), "{words:?}: {line}");
     }
 }
 
 #[test]
-fn what_may_be_a_key_is_not_repeated_in_a_suggestion() {
+fn a_possible_key_is_not_repeated_in_an_error() {
     const KEY: &str = "im_live_DDeDNaKcIF_made_up";
     let flag = format!("--{KEY}");
     for words in [
@@ -192,7 +192,7 @@ fn what_may_be_a_key_is_not_repeated_in_a_suggestion() {
 }
 
 #[test]
-fn a_variable_that_sets_nothing_stops_a_server_and_nothing_else() {
+fn an_unknown_variable_stops_serve_only() {
     let with = |name: &str, words: &[&str]| {
         let mut command = command();
         command.args(words).env(name, "x").output().unwrap()
@@ -228,7 +228,7 @@ fn a_variable_that_sets_nothing_stops_a_server_and_nothing_else() {
 }
 
 #[test]
-fn a_switch_in_the_environment_is_on_or_off_and_nothing_between() {
+fn a_switch_in_the_environment_must_be_on_or_off() {
     let directory = TempDir::new();
     write_file(
         &directory.join("set/islands.csv"),

@@ -1,5 +1,5 @@
-//! Settings that cannot be, by the hundred: each ends the start with code 78 and one line that names
-//! it, before anything is bound or opened.
+//! Invalid settings: each ends the start with code 78 and one line that names it, before anything is
+//! bound or opened.
 
 use std::ffi::OsStr;
 use std::net::TcpListener;
@@ -28,8 +28,8 @@ const NUMBERS: [&str; 15] = [
     "drain-seconds",
 ];
 
-/// What is no number that any of them takes.
-const NO_NUMBERS: [&str; 16] = [
+/// Values that none of them accepts.
+const INVALID_NUMBERS: [&str; 16] = [
     "0",
     "-1",
     "+5",
@@ -48,7 +48,7 @@ const NO_NUMBERS: [&str; 16] = [
     "18446744073709551616",
 ];
 
-/// Other flags, and values that they do not take.
+/// Other flags, and values that they do not accept.
 const OTHERS: [(&str, &[&str]); 6] = [
     (
         "listen",
@@ -101,7 +101,7 @@ const OTHERS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// A place where a server would be seen to begin: a port that is taken and a state that is not there.
+/// A port in use and a state directory that does not exist: a server that started would use both.
 struct Scene {
     directory: TempDir,
     taken: TcpListener,
@@ -127,19 +127,22 @@ impl Scene {
         command
     }
 
-    /// Runs a server that must be refused with a line about this flag or variable.
+    /// Runs a server that must be rejected with a line about this flag or variable.
     #[track_caller]
     fn check(&self, mut command: Command, place: &str) {
         let output = command.output().unwrap();
         let line = refusal(&output, 78);
-        // A colored terminal is not to be had by a setting either.
+        // Control characters of a value must not reach the terminal.
         assert!(!line.contains(char::is_control), "{line:?}");
         let rest = line.strip_prefix(place);
         assert!(
             rest.is_some_and(|rest| rest.starts_with(" must ")),
             "{place}: {line}"
         );
-        assert!(!self.state().exists(), "{place}: the state was made");
+        assert!(
+            !self.state().exists(),
+            "{place}: the state directory was created"
+        );
     }
 
     #[track_caller]
@@ -165,16 +168,16 @@ impl Scene {
 }
 
 #[test]
-fn each_of_hundreds_of_impossible_settings_is_refused_in_one_line() {
+fn each_invalid_setting_is_rejected_in_one_line() {
     let scene = Scene::new();
-    let numbers = NUMBERS.iter().map(|name| (*name, &NO_NUMBERS[..]));
+    let numbers = NUMBERS.iter().map(|name| (*name, &INVALID_NUMBERS[..]));
     let mut checked = 0;
     for (name, values) in numbers.chain(OTHERS) {
         scene.check_flag(name, "");
         for value in values {
             scene.check_flag(name, value);
             checked += 1;
-            // Between the values of a list there may be spaces.
+            // Spaces around the values of a list are allowed.
             if value.trim() == *value || !["listen", "trusted-proxy"].contains(&name) {
                 scene.check_variable(name, value);
                 checked += 1;
@@ -185,7 +188,7 @@ fn each_of_hundreds_of_impossible_settings_is_refused_in_one_line() {
 }
 
 #[test]
-fn numbers_past_their_bounds_are_refused_with_the_bounds() {
+fn numbers_out_of_bounds_are_rejected_with_the_bounds() {
     let scene = Scene::new();
     for (name, least, most) in [
         ("workers", 1, 1024),
@@ -209,7 +212,7 @@ fn numbers_past_their_bounds_are_refused_with_the_bounds() {
 }
 
 #[test]
-fn values_that_are_no_text_and_lists_of_nothing_are_refused() {
+fn values_that_are_not_utf8_and_empty_lists_are_rejected() {
     use std::os::unix::ffi::OsStrExt as _;
     let scene = Scene::new();
     let bytes = OsStr::from_bytes(b"127.0.0.1:\xff");
@@ -223,7 +226,7 @@ fn values_that_are_no_text_and_lists_of_nothing_are_refused() {
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused() {
+fn contradictory_settings_are_rejected() {
     let scene = Scene::new();
     let address = scene.address();
     let with = |words: &[&str]| {
@@ -245,7 +248,7 @@ fn settings_that_contradict_each_other_are_refused() {
     both = with(&["--listen", &address]);
     both.env("ISLAND_METRICS_ADMIN", &address);
     scene.check(both, "ISLAND_METRICS_ADMIN");
-    // Port 0 is another one each time.
+    // Port 0 is a different free port each time.
     let any = "127.0.0.1:0";
     let words = [
         "--listen",
@@ -260,7 +263,7 @@ fn settings_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn paths_that_cannot_serve_their_purpose_are_refused() {
+fn unusable_paths_are_rejected() {
     let scene = Scene::new();
     let file = scene.directory.join("file");
     write_file(&file, "");
@@ -276,7 +279,7 @@ fn paths_that_cannot_serve_their_purpose_are_refused() {
         command.arg(path);
         scene.check(command, "--state");
     }
-    // What is not there yet may come, or be made.
+    // A missing directory may appear later, and a missing log is created.
     let mut command = scene.serve();
     command.arg("--published").arg(scene.directory.join("none"));
     command.arg("--access-log").arg(scene.directory.join("log"));
@@ -286,7 +289,7 @@ fn paths_that_cannot_serve_their_purpose_are_refused() {
 }
 
 #[test]
-fn more_connections_than_descriptors_are_refused_with_what_would_do() {
+fn more_connections_than_descriptors_are_rejected_with_the_maximum() {
     let server = command();
     let limited = |words: &[&str]| {
         let mut shell = Command::new("sh");

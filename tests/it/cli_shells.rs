@@ -1,11 +1,11 @@
-//! Completions and the manual page, read by the programs that will read them.
+//! Completions and the manual page, loaded by the shells and man page readers that use them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::{TempDir, run, write_file};
 
-/// What a command prints, as a file.
+/// Writes the output of a command to a file.
 fn printed(directory: &TempDir, words: &[&str]) -> PathBuf {
     let output = run(words);
     assert!(output.status.success() && output.stderr.is_empty());
@@ -14,8 +14,8 @@ fn printed(directory: &TempDir, words: &[&str]) -> PathBuf {
     path
 }
 
-/// Whether a program is installed; says what is not looked at without it.
-#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
+/// Returns whether a program is installed, and reports the skipped test if it is not.
+#[expect(clippy::print_stderr, reason = "reports a skipped test")]
 fn has(program: &str, package: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null());
@@ -26,30 +26,30 @@ fn has(program: &str, package: &str) -> bool {
     found
 }
 
-/// Runs a command that must have nothing to say but this, on stdout.
+/// Returns the output of a command that must succeed and write nothing to stderr.
 #[track_caller]
-fn said(command: &mut Command) -> String {
+fn stdout(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let error = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && complaint.is_empty(),
-        "{command:?}: {complaint}"
+        output.status.success() && error.is_empty(),
+        "{command:?}: {error}"
     );
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What bash offers for the last of these words.
+/// Returns the completions that bash offers for the last of these words.
 #[track_caller]
 fn offered(script: &Path, at: &Path, words: &[&str]) -> Vec<String> {
-    const ASK: &str = r#"source "$1"; shift
+    const SCRIPT: &str = r#"source "$1"; shift
         complete -p island-metrics >/dev/null || exit 1
         COMP_WORDS=(island-metrics "$@"); COMP_CWORD=$#
         _island_metrics
         ((${#COMPREPLY[@]})) && printf '%s\n' "${COMPREPLY[@]}"; exit 0"#;
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", ASK, "bash"]);
+    bash.args(["--norc", "-c", SCRIPT, "bash"]);
     bash.arg(script).args(words).current_dir(at);
-    said(&mut bash).lines().map(str::to_owned).collect()
+    stdout(&mut bash).lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn bash_completes_commands_flags_and_values() {
     }
     let directory = TempDir::new();
     let script = printed(&directory, &["completions", "bash"]);
-    said(Command::new("bash").arg("-n").arg(&script));
+    stdout(Command::new("bash").arg("-n").arg(&script));
     write_file(&directory.join("at/a dir/log"), "");
     write_file(&directory.join("at/access"), "");
     let at = directory.join("at");
@@ -113,12 +113,13 @@ fn zsh_reads_its_completions() {
     if has("zsh", "zsh") {
         let directory = TempDir::new();
         let script = printed(&directory, &["completions", "zsh"]);
-        said(Command::new("zsh").arg("-fn").arg(&script));
-        // Sourced, it makes itself known.
-        let ask = "autoload -Uz compinit; compinit -D; source $1; print $_comps[island-metrics]";
+        stdout(Command::new("zsh").arg("-fn").arg(&script));
+        // Sourcing it registers the completion.
+        let script_text =
+            "autoload -Uz compinit; compinit -D; source $1; print $_comps[island-metrics]";
         let mut zsh = Command::new("zsh");
-        zsh.args(["-fc", ask, "zsh"]).arg(&script);
-        assert_eq!(said(&mut zsh).trim(), "_island_metrics");
+        zsh.args(["-fc", script_text, "zsh"]).arg(&script);
+        assert_eq!(stdout(&mut zsh).trim(), "_island_metrics");
     }
 }
 
@@ -129,7 +130,7 @@ fn fish_completes_commands_flags_and_values() {
     }
     let directory = TempDir::new();
     let script = printed(&directory, &["completions", "fish"]);
-    said(Command::new("fish").arg("-n").arg(&script));
+    stdout(Command::new("fish").arg("-n").arg(&script));
     for (line, want) in [
         ("keys ", &["issue", "list", "restore", "revoke"][..]),
         ("keys issue --ti", &["--tier"]),
@@ -140,13 +141,13 @@ fn fish_completes_commands_flags_and_values() {
         ("check --lis", &[]),
         ("pub", &["publish"]),
     ] {
-        let ask = "source $argv[1]; complete -C \"island-metrics $argv[2]\"";
+        let line_script = "source $argv[1]; complete -C \"island-metrics $argv[2]\"";
         let mut fish = Command::new("fish");
-        fish.args(["--no-config", "-c", ask])
+        fish.args(["--no-config", "-c", line_script])
             .arg(&script)
             .arg(line)
             .env("HOME", directory.join("home"));
-        let text = said(&mut fish);
+        let text = stdout(&mut fish);
         let words = text.lines().map(|line| line.split('\t').next().unwrap());
         let mut words: Vec<&str> = words.collect();
         words.sort_unstable();
@@ -176,7 +177,7 @@ fn the_manual_page_is_well_formed_and_names_every_flag() {
     if has("groff", "groff-base") {
         let mut groff = Command::new("groff");
         groff.args(["-man", "-ww", "-Tutf8", "-P-cbou"]).arg(&page);
-        let shown = said(&mut groff).replace('\u{2010}', "-");
+        let shown = stdout(&mut groff).replace('\u{2010}', "-");
         let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
         for line in help.lines() {
             if let Some(rest) = line.strip_prefix("    --") {
@@ -186,7 +187,7 @@ fn the_manual_page_is_well_formed_and_names_every_flag() {
         }
     }
     if has("mandoc", "mandoc") {
-        said(
+        stdout(
             Command::new("mandoc")
                 .args(["-Tlint", "-Wwarning"])
                 .arg(&page),
