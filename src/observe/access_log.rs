@@ -1,7 +1,7 @@
 //! [`AccessLog`]: one line per request, written to a file by a thread of its own.
 //!
-//! Workers queue batches of lines and never block. Lines that the file cannot take in time are dropped
-//! and counted: a slow disk costs log lines, not responses.
+//! Workers queue batches of lines and never block. Lines that the file cannot take in time are
+//! dropped and counted: a slow disk costs log lines, not responses.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -44,8 +44,8 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the file for appending, and starts the thread. Write errors are reported to `log`, once
-    /// until the file can be written again.
+    /// Opens the file for appending, and starts the thread. Write errors are reported to `log`,
+    /// once until the file can be written again.
     pub(crate) fn open(path: &Path, log: &Log) -> io::Result<AccessLog> {
         let (queue, entries) = sync_channel(QUEUE_MAX);
         let (result, opened) = sync_channel(1);

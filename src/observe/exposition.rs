@@ -49,8 +49,8 @@ impl Exposition {
         }
     }
 
-    /// Writes a histogram: the upper bounds and counts of its buckets, the last one unbounded, and the
-    /// sum of the observed values in seconds.
+    /// Writes a histogram: the upper bounds and counts of its buckets, the last one unbounded, and
+    /// the sum of the observed values in seconds.
     pub(crate) fn histogram(
         &mut self,
         buckets: impl Iterator<Item = (f64, u64)>,

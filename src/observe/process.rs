@@ -41,8 +41,8 @@ pub(crate) fn max_fds() -> Option<u64> {
     line("/proc/self/limits", "Max open files")
 }
 
-/// A field of `/proc/self/stat` that counts ticks. Fields are numbered from the end of the program's
-/// name, which is in parentheses and can contain any character.
+/// A field of `/proc/self/stat` that counts ticks. Fields are numbered from the end of the
+/// program's name, which is in parentheses and can contain any character.
 fn stat_ticks(stat: &str, field: usize) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(field)?.parse().ok()

@@ -117,8 +117,8 @@ impl Notifier {
     }
 }
 
-/// A time that is never behind systemd's monotonic clock, which it is compared with: the uptime also
-/// counts suspended time, and is rounded up from hundredths of a second.
+/// A time that is never behind systemd's monotonic clock, which it is compared with: the uptime
+/// also counts suspended time, and is rounded up from hundredths of a second.
 fn uptime_micros() -> Option<u64> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let (seconds, rest) = text.split_once('.')?;

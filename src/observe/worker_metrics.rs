@@ -1,7 +1,8 @@
 //! [`WorkerMetrics`]: the counters of one worker, without locks and without shared cache lines.
 //!
 //! Only the worker's own thread writes to them, so an increment is a load, an addition and a store.
-//! A request costs three of them. The metrics page reads the counters of all workers and adds them up.
+//! A request costs three of them. The metrics page reads the counters of all workers and adds them
+//! up.
 
 use std::iter::repeat_with;
 use std::time::Duration;

@@ -1,11 +1,12 @@
 //! The HTTP server. In: connections and published snapshots. Out: responses.
 //!
-//! The only module that names hyper and tokio. It names no member of a response body except `error`.
-//! Its parts, of which each may import only later ones:
+//! The only module that names hyper and tokio. It names no member of a response body except
+//! `error`. Its parts, of which each may import only later ones:
 //!
 //! - `ops` starts, supervises and stops a server, and reloads keys and data;
 //! - `web` has the HTML pages and the sign-up form;
-//! - `http` turns a request into a response; `http::pipeline` is the whole service as one function of
+//! - `http` turns a request into a response; `http::pipeline` is the whole service as one function
+//!   of
 //!   request head, connection, time and state;
 //! - `conn` has the connections: listeners, limits and timeouts;
 //! - `settings` are the settings of a server.

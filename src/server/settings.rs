@@ -13,7 +13,7 @@ use crate::request::TrustedProxies;
 use crate::signup::SignupError;
 use crate::snapshot::Snapshot;
 
-/// File descriptors that are not available for connections: files, listeners, runtimes, and a reserve.
+/// File descriptors besides connections: files, listeners, runtimes, and a reserve.
 pub(crate) const OTHER_FDS: u64 = 128;
 
 /// Limits of connections, and timeouts after which the server closes them.

@@ -1,4 +1,4 @@
-//! Synchronization: atomics and mutexes, a shared value that can be swapped, ordered parallel work, and polling threads.
+//! Synchronization: atomics and mutexes, a value that can be swapped, parallel work, and polling.
 //!
 //! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where loom
 //! explores all interleavings of models of the lock-free code. All other modules import them from here.

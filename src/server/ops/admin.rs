@@ -27,7 +27,7 @@ const CONNECTION_MAX: Duration = Duration::from_secs(10);
 /// Maximum age of a heartbeat. A worker has one a second.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 
-/// Returns the inherited listener, or binds the address in the settings. Must be called in a runtime.
+/// Returns the inherited listener, or binds the configured address. Called in a runtime.
 pub(crate) fn bind(
     settings: &Settings,
     inherited: Option<std::net::TcpListener>,

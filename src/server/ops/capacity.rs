@@ -7,8 +7,8 @@ use crate::server::settings::{OTHER_FDS, Settings};
 /// One connection in eight can send a dump or a long body. Each of them has a file descriptor in
 /// reserve, since a dump needs one.
 const CONNECTIONS_PER_DOWNLOAD: u32 = 8;
-/// Memory of a download: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB at most,
-/// measured). All downloads together use about as much as `--memory` again.
+/// Memory of a download: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB at
+/// most, measured). All downloads together use about as much as `--memory` again.
 const DOWNLOAD_BYTES: usize = 256 * 1024;
 /// Minimum number of simultaneous downloads.
 const DOWNLOADS_MIN: u32 = 16;

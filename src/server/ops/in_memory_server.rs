@@ -1,7 +1,7 @@
 //! [`InMemoryServer`]: a worker without sockets, threads and files, for fuzzing.
 //!
-//! Each connection is served by the code of a real server, but neither the kernel nor another thread
-//! affects the timing. The same input bytes therefore reproduce a finding (`tests/fuzz`).
+//! Each connection is served by the code of a real server, but neither the kernel nor another
+//! thread affects the timing. The same input bytes therefore reproduce a finding (`tests/fuzz`).
 
 use std::io;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! [`KeyReloader`]: loads issued, revoked and restored keys while serving. A key file that cannot be
-//! loaded is refused, and the previous keys stay valid.
+//! [`KeyReloader`]: loads issued, revoked and restored keys while serving. A key file that cannot
+//! be loaded is refused, and the previous keys stay valid.
 
 use std::fs::File;
 use std::path::Path;
@@ -65,8 +65,9 @@ impl KeyReloader {
         Ok(reloader)
     }
 
-    /// Reads the key file and reserves the quota counters of its keys, before the keys become valid:
-    /// a key without a counter is refused. The inner error is that counters could not be reserved.
+    /// Reads the key file and reserves the quota counters of its keys, before the keys become
+    /// valid: a key without a counter is refused. The inner error is that counters could not be
+    /// reserved.
     fn load(&self) -> Result<Result<(), StateError>, KeyFileError> {
         let log = |line: &str| self.status.log.write(line);
         let records = self.store.read()?;

@@ -1,5 +1,5 @@
-//! [`PublishReloader`]: loads new publishes while serving. A publish that cannot be loaded is refused,
-//! and the previous one is served on.
+//! [`PublishReloader`]: loads new publishes while serving. A publish that cannot be loaded is
+//! refused, and the previous one is served on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,8 +57,8 @@ impl HistoryInUse {
         }
     }
 
-    /// Returns `true` if the history is damaged and its file has been replaced. A repair by copying or
-    /// publishing the same data again leaves the manifest unchanged.
+    /// Returns `true` if the history is damaged and its file has been replaced. A repair by copying
+    /// or publishing the same data again leaves the manifest unchanged.
     fn may_be_repaired(&self, published: &Directory) -> bool {
         self.reported > 0
             && self.history.as_ref().is_some_and(|history| {
@@ -67,7 +67,8 @@ impl HistoryInUse {
             })
     }
 
-    /// Drops the history if no snapshot refers to it. Returns `true` while damage may still be found.
+    /// Drops the history if no snapshot refers to it. Returns `true` while damage may still be
+    /// found.
     fn is_in_use(&mut self) -> bool {
         self.history
             .take_if(|history| Arc::strong_count(history) == 1);
@@ -110,7 +111,8 @@ impl PublishReloader {
         })
     }
 
-    /// Replaces the snapshot if something else is published now, and reports damage of the served one.
+    /// Replaces the snapshot if something else is published now, and reports damage of the served
+    /// one.
     fn poll(&mut self) {
         self.retired
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
@@ -176,8 +178,8 @@ impl PublishReloader {
         Ok(Some(snapshot))
     }
 
-    /// Returns `true` if usable dumps are available that are not served: either there were none, as in
-    /// a directory that was still being copied, or the served ones have been replaced.
+    /// Returns `true` if usable dumps are available that are not served: either there were none, as
+    /// in a directory that was still being copied, or the served ones have been replaced.
     fn finds_dumps(&self, published: &Directory, manifest: &Manifest) -> bool {
         let Some(named) = &manifest.dumps else {
             return false;

@@ -19,8 +19,8 @@ pub(crate) struct QuotaState {
 }
 
 impl QuotaState {
-    /// Opens the counters, in memory or in the state directory, without any keys. Returns the day file
-    /// of the state directory too.
+    /// Opens the counters, in memory or in the state directory, without any keys. Returns the day
+    /// file of the state directory too.
     pub(crate) fn open(
         settings: &Settings,
         log: &Log,

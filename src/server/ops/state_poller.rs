@@ -9,9 +9,9 @@ use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
 use crate::sync::{Ordering, PollTrigger};
 
-/// Polls between two counts of the anonymous clients: 15 seconds, since a count reads the whole table.
+/// Polls between two counts of anonymous clients: 15 seconds, as a count reads the whole table.
 const POLLS_PER_COUNT: u32 = 60;
-/// Polls after a jump of the clock that clear the counters of other days: late requests can write some.
+/// Polls after a jump of the clock that clear the counters of other days: late requests use them.
 const CLEARING_POLLS: u32 = 8;
 
 pub(crate) struct StatePoller {
@@ -64,8 +64,8 @@ impl StatePoller {
             self.log.write(&line);
         }
         let (today, anonymous) = (self.quota.clock.now().day, &self.quota.anonymous);
-        // Not in the poll that finds the jump: a request that read the clock before it would find its
-        // counter cleared and start its old day again. By the next poll it has been counted.
+        // Not in the poll that finds the jump: a request that read the clock before it would find
+        // its counter cleared and start its old day again. By the next poll it has been counted.
         if self.clearing_polls > 0 {
             self.clearing_polls -= 1;
             anonymous.clear_other_days(today);

@@ -1,5 +1,5 @@
-//! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals, and
-//! reports to the service manager.
+//! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals,
+//! and reports to the service manager.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -111,8 +111,8 @@ impl Supervisor {
         }
     }
 
-    /// Runs until all connections have ended after a signal, the drain timeout has passed, or a second
-    /// signal arrives.
+    /// Runs until all connections have ended after a signal, the drain timeout has passed, or a
+    /// second signal arrives.
     pub(crate) async fn run(&mut self, mut events: Events) {
         loop {
             match events.next().await {
@@ -135,8 +135,8 @@ impl Supervisor {
         }
     }
 
-    /// Joins the workers that have ended and writes the rest of the access log. Other workers end with
-    /// the process.
+    /// Joins the workers that have ended and writes the rest of the access log. Other workers end
+    /// with the process.
     pub(crate) fn finish(self) {
         for thread in self.threads {
             if thread.is_finished() && thread.join().is_err() {

@@ -63,7 +63,8 @@ impl World {
         time.pass(1_795_262_700);
         let clock = || Clock::manual(Arc::clone(&time), None);
         let servers = [(), ()].map(|()| {
-            InMemoryServer::new(snapshot(), gate(&clock()), clock(), BASE_URL).expect("a thread starts")
+            InMemoryServer::new(snapshot(), gate(&clock()), clock(), BASE_URL)
+                .expect("a thread starts")
         });
         let mut world = World {
             servers,
