@@ -6,17 +6,15 @@ use serde_json::Value;
 
 use crate::ask::target;
 use crate::naive::{Refusal, World};
-use crate::support::{Client, Reply, Server, TempDir, is_slow, publish};
-use crate::world::{GENERATED_AT, Rng};
+use crate::support::{Client, Reply, Server, TempDir, is_slow};
+use crate::world::Rng;
 
 /// `--limit-anonymous` of [`Server::of`].
 const LIMIT: u64 = 60_000;
 
 /// A random dataset, published and served.
 fn serve(world: &World, dir: &TempDir) -> Server {
-    world.write(&dir.join("dataset"));
-    publish(&dir.join("dataset"), &dir.join("published"), GENERATED_AT);
-    Server::of(&dir.join("published"), &[])
+    Server::of(&world.publish(dir), &[])
 }
 
 /// Equality as JSON: members in any order, integers exactly, other numbers as doubles.

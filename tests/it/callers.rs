@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::callers_model::{Ask, KnownKey, Model, Outcome, TARGETS, Want};
 use crate::key_texts::forged;
 use crate::naive::World;
-use crate::support::{Client, Reply, Server, TempDir, change_key, is_slow, issue, publish};
-use crate::world::{GENERATED_AT, Rng};
+use crate::support::{Client, Reply, Server, TempDir, change_key, is_slow, issue};
+use crate::world::Rng;
 
 /// A tier, its limit, and the limit as the flag's value. All differ, and from the anonymous 5.
 const TIERS: [(&str, u32); 3] = [("free", 7), ("starter", 9), ("pro", 11)];
@@ -25,16 +25,10 @@ const LIMITS: [&str; 8] = [
 
 /// A complete publish without live players.
 fn publish_without_live(dir: &TempDir) -> PathBuf {
-    let mut world = (1..1000)
-        .map(|seed| World::random(seed, 12))
-        .find(|world| world.islands.len() > 5 && world.days().len() > 2)
-        .unwrap();
+    let mut world = World::with_more_than(5, 2, 12);
     world.live.clear();
     world.platform = None;
-    let published = dir.join("published");
-    world.write(&dir.join("dataset"));
-    publish(&dir.join("dataset"), &published, GENERATED_AT);
-    published
+    world.publish(dir)
 }
 
 /// Texts sent as keys.

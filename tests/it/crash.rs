@@ -9,24 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::canary;
-use crate::support::{Server, TempDir, command, id, is_slow, issue, run};
-
-/// How often to kill.
-fn kills() -> u32 {
-    if is_slow() { 1000 } else { 25 }
-}
-
-/// Random numbers that are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
+use crate::support::{Server, TempDir, command, id, issue, kills, listed_keys, run};
+use crate::world::Rng;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -102,7 +86,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
     };
     // By header lines, what was told and how many requests may have been under way at a kill.
     let mut told: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
-    let mut random = Random(9);
+    let mut random = Rng(9);
     for kill in 0..kills() {
         let number = kill / KILLS_AN_ADDRESS;
         let headers = [
@@ -160,7 +144,7 @@ fn a_server_that_is_asked_to_stop_loses_no_count() {
 }
 
 /// Starts a command and kills it after a random while; what it printed, and whether it had ended.
-fn killed(words: &[&str], random: &mut Random, longest: u64) -> (Vec<u8>, bool) {
+fn killed(words: &[&str], random: &mut Rng, longest: u64) -> (Vec<u8>, bool) {
     let mut child = command()
         .args(words)
         .stdout(Stdio::piped())
@@ -175,23 +159,11 @@ fn killed(words: &[&str], random: &mut Random, longest: u64) -> (Vec<u8>, bool) 
     (output.stdout, success)
 }
 
-/// `(id, is active)` of every key.
-fn listed(directory: &Path) -> Vec<(String, bool)> {
-    let output = run(&["keys", "list", "--json", "--state", text(directory)]);
-    let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{problem}");
-    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |key: &serde_json::Value, name: &str| key[name].as_str().unwrap().to_owned();
-    keys.iter()
-        .map(|key| (text(key, "id"), text(key, "status") == "active"))
-        .collect()
-}
-
 #[test]
 fn issue_and_revoke_killed_at_any_moment_keep_what_they_said() {
     let state = TempDir::new();
     let directory = state.join("state");
-    let mut random = Random(5);
+    let mut random = Rng(5);
     // As long as the command takes when it is let be, and half as much again.
     let begun = Instant::now();
     let words = [
@@ -221,22 +193,18 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_said() {
         let change = if *active { "revoke" } else { "restore" };
         let words = ["keys", change, id(key), "--state", text(&directory)];
         let (_, success) = killed(&words, &mut random, longest);
-        let listed = listed(&directory);
-        let now = listed
-            .iter()
-            .find(|(listed, _)| listed == id(key))
-            .unwrap()
-            .1;
+        let listed: BTreeMap<String, bool> = listed_keys(&directory)
+            .into_iter()
+            .map(|(id, status)| (id, status == "active"))
+            .collect();
+        let now = listed[id(key)];
         assert!(
             !success || now != *active,
             "{change} ended well and changed nothing"
         );
         *active = now;
         for (key, active) in &keys {
-            assert!(
-                listed.contains(&(id(key).to_owned(), *active)),
-                "a key was lost"
-            );
+            assert!(listed.get(id(key)) == Some(active), "a key was lost");
         }
     }
     assert!(

@@ -12,7 +12,6 @@ use memchr::memmem;
 
 use crate::naive::World;
 use crate::support::{Client, Reply, Server, TempDir, publish};
-use crate::world::GENERATED_AT;
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 /// How often the server looks at what was damaged.
@@ -53,14 +52,8 @@ fn in_a_path(name: &str) -> String {
 
 impl Published {
     fn new() -> Published {
-        let world = (1..1000)
-            .map(|seed| World::random(seed, 40))
-            .find(|world| world.islands.len() > 25 && world.days().len() > 3)
-            .unwrap();
         let dir = TempDir::new();
-        world.write(&dir.join("dataset"));
-        let directory = dir.join("published");
-        publish(&dir.join("dataset"), &directory, GENERATED_AT);
+        let directory = World::with_more_than(25, 3, 40).publish(&dir);
         let mut targets: Vec<String> = LISTS.map(str::to_owned).into();
         let scout = Server::of(&directory, &[]);
         let mut client = scout.connect();

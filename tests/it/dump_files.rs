@@ -12,8 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::naive::World;
-use crate::support::{Reply, TempDir, publish};
-use crate::world::GENERATED_AT;
+use crate::support::{Reply, TempDir, write_bytes};
 
 /// When the dumps of these tests were published, and the same as HTTP says it.
 pub(crate) const TIME: &str = "2026-11-21T12:05:00Z";
@@ -27,9 +26,7 @@ pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A published directory without dumps.
 pub(crate) fn published(dir: &TempDir) -> PathBuf {
-    let to = dir.join("published");
-    World::random(1, 12).write(&dir.join("dataset"));
-    publish(&dir.join("dataset"), &to, GENERATED_AT);
+    let to = World::random(1, 12).publish(dir);
     name_dumps(&to, &Value::Null);
     to
 }
@@ -65,15 +62,6 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     digest.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test's input need not survive a crash"
-)]
-pub(crate) fn overwrite(path: &Path, bytes: &[u8]) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
-}
-
 /// The index of these files, as text.
 pub(crate) fn index(files: &Files) -> Vec<u8> {
     let entries: Vec<Value> = files
@@ -94,9 +82,9 @@ pub(crate) fn index(files: &Files) -> Vec<u8> {
 /// that makes it show.
 pub(crate) fn write(published: &Path, directory: &str, files: &Files, index: &[u8]) -> Value {
     for (name, bytes) in files {
-        overwrite(&published.join(directory).join(name), bytes);
+        write_bytes(&published.join(directory).join(name), bytes);
     }
-    overwrite(&published.join(directory).join("index.json"), index);
+    write_bytes(&published.join(directory).join("index.json"), index);
     let checksum = format!("{:08x}", crc32fast::hash(index));
     json!({"directory": directory, "checksum": checksum, "generatedAt": TIME})
 }
@@ -107,7 +95,7 @@ pub(crate) fn name_dumps(published: &Path, entry: &Value) {
     let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     manifest["dumps"] = entry.clone();
     let unfinished = published.join("manifest.json.new");
-    overwrite(&unfinished, manifest.to_string().as_bytes());
+    write_bytes(&unfinished, manifest.to_string().as_bytes());
     fs::rename(unfinished, path).unwrap();
 }
 

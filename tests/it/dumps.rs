@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::dump_files::{
-    Files, HTTP_TIME, Slow, index, install, name_dumps, overwrite, pattern, published, sha256,
-    some_files, write,
+    Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, published, sha256, some_files,
+    write,
 };
-use crate::support::{Client, Reply, Server, TempDir, is_slow, run};
+use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
 use crate::world::Rng;
 
 const MIB: u64 = 1 << 20;
@@ -351,7 +351,7 @@ fn no_name_leads_out_of_the_index() {
     let dir = TempDir::new();
     let files = some_files();
     let server = serve(&dir, &files);
-    overwrite(&dir.join("published/dumps-1/unlisted.csv"), b"secret");
+    write_bytes(&dir.join("published/dumps-1/unlisted.csv"), b"secret");
     let mut client = server.connect();
     for (status, name) in [
         (404, "../manifest.json"),
@@ -548,7 +548,7 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     let mut flipped = index(&files);
     flipped[40] ^= 1;
     let mut entry = write(&published, "dumps-2", &files, &index(&files));
-    overwrite(&published.join("dumps-2/index.json"), &flipped);
+    write_bytes(&published.join("dumps-2/index.json"), &flipped);
     name_dumps(&published, &entry);
     has_status_within_a_second(&mut client, "/dumps/islands.csv", 503);
     assert_eq!(check().0, Some(65));
@@ -582,9 +582,9 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
     let longer = [sound, &b"x"[..]].concat();
     let damages: [&dyn Fn(&Path); 6] = [
         &|_| {},
-        &|path| overwrite(path, &sound[1..]),
-        &|path| overwrite(path, &longer),
-        &|path| overwrite(path, b""),
+        &|path| write_bytes(path, &sound[1..]),
+        &|path| write_bytes(path, &longer),
+        &|path| write_bytes(path, b""),
         &|path| fs::create_dir(path).unwrap(),
         &|path| symlink("islands.json", path).unwrap(),
     ];
@@ -608,7 +608,7 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
         .collect();
     assert!((1..=2).contains(&said.len()), "{said:?}");
     fs::remove_file(&path).unwrap();
-    overwrite(&path, sound);
+    write_bytes(&path, sound);
     assert!(client.get("/dumps/islands.csv").body == *sound);
 }
 

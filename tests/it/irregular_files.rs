@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::dump_files::{Files, index, install, name_dumps, overwrite, published, write};
-use crate::support::{Client, Server, TempDir, command, issue, publish};
+use crate::dump_files::{Files, index, install, name_dumps, published, write};
+use crate::support::{Client, Server, TempDir, command, issue, publish, write_bytes};
 
 const FIRST: &str = "2026-11-21T00:10:00Z";
 const LATER: &str = "2026-11-21T00:20:00Z";
@@ -217,7 +217,7 @@ fn a_manifest_or_a_payload_that_is_a_link_is_refused_and_the_old_data_stays() {
     links("manifest.json");
     refused(&mut client, "manifest.json: is a symbolic link");
     fs::remove_file(&manifest).unwrap();
-    overwrite(&manifest, &sound);
+    write_bytes(&manifest, &sound);
     for (at, name) in payloads.iter().enumerate() {
         for (other, payload) in payloads.iter().enumerate() {
             let _not_there = fs::remove_file(published.join(payload));
@@ -227,12 +227,12 @@ fn a_manifest_or_a_payload_that_is_a_link_is_refused_and_the_old_data_stays() {
                 fs::copy(aside.join(payload), published.join(payload)).unwrap();
             }
         }
-        overwrite(&manifest, offered.to_string().as_bytes());
+        write_bytes(&manifest, offered.to_string().as_bytes());
         refused(&mut client, &format!("{name}: is a symbolic link"));
         // A name that leads out of the directory is none either.
         let mut outside = offered.clone();
         outside[["history", "live"][at]]["file"] = format!("../aside/{name}").into();
-        overwrite(&manifest, outside.to_string().as_bytes());
+        write_bytes(&manifest, outside.to_string().as_bytes());
         refused(&mut client, "is not a file name");
     }
 }
@@ -308,7 +308,7 @@ fn nothing_in_the_place_of_a_manifest_ends_refreshes() {
         } else {
             fs::remove_file(&manifest).unwrap();
         }
-        overwrite(&manifest, &sound);
+        write_bytes(&manifest, &sound);
         let generated_at = format!("2026-11-21T01:0{round}:00Z");
         publish(&dataset, &published, &generated_at);
         shows_within_two_seconds(&mut client, &generated_at);
@@ -329,7 +329,7 @@ fn no_pipe_in_the_place_of_a_payload_ends_refreshes() {
         changed[kind]["file"] = "pipe.snap".into();
         changed[kind]["checksum"] = "00000000".into();
         make_pipe(&published.join("pipe.snap"));
-        overwrite(&manifest, changed.to_string().as_bytes());
+        write_bytes(&manifest, changed.to_string().as_bytes());
         server.await_line("pipe.snap: is not a regular file");
         assert_ne!(check(&published), Some(0));
         fs::remove_file(published.join("pipe.snap")).unwrap();

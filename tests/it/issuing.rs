@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Reply, Server, TempDir, change_key, id, issue, printed_key, run, try_issue,
+    Client, Reply, Server, TempDir, change_key, id, issue, listed_keys, printed_key, run, try_issue,
 };
 
 /// How soon a change of the keys must be known everywhere.
@@ -94,17 +94,6 @@ fn issuing_revoking_and_restoring_reach_a_server_within_a_second() {
     });
 }
 
-/// `keys list --json`: ids and statuses.
-fn listed(state: &Path) -> Vec<(String, String)> {
-    let output = run(&["keys", "list", "--json", "--state", state.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", output.status);
-    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    keys.iter()
-        .map(|key| (text(&key["id"]), text(&key["status"])))
-        .collect()
-}
-
 #[test]
 fn a_hundred_requests_for_keys_at_once_leave_an_address_with_three() {
     let dir = TempDir::new();
@@ -126,7 +115,7 @@ fn a_hundred_requests_for_keys_at_once_leave_an_address_with_three() {
     let keys: Vec<String> = issued.into_iter().map(printed_key).collect();
     let active = |key: &String| (id(key).to_owned(), "active".to_owned());
     let mut want: Vec<_> = keys.iter().map(active).collect();
-    let mut got = listed(&state);
+    let mut got = listed_keys(&state);
     want.sort();
     got.sort();
     assert_eq!(got, want);

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::naive::{COUNTS, World};
 use crate::naive_query::form;
-use crate::support::{BASE_URL, Client, Reply, Server, TempDir, publish};
-use crate::world::GENERATED_AT;
+use crate::support::{BASE_URL, Client, Reply, Server, TempDir};
 
 /// A world with enough islands for several pages, and with days.
 fn world() -> World {
@@ -18,10 +17,8 @@ fn world() -> World {
         .unwrap()
 }
 
-fn serve(world: &World, dir: &TempDir, more: &[&str]) -> Server {
-    world.write(&dir.join("dataset"));
-    publish(&dir.join("dataset"), &dir.join("published"), GENERATED_AT);
-    Server::of(&dir.join("published"), more)
+fn serve(world: &World, dir: &TempDir) -> Server {
+    Server::of(&world.publish(dir), &[])
 }
 
 /// The links of an answer: relation and path with query.
@@ -78,7 +75,7 @@ fn rows(replies: &[Reply], name: &str) -> Vec<Value> {
 #[test]
 fn pages_laid_end_to_end_are_the_whole_list_in_every_order() {
     let (world, dir) = (world(), TempDir::new());
-    let server = serve(&world, &dir, &[]);
+    let server = serve(&world, &dir);
     let mut client = server.connect();
     for sort in COUNTS {
         for order in ["asc", "desc"] {
@@ -106,7 +103,7 @@ fn pages_laid_end_to_end_are_the_whole_list_in_every_order() {
 #[test]
 fn following_next_visits_every_row_once() {
     let (world, dir) = (world(), TempDir::new());
-    let server = serve(&world, &dir, &[]);
+    let server = serve(&world, &dir);
     let mut client = server.connect();
     for (list, name, key, total) in [
         (
@@ -142,7 +139,7 @@ fn following_next_visits_every_row_once() {
 #[test]
 fn next_is_there_if_more_follows_and_prev_if_rows_were_skipped() {
     let (world, dir) = (world(), TempDir::new());
-    let server = serve(&world, &dir, &[]);
+    let server = serve(&world, &dir);
     let mut client = server.connect();
     let total = world.islands.len();
     for list in ["/v1/islands", "/v1/creators"] {
@@ -178,7 +175,7 @@ fn filters(target: &str) -> BTreeSet<(String, String)> {
 #[test]
 fn links_keep_the_filters() {
     let (world, dir) = (world(), TempDir::new());
-    let server = serve(&world, &dir, &[]);
+    let server = serve(&world, &dir);
     let mut client = server.connect();
     for query in [
         "tag=R%26B&sort=plays&order=asc&limit=1",
@@ -205,7 +202,7 @@ fn links_keep_the_filters() {
 #[test]
 fn only_declared_parameters_are_in_a_link() {
     let (world, dir) = (world(), TempDir::new());
-    let server = serve(&world, &dir, &[]);
+    let server = serve(&world, &dir);
     let mut client = server.connect();
     let reply = get(
         &mut client,

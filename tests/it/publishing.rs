@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::naive::World;
-use crate::support::{Client, Server, TempDir, publish, run, write_file};
+use crate::support::{Client, Server, TempDir, publish, run, write_bytes, write_file};
 use crate::world::{GENERATED_AT, Rng};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
@@ -17,12 +17,8 @@ const EARLIER: &str = "2026-11-21T00:00:00Z";
 
 /// A small world with days and live players or without, written as a dataset.
 fn dataset(dir: &TempDir) -> PathBuf {
-    let world = (1..1000)
-        .map(|seed| World::random(seed, 12))
-        .find(|w| w.islands.len() > 5 && w.days().len() > 2)
-        .unwrap();
     let path = dir.join("dataset");
-    world.write(&path);
+    World::with_more_than(5, 2, 12).write(&path);
     path
 }
 
@@ -56,14 +52,6 @@ fn published_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Gives a dataset one more day, long ago, so that its history is another.
 fn add_a_day(dataset: &Path) {
     write_file(&dataset.join("ccu/2019-01-01.csv"), "code,peakCCU\n");
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "damage done on purpose need not survive a crash"
-)]
-fn overwrite(path: &Path, bytes: &[u8]) {
-    fs::write(path, bytes).unwrap();
 }
 
 /// Runs the binary, which must end with this code; what it said on stderr.
@@ -246,7 +234,7 @@ fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
     let mut bytes = fs::read(&history).unwrap();
     let at = bytes.len() - 100;
     bytes[at] ^= 1;
-    overwrite(&history, &bytes);
+    write_bytes(&history, &bytes);
     // The manifest last, as a publish does.
     let (manifest, payloads): (Vec<_>, Vec<_>) = files(&later)
         .into_iter()
@@ -254,7 +242,7 @@ fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
         .partition(|(name, _)| !has_payload_name(name));
     for (name, bytes) in payloads.iter().chain(&manifest) {
         let unfinished = dir.join("unfinished");
-        overwrite(&unfinished, bytes);
+        write_bytes(&unfinished, bytes);
         fs::rename(unfinished, published.join(name)).unwrap();
     }
     thread::sleep(Duration::from_millis(1200));
@@ -291,18 +279,18 @@ fn check_refuses_a_history_cut_short_or_with_a_flipped_bit() {
     ];
     lengths.extend((0..12).map(|_| below(sound.len())));
     for length in lengths {
-        overwrite(&history, &sound[..length]);
+        write_bytes(&history, &sound[..length]);
         ends_with(65, &words);
     }
     for _ in 0..60 {
         let (at, bit) = (below(sound.len()), below(8));
         let mut bytes = sound.clone();
         bytes[at] ^= 1 << bit;
-        overwrite(&history, &bytes);
+        write_bytes(&history, &bytes);
         let output = run(&words);
         assert_eq!(output.status.code(), Some(65), "byte {at} bit {bit}");
     }
-    overwrite(&history, &sound);
+    write_bytes(&history, &sound);
     ends_with(0, &words);
 }
 

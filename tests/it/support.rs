@@ -25,6 +25,11 @@ pub(crate) fn is_slow() -> bool {
     std::env::var_os("IM_TEST_SLOW").is_some()
 }
 
+/// Number of kills in tests that kill processes at random moments.
+pub(crate) fn kills() -> u32 {
+    if is_slow() { 1000 } else { 25 }
+}
+
 /// A temporary directory, removed when dropped, after a check that no secret is in it.
 pub(crate) struct TempDir(PathBuf);
 
@@ -55,14 +60,19 @@ impl Drop for TempDir {
     }
 }
 
-/// Writes a file of a test's dataset, and the directories above it.
+/// Writes a file of a test, and the directories above it.
+pub(crate) fn write_file(path: &Path, text: &str) {
+    write_bytes(path, text.as_bytes());
+}
+
+/// The same with bytes.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test's input need not survive a crash"
 )]
-pub(crate) fn write_file(path: &Path, text: &str) {
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
+    fs::write(path, bytes).unwrap();
 }
 
 /// The binary under test, without the project's environment variables.
@@ -123,18 +133,23 @@ pub(crate) fn change_key(change: &str, state: &Path, key: &str) {
     assert!(output.status.success(), "{change}: {said}");
 }
 
+/// The keys that `keys list` prints: id and status.
+pub(crate) fn listed_keys(state: &Path) -> Vec<(String, String)> {
+    let output = run(&["keys", "list", "--json", "--state", state.to_str().unwrap()]);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problem}");
+    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    keys.iter()
+        .map(|key| (text(&key["id"]), text(&key["status"])))
+        .collect()
+}
+
 /// Publishes a dataset, which must succeed.
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
-    let words = [
-        "publish",
-        "--dataset",
-        dataset,
-        "--to",
-        to,
-        "--generated-at",
-        generated_at,
-    ];
+    let words = ["publish", "--dataset", dataset, "--to", to];
+    let words = [&words[..], &["--generated-at", generated_at]].concat();
     let output = run(&words);
     assert!(
         output.status.success(),

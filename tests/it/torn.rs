@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::editions::{Change, Edition, Editions, MARKED_TARGET};
 use crate::published::Published;
-use crate::support::{Server, TempDir, is_slow};
+use crate::support::{Server, TempDir, kills};
 use crate::world::Rng;
 
 /// What is asked of a server all the time.
@@ -29,11 +29,6 @@ const TARGETS: [&str; 6] = [
 
 /// Fewer answers are no load.
 const ANSWERS_LEAST: u32 = 60;
-
-/// How often to kill.
-fn kills() -> u32 {
-    if is_slow() { 1000 } else { 25 }
-}
 
 /// Runs a command to its end, which must be good.
 #[track_caller]

@@ -11,8 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::naive::World;
-use crate::support::{Reply, Server, TempDir, publish};
-use crate::world::GENERATED_AT;
+use crate::support::{Reply, Server, TempDir};
 
 const HEALTH: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: x.test\r\n\r\n";
 
@@ -33,10 +32,9 @@ impl Wire {
         let mut words = vec!["--listen", &address];
         words.extend(args);
         let dir = TempDir::new();
-        let published = dir.join("published");
+        let published;
         if !args.contains(&"--published") {
-            World::random(1, 12).write(&dir.join("dataset"));
-            publish(&dir.join("dataset"), &published, GENERATED_AT);
+            published = World::random(1, 12).publish(&dir);
             words.extend(["--published", published.to_str().unwrap()]);
         }
         let server = Server::start(&words);

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::naive::{COUNTS, DECIMALS, Island, Profile, Row, World};
-use crate::support::{BASE_URL, write_file};
+use crate::support::{BASE_URL, TempDir, publish, write_file};
 
 /// `generatedAt` of every random dataset.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T00:10:00Z";
@@ -252,6 +252,22 @@ impl World {
             }
             self.platform = Some(steps);
         }
+    }
+
+    /// The first random dataset with more than `islands` islands and `days` days; `most_islands` as in
+    /// [`World::random`].
+    pub(crate) fn with_more_than(islands: usize, days: usize, most_islands: u64) -> World {
+        let mut worlds = (1..1000).map(|seed| World::random(seed, most_islands));
+        let found = worlds.find(|world| world.islands.len() > islands && world.days().len() > days);
+        found.unwrap()
+    }
+
+    /// Publishes the dataset to `published` in `dir` and returns that directory.
+    pub(crate) fn publish(&self, dir: &TempDir) -> PathBuf {
+        let (dataset, published) = (dir.join("dataset"), dir.join("published"));
+        self.write(&dataset);
+        publish(&dataset, &published, GENERATED_AT);
+        published
     }
 
     /// Writes the files of CONTRACT section 3.
