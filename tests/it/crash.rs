@@ -1,4 +1,4 @@
-//! Processes killed at any moment: no count, no key and no file is lost or torn.
+//! Processes killed at random moments: no count, no key and no file is lost or damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -16,14 +16,14 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What `keys issue` printed, if it came to that.
+/// The key that `keys issue` printed, if it did.
 fn printed(stdout: &[u8]) -> Option<String> {
     let key = std::str::from_utf8(stdout).unwrap().strip_suffix('\n')?;
     canary::remember(key);
     Some(key.to_owned())
 }
 
-/// Asks the same thing until the connection breaks; tells each `Remaining` of an admitted answer.
+/// Repeats a request until the connection breaks; returns the `Remaining` of each admitted one.
 fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
     let mut told = Vec::new();
     let Ok(stream) = TcpStream::connect(server.addr()) else {
@@ -39,7 +39,7 @@ fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
         let mut line = String::new();
         loop {
             line.clear();
-            // A line cut short by the kill tells nothing.
+            // A line cut short by the kill is ignored.
             match stream.read_line(&mut line) {
                 Ok(_) if line.ends_with('\n') => {}
                 _ => return told,
@@ -58,13 +58,13 @@ fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
     }
 }
 
-/// What health says that is left for requests with these header lines.
+/// The remaining quota of requests with these headers, by health.
 fn remaining(server: &Server, headers: &[(&str, &str)]) -> u32 {
     let reply = server.connect().request("GET", "/v1/health", headers);
     reply.expect("x-ratelimit-remaining").parse().unwrap()
 }
 
-/// Kills for which an address is asked for, before its limit could be reached.
+/// Kills per client address, so that no limit is reached.
 const KILLS_AN_ADDRESS: u32 = 100;
 
 #[test]
@@ -84,7 +84,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
         ];
         Server::start(&words.concat())
     };
-    // By header lines, what was told and how many requests may have been under way at a kill.
+    // By header lines: every `Remaining`, and the requests that may have been in progress at a kill.
     let mut told: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
     let mut random = Rng(9);
     for kill in 0..kills() {
@@ -121,7 +121,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
         let charged = limit - remaining(&server, &[(name, value)]);
         let answered = u32::try_from(told.len()).unwrap();
         assert!(answered > *under_way, "the load was no load: {answered}");
-        // What was charged and never answered is at most the request under way on a connection.
+        // At most the request in progress on each connection was counted without a response.
         assert!(
             (answered..=answered + under_way).contains(&charged),
             "{answered} answered, {charged} charged"
@@ -143,7 +143,7 @@ fn a_server_that_is_asked_to_stop_loses_no_count() {
     assert_eq!(remaining(&start(), &[]), 90);
 }
 
-/// Starts a command and kills it after a random while; what it printed, and whether it had ended.
+/// Starts a command and kills it after a random time; returns its output, and whether it had ended.
 fn killed(words: &[&str], random: &mut Rng, longest: u64) -> (Vec<u8>, bool) {
     let mut child = command()
         .args(words)
@@ -164,7 +164,7 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_said() {
     let state = TempDir::new();
     let directory = state.join("state");
     let mut random = Rng(5);
-    // As long as the command takes when it is let be, and half as much again.
+    // The duration of the command without a kill, times one and a half.
     let begun = Instant::now();
     let words = [
         "keys",

@@ -1,5 +1,5 @@
-//! Files damaged under a running server: a body that is not what was published is never sent, fails
-//! alone, is told of in one line however often it is asked for, and is served again once it is whole.
+//! Files damaged under a running server: a damaged body is never sent, does not affect others, is
+//! logged in one line however often it is requested, and is served again once it is repaired.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::naive::World;
 use crate::support::{Client, Reply, Server, TempDir, publish};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
-/// How often the server looks at what was damaged.
+/// Interval in which the server checks damaged bodies.
 const POLL: Duration = Duration::from_millis(250);
 const LISTS: [&str; 4] = [
     "/v1",
@@ -23,7 +23,7 @@ const LISTS: [&str; 4] = [
     "/v1/islands?sort=plays&order=asc&limit=7",
 ];
 
-/// A published world, and all that it answers: targets by form, with their bodies.
+/// A published dataset, and all its responses: targets by coding, with their bodies.
 struct Published {
     dir: TempDir,
     directory: PathBuf,
@@ -94,7 +94,7 @@ impl Published {
         }
     }
 
-    /// Where in the file each body lies: its stored form is what is sent as gzip.
+    /// The position of each body in the file, where it is stored as it is sent with gzip.
     fn bodies(&self) -> BTreeMap<&str, (u64, usize)> {
         let file = fs::read(&self.history).unwrap();
         let mut found = BTreeMap::new();
@@ -107,7 +107,8 @@ impl Published {
         found
     }
 
-    /// Asks for everything in both forms. What fails must be `failing`, all else be as published.
+    /// Requests everything with gzip and without. Exactly `failing` must fail, and the rest be as
+    /// published.
     #[track_caller]
     fn only_these_fail(&self, client: &mut Client, failing: &BTreeSet<&str>) {
         for ((target, gzip), body) in &self.answers {
@@ -121,7 +122,7 @@ impl Published {
         }
     }
 
-    /// Waits until everything is sent again, at most a second.
+    /// Waits until everything is served again, at most a second.
     #[track_caller]
     fn heals_within_a_second(&self, client: &mut Client, target: &str) {
         let begun = Instant::now();
@@ -143,7 +144,7 @@ fn is_refused(reply: &Reply, target: &str) {
     }
 }
 
-/// Changes a byte in place. Done twice, it is as it was.
+/// Flips a byte in place. A second time restores it.
 fn flip(path: &Path, at: u64) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
@@ -151,7 +152,7 @@ fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
 
-/// The lines that tell of damage, and the answers that they count.
+/// The log lines about damage, and the number of responses that they count.
 fn told(server: &Server) -> (Vec<String>, usize) {
     let lines: Vec<String> = server.lines();
     let lines: Vec<String> = lines
@@ -167,7 +168,7 @@ fn told(server: &Server) -> (Vec<String>, usize) {
     (lines, counted)
 }
 
-/// Waits until that many answers were told of. The lines.
+/// Waits until that many responses are logged; returns the lines.
 #[track_caller]
 fn tells_of(server: &Server, answers: usize) -> Vec<String> {
     let begun = Instant::now();
@@ -213,7 +214,7 @@ fn a_damaged_body_fails_alone_and_is_told_of_once_a_poll() {
     }
     published.only_these_fail(&mut client, &[*target].into());
     tells_of(&server, 502);
-    // It was never kept: as soon as the file is whole again, so is the answer.
+    // It was never cached: as soon as the file is repaired, the body is served.
     flip(&published.history, damaged);
     published.only_these_fail(&mut client, &BTreeSet::new());
     thread::sleep(2 * POLL);
@@ -253,7 +254,7 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
     published.only_these_fail(&mut client, &failing);
     let lines = tells_of(&server, 2 * failing.len());
     assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
-    // Published again, it is served again, here under a later time.
+    // Published again under a later time, it is served again.
     publish(&published.dir.join("dataset"), &published.directory, LATER);
     let begun = Instant::now();
     while client.get("/v1").json()["meta"]["generatedAt"] != LATER {
@@ -277,10 +278,10 @@ fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
     flip(&published.history, *offset);
     is_refused(&client.get(target), target);
     server.await_line("1 response could not be sent: ");
-    // As a copy from elsewhere does that puts each file in place by a rename.
+    // As a copy does that renames each file into place.
     fs::rename(copy, &published.history).unwrap();
     published.heals_within_a_second(&mut client, target);
-    // What heals is the file, not the server: one more flip is one more failure.
+    // The repaired file is served because it was read again: another flip is another failure.
     flip(&published.history, *offset);
     let fresh = Server::of(&published.directory, &[]);
     is_refused(&fresh.connect().get(target), target);

@@ -1,5 +1,5 @@
-//! Small disks to fill up, to take away and to write-protect. Only root can mount them: others are
-//! told so, and their tests are done.
+//! Small file systems to fill, to unmount and to write-protect. Only root can mount them: for other
+//! users these tests print a line and pass.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -8,24 +8,24 @@ use std::process::{Command, Stdio};
 
 use crate::support::TempDir;
 
-/// A mounted file system of its own; unmounted when dropped.
+/// A mounted file system, unmounted when dropped.
 pub(crate) struct Disk {
-    /// What `mount` takes to mount it, but for the place.
+    /// The arguments of `mount` without the mount point.
     words: Vec<String>,
     place: PathBuf,
 }
 
 impl Disk {
-    /// A file system in memory, of limits as `mount` takes them: `size=4m`.
+    /// A file system in memory, with limits such as `size=4m`.
     pub(crate) fn in_memory(dir: &TempDir, limits: &str) -> Option<Disk> {
         Disk::mount(dir, &["-t", "tmpfs", "-o", limits, "tmpfs"])
     }
 
-    /// A journalled file system of 8 MiB, as servers have, in a file.
+    /// A journaled file system of 8 MiB in a file.
     pub(crate) fn ext4(dir: &TempDir) -> Option<Disk> {
         let image = dir.join("image");
         File::create(&image).unwrap().set_len(8 << 20).unwrap();
-        // By python3 it is shut down.
+        // python3 shuts it down.
         if !runs(Command::new("python3").arg("--version")) {
             return skip("python3, `apt-get install python3`");
         }
@@ -49,12 +49,12 @@ impl Disk {
         skip("to mount disks, as root outside a container")
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.place
     }
 
-    /// Takes it away and mounts what is on it again.
+    /// Unmounts and mounts it again.
     pub(crate) fn mount_again(&mut self) {
         assert!(runs(Command::new("umount").arg(&self.place)));
         assert!(runs(
@@ -62,7 +62,7 @@ impl Disk {
         ));
     }
 
-    /// Lets it be written to, or not.
+    /// Makes it writable or read-only.
     pub(crate) fn protect(&self, read_only: bool) {
         let how = if read_only {
             "remount,ro"
@@ -74,7 +74,7 @@ impl Disk {
         ));
     }
 
-    /// Leaves room for so many bytes, more or less, and gives back what takes the rest.
+    /// Fills it up to about so many free bytes; returns the file that does.
     pub(crate) fn fill_but(&self, bytes: u64) -> PathBuf {
         let filler = self.place.join("filler");
         let mut file = OpenOptions::new()
@@ -83,7 +83,7 @@ impl Disk {
             .open(&filler)
             .unwrap();
         while file.write_all(&[b'.'; 4096]).is_ok() {}
-        // What a file system sets aside for later is set aside until it is synced.
+        // Delayed allocation is reserved until a sync.
         let _no_room_either = file.sync_all();
         while file.write_all(&[b'.'; 512]).is_ok() {}
         let length = file.metadata().unwrap().len();
@@ -95,7 +95,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server may still hold a file, and no disk is to outlive its test.
+        // Lazily, because a server may still have a file open.
         runs(Command::new("umount").arg("-l").arg(&self.place));
     }
 }

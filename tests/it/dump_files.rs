@@ -1,6 +1,6 @@
-//! Dumps written by hand into a published directory, and downloads that take their time.
+//! Dumps written by tests into a published directory, and slow downloads.
 //!
-//! Knows the layout of the directory and nothing of how the program reads it.
+//! Depends on the layout of the directory only, not on how the program reads it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::naive::World;
 use crate::support::{Reply, TempDir, write_bytes};
 
-/// When the dumps of these tests were published, and the same as HTTP says it.
+/// Publish time of the dumps of these tests, and the same as an HTTP date.
 pub(crate) const TIME: &str = "2026-11-21T12:05:00Z";
 pub(crate) const HTTP_TIME: &str = "Sat, 21 Nov 2026 12:05:00 GMT";
 
-/// Longer than any honest answer takes, on a loaded machine too.
+/// Timeout of responses, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Files by their names.
+/// Files by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A published directory without dumps.
@@ -31,7 +31,7 @@ pub(crate) fn published(dir: &TempDir) -> PathBuf {
     to
 }
 
-/// Bytes that no other seed or place has, so that a piece at the wrong place shows.
+/// Bytes that differ by seed and position, so that a misplaced piece is detected.
 pub(crate) fn pattern(seed: u64, length: u64) -> Vec<u8> {
     (0..length)
         .map(|at| {
@@ -78,8 +78,8 @@ pub(crate) fn index(files: &Files) -> Vec<u8> {
     .unwrap()
 }
 
-/// Writes files and an index of them to a directory that does not show yet; the entry of the manifest
-/// that makes it show.
+/// Writes files and their index to a directory that is not published yet; returns its entry for the
+/// manifest.
 pub(crate) fn write(published: &Path, directory: &str, files: &Files, index: &[u8]) -> Value {
     for (name, bytes) in files {
         write_bytes(&published.join(directory).join(name), bytes);
@@ -89,7 +89,7 @@ pub(crate) fn write(published: &Path, directory: &str, files: &Files, index: &[u
     json!({"directory": directory, "checksum": checksum, "generatedAt": TIME})
 }
 
-/// Names dumps in the manifest, whole or not at all.
+/// Sets the dumps in the manifest, atomically.
 pub(crate) fn name_dumps(published: &Path, entry: &Value) {
     let path = published.join("manifest.json");
     let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -99,13 +99,13 @@ pub(crate) fn name_dumps(published: &Path, entry: &Value) {
     fs::rename(unfinished, path).unwrap();
 }
 
-/// Publishes dumps by hand.
+/// Writes dumps and publishes them.
 pub(crate) fn install(published: &Path, directory: &str, files: &Files) {
     let entry = write(published, directory, files, &index(files));
     name_dumps(published, &entry);
 }
 
-/// A connection on which a body is read as slowly as one likes.
+/// A connection whose response is read piece by piece.
 pub(crate) struct Slow(BufReader<TcpStream>);
 
 impl Slow {
@@ -122,7 +122,7 @@ impl Slow {
         Slow::send(address, request.as_bytes())
     }
 
-    /// The next head; its body is still to be read.
+    /// Reads the next head, without the body.
     pub(crate) fn head(&mut self) -> Reply {
         let mut lines = Vec::new();
         loop {
@@ -150,10 +150,10 @@ impl Slow {
         bytes
     }
 
-    /// What comes until the connection ends.
+    /// Reads until the connection ends.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // A reset is an end too.
+        // A reset ends it too.
         let _ = self.0.read_to_end(&mut bytes);
         bytes
     }

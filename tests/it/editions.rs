@@ -1,5 +1,5 @@
-//! A dataset that goes from edition to edition, each marked, so that an answer tells by its content
-//! which edition it was made of.
+//! A dataset with a sequence of editions, each marked, so that the content of a response shows its
+//! edition.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,16 +12,16 @@ use crate::support::{command, write_file};
 
 /// The island whose title and players are the marks.
 const MARKED: &str = "0000-0000-0001";
-/// Where it is asked for.
+/// The path of that island.
 pub(crate) const MARKED_TARGET: &str = "/v1/islands/0000-0000-0001";
 const ISLANDS: u32 = 30;
-/// As many days and live steps are held; what is older goes, as it does in service.
+/// Number of days and live steps in the dataset; older ones are removed, as in service.
 const DAYS: u32 = 5;
 const STEPS: u32 = 6;
 /// The first live step, 2026-09-22T00:00:00Z: no later step of a long test is in the future.
 const FIRST_STEP: u32 = 1_790_035_200;
 
-/// What is different about an edition.
+/// What changes in an edition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Islands, a day and a live step.
@@ -46,10 +46,10 @@ impl Change {
     ];
 }
 
-/// One state of the dataset, and when it is published.
+/// One state of the dataset, and the time of its publish.
 #[derive(Clone, Debug)]
 pub(crate) struct Edition {
-    /// Rises, also where the timestamp is forced to fall.
+    /// Increases, also where a forced timestamp is lower.
     pub(crate) number: u32,
     pub(crate) change: Change,
     pub(crate) generated_at: String,
@@ -59,7 +59,7 @@ pub(crate) struct Edition {
 }
 
 impl Edition {
-    /// Whether an answer that carries this edition's timestamp shows this edition's marks.
+    /// Whether a response with this edition's timestamp has this edition's marks.
     pub(crate) fn is_told_by(&self, target: &str, answer: &Value) -> bool {
         match target {
             "/v1/live" => {
@@ -80,7 +80,7 @@ impl Edition {
     }
 }
 
-/// The dataset on disk and where it stands.
+/// The dataset on disk, and its current edition.
 pub(crate) struct Editions {
     dataset: PathBuf,
     number: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Editions {
 }
 
 impl Editions {
-    /// The first edition, written to a directory that is not there yet.
+    /// Writes the first edition to a new directory.
     pub(crate) fn begin(dataset: &Path) -> Editions {
         let mut editions = Editions {
             dataset: dataset.to_owned(),
@@ -110,18 +110,18 @@ impl Editions {
         editions
     }
 
-    /// Where it is written.
+    /// The directory of the dataset.
     pub(crate) fn dataset(&self) -> &Path {
         &self.dataset
     }
 
-    /// Makes the next edition the one after this number, which is to be a later one.
+    /// Continues after this number, which must be a later one.
     pub(crate) fn count_from(&mut self, number: u32) {
         assert!(number >= self.number);
         self.number = number;
     }
 
-    /// Changes the dataset on disk; the edition that it is now.
+    /// Changes the dataset on disk; returns its edition.
     pub(crate) fn turn(&mut self, change: Change) -> Edition {
         use Change::{All, Day, Forced, Islands, Live};
         self.number += 1;
@@ -137,7 +137,7 @@ impl Editions {
             self.step += 1;
             self.write_step();
         }
-        // A forced timestamp lies before all others, and is as unique.
+        // A forced timestamp is before all others, and unique too.
         let month = if change == Forced { 11 } else { 12 };
         let (day, hour, minute) = (self.number / 1440, self.number / 60 % 24, self.number % 60);
         Edition {
@@ -238,7 +238,7 @@ fn players(step: u32) -> u32 {
     10_000 + step
 }
 
-/// A day of every number, in their order; the 29th and later are left out.
+/// A day for each number, in ascending order, without the 29th and later ones.
 fn date(day: u32) -> String {
     let (year, month, day) = (2000 + day / 336, day / 28 % 12 + 1, day % 28 + 1);
     format!("{year}-{month:02}-{day:02}")

@@ -1,4 +1,4 @@
-//! Keys that come and go while a server runs, and many that are asked for at once.
+//! Keys issued and revoked while a server runs, and many requested concurrently.
 
 use std::path::Path;
 use std::thread;
@@ -8,7 +8,7 @@ use crate::support::{
     Client, Reply, Server, TempDir, change_key, id, issue, listed_keys, printed_key, run, try_issue,
 };
 
-/// How soon a change of the keys must be known everywhere.
+/// Time for a change of the keys to be effective everywhere.
 const SOON: Duration = Duration::from_secs(1);
 
 fn serve(state: &Path) -> Server {
@@ -22,11 +22,11 @@ fn ask(client: &mut Client, key: &str) -> Reply {
     client.request("GET", "/v1", &[("Authorization", &line)])
 }
 
-/// Somebody with a key, on connections that stay open.
+/// A client with a key, on connections that stay open.
 struct Holder {
     key: String,
     clients: Vec<Client>,
-    /// What the newest answer to the key said.
+    /// `Remaining` of the newest response.
     left: Option<u32>,
 }
 
@@ -40,8 +40,8 @@ impl Holder {
         }
     }
 
-    /// Each connection gets this status for every request that is sent a second or more after the
-    /// change, which was durable when this is called; and once it does, it goes on to.
+    /// Asserts that each connection gets this status for every request sent a second or more after the
+    /// change, which was durable before this call, and for every request after the first such one.
     #[track_caller]
     fn gets_soon(&mut self, status: u16) {
         let start = Instant::now();
@@ -51,7 +51,7 @@ impl Holder {
                 let late = start.elapsed() >= SOON;
                 let reply = ask(client, &self.key);
                 if reply.status == 200 {
-                    // A key keeps its count through all that happens to it.
+                    // A key keeps its count through all changes.
                     let left: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
                     let want = self.left.map_or(left, |left| left - 1);
                     assert_eq!(left, want, "counted by one");
@@ -75,7 +75,7 @@ fn issuing_revoking_and_restoring_reach_a_server_within_a_second() {
     let state = dir.join("state");
     let server = serve(&state);
     server.wait_for_a_day_with(60);
-    // At once, so that changes also meet each other.
+    // Concurrently, so that changes overlap.
     thread::scope(|scope| {
         for person in 0..5 {
             let (server, state) = (&server, &state);
@@ -122,7 +122,7 @@ fn a_hundred_requests_for_keys_at_once_leave_an_address_with_three() {
     for key in &keys {
         Holder::new(&server, key.clone()).gets_soon(200);
     }
-    // One that is revoked makes room for one, and restoring it then makes none.
+    // Revoking a key permits another, and then it cannot be restored.
     change_key("revoke", &state, &keys[0]);
     let fourth = issue(&state, "ann@x.test", "free");
     Holder::new(&server, fourth).gets_soon(200);

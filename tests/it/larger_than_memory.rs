@@ -1,4 +1,4 @@
-//! A history several times as large as the memory that the server may take, all of it asked for.
+//! A history several times as large as the server's memory limit, all of it requested.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::support::{Client, Server, TempDir, command, is_slow, publish, write_f
 use crate::world::{GENERATED_AT, Rng};
 
 const MIB: u64 = 1 << 20;
-/// What `--memory` allows.
+/// The value of `--memory`.
 const MEMORY_MIB: u64 = 16;
-/// What the server takes beside its sections and caches (its own code's data, stacks, a connection's
-/// buffers, holes between bodies of all lengths) and the system to read files at all.
+/// Memory of the server beside its sections and caches (data, stacks, buffers of a connection,
+/// fragmentation), and of the system to read files.
 const SLACK_MIB: u64 = 8;
 const ISLANDS: u64 = 1000;
 const CREATORS: u64 = 300;
-/// With so many, an island is over 64 KiB as gzip too: too long for what each worker keeps for itself.
+/// With so many days, an island is over 64 KiB also with gzip: too long for the workers' caches.
 const MONTHS: u64 = 33;
 
 fn code(island: u64) -> String {
@@ -27,7 +27,7 @@ fn code(island: u64) -> String {
     format!("{}-{}-{}", &text[..4], &text[4..8], &text[8..])
 }
 
-/// Figures without end or pattern, so that little is left to compress.
+/// Writes random numbers, which hardly compress.
 fn write_dataset(directory: &Path) {
     let mut rng = Rng(1);
     let mut text = "code,title,creator,createdIn,tags\n".to_owned();
@@ -63,7 +63,7 @@ fn history_file(published: &Path) -> PathBuf {
     paths.find(is_history).unwrap()
 }
 
-/// Bytes of bodies in a payload file, and of what stays in memory: its trailer says where they part.
+/// Bytes of bodies in a payload file, and of its sections in memory, by its trailer.
 fn sizes(history: &Path) -> (u64, u64) {
     let file = fs::read(history).unwrap();
     let trailer = &file[file.len() - 32..];
@@ -71,7 +71,7 @@ fn sizes(history: &Path) -> (u64, u64) {
     (bodies, file.len() as u64 - bodies)
 }
 
-/// Everything that has a body of its own, in both forms, in no order.
+/// All targets with a body of their own, with gzip and without, in random order.
 fn targets(rng: &mut Rng) -> Vec<(String, bool)> {
     let islands = (0..ISLANDS).map(|island| format!("/v1/islands/{}", code(island)));
     let ccu = islands.clone().map(|island| format!("{island}/ccu"));
@@ -92,28 +92,28 @@ fn get(client: &mut Client, target: &str, gzip: bool) -> Reply {
     client.request("GET", target, &[("Accept-Encoding", coding)])
 }
 
-/// Starts a server in the group on a copy of what is published: made by a process of the group too, so
-/// that what of the file is in memory is on the group's account.
+/// Starts a server in the group on a copy of the published directory. A process of the group makes
+/// the copy, so that its page cache is charged to the group.
 fn start_limited(group: &MemoryGroup, published: &Path, copy: &Path) -> Server {
     let mut copying = Command::new("cp");
     copying.arg("-r").args([published, copy]);
     assert!(group.around(&copying).status().unwrap().success());
     let memory = format!("{MEMORY_MIB}MiB");
     let mut args = vec!["--published", copy.to_str().unwrap(), "--memory", &memory];
-    // Counters for so few are next to nothing.
+    // Counters for so few clients take almost no memory.
     args.extend(["--quota-clients", "1000", "--limit-anonymous", "65535"]);
     args.extend(["--workers", "1"]);
     Server::start_as(group.around(&command()), &args)
 }
 
-/// What was seen while everything was asked for.
+/// Measurements of a round of requests.
 #[derive(Debug, Default)]
 struct Seen {
     anonymous_kib_max: u64,
     sent_bytes: u64,
 }
 
-/// Asks both servers for everything, once. Their answers are the same.
+/// Requests everything from both servers once, and compares the responses.
 fn walk(server: &Server, unlimited: &Server, rng: &mut Rng, seen: &mut Seen) {
     let (mut client, mut oracle) = (server.connect(), unlimited.connect());
     for (at, (target, gzip)) in targets(rng).iter().enumerate() {
@@ -172,7 +172,7 @@ fn a_history_of_several_times_the_memory_is_served_whole() {
         anonymous_mib_max < held_mib + SLACK_MIB * 3 / 4,
         "{figures}"
     );
-    // Files gave way: the second round had to read anew what the first had read.
+    // Page cache was evicted: the second round had to read the file again.
     assert!(read_bytes > body_bytes * 3 / 2, "{figures}");
     assert!(server.terminate().success(), "{figures}");
 }

@@ -1,59 +1,39 @@
-//! The running binary, over sockets.
+//! Tests of the running binary, over sockets.
 //!
-//! - `support`: starts the binary, cleans up after it
-//! - `http`: speaks HTTP to it
-//! - `naive`: the oracle, the plainest reading of CONTRACT.md there is
-//! - `naive_days`: the oracle's days: rankings, newcomers, live players
-//! - `naive_query`: the oracle's reading of paths and query strings
-//! - `world`: random datasets, and the CSV files that hold them
-//! - `ask`: random requests, good and bad, about a dataset
-//! - `answers`: every answer agrees with the oracle, and carries the headers that it must
-//! - `canary`: secrets that were issued are looked for where none may stand
-//! - `callers`: whom a request counts for, and what it spends, over random requests
-//! - `callers_model`: the oracle of that
-//! - `crowds`: many callers at once and callers without end, exactly counted in fixed memory
-//! - `key_texts`: what is no key, and what must never come back of one
-//! - `damage`: files damaged under a running server
-//! - `issuing`: keys that come and go while a server runs, and many asked for at once
-//! - `crash`: processes killed at any moment lose no count and no key
-//! - `state`: the state directory and the settings: damage, and exit codes
-//! - `midnight`: the day's end, and clocks that jump
-//! - `refreshes`: what a refresh makes anew and keeps, against publishes from nothing
-//! - `torn`: publishes killed at any moment
-//! - `refused`: publishes whose system calls fail, or are their last
-//! - `synced`: what is on disk when the power goes
-//! - `full`: disks that are full or write-protected
-//! - `races`: several who publish to one directory at once
-//! - `traced`: commands run under strace
-//! - `disks`: small disks to fill up and to take away
-//! - `editions`: a dataset that changes, each state of it marked
-//! - `published`: what a published directory must be at any moment
-//! - `dumps`: the files outside the API: headers, conditions, ranges, damage, swaps and slow readers
-//! - `dump_files`: dumps written by hand, and downloads that take their time
-//! - `irregular_files`: links, pipes and the like in the place of published files
-//! - `cli`: what the program says of itself, of its settings and of mistyped words
-//! - `cli_files`: the man page and the completions list exactly the commands and flags of `--help`
-//! - `cli_settings`: settings that cannot be, by the hundred
-//! - `cli_shells`: completions and the manual page, read by those who will read them
-//! - `openapi`: the document is served, printed, and shows real answers
-//! - `larger_than_memory`: a history that does not fit is served all the same
-//! - `memory_group`: the cgroup that it must not fit in
-//! - `long_bodies`: bodies of many megabytes, sent in pieces
-//! - `exhaustion`: what clients can make the server hold, and how long they can keep a worker from others
+//! Harness:
+//! - `support`: starts and stops the binary; `http`: a strict client; `canary`: no secret of a key
+//!   may be stored or logged
+//! - `world`: random datasets; `editions`: a dataset that changes, each state marked; `dump_files`:
+//!   dumps written by tests
+//! - `published`: invariants of a published directory; `traced`: commands run under strace; `disks`:
+//!   small file systems; `memory_group`: a cgroup with a memory limit
+//!
+//! Oracles, from CONTRACT.md alone: `naive`, `naive_days` and `naive_query` compute responses,
+//! `callers_model` clients and quotas, `ask` makes random requests.
+//!
+//! Tests of responses:
+//! - `answers`: every response agrees with the oracle; `parsed_targets`: so does the parser
 //! - `lists`: pages add up to the whole list, and links lead through it
-//! - `patience`: how long a connection may be silent, and that a slow one is not
-//! - `service`: what a service manager is told, signals, and restarts on a socket that was handed over
-//! - `admin`: metrics, liveness and readiness
-//! - `access_log`: a line for each request, and no key in any
-//! - `guarded`: limits of connections: how many, how long, how old
-//! - `faulty`: datasets with faults, and what `check` and `publish` say of them
-//! - `publishing`: publishes are reproducible, all or nothing, and reach a running server
-//! - `parsed_targets`: random paths and query strings, parsed by the program and by a plain reader
-//! - `pages`: pages for people, what they say and cost
-//! - `sign_up`: keys that people issue to themselves
-//! - `sign_up_limits`: how often and how long, and who is kept waiting by whom
-//! - `tidy`: the source keeps to its own map
-//! - `wire`: bytes on a socket, well-formed and not, and what they spend
+//! - `wire`: malformed and unusual requests; `guarded`: limits of connections; `patience`: slow
+//!   clients; `exhaustion`: limits of memory and CPU time per client
+//! - `dumps`: the files outside the API; `long_bodies`: bodies of many megabytes
+//! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
+//!
+//! Tests of clients and keys:
+//! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
+//! - `key_texts`: invalid keys; `issuing`: key changes while a server runs; `state`: damage of the
+//!   state directory; `crash`: processes killed at random moments
+//!
+//! Tests of publishing:
+//! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
+//!   dataset
+//! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
+//!   space, or run concurrently
+//! - `damage`: files damaged under a server; `irregular_files`: links and pipes among them;
+//!   `larger_than_memory`: a history larger than the memory
+//!
+//! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`:
+//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;

@@ -13,7 +13,7 @@ pub(crate) struct MemoryGroup {
     files: &'static Files,
 }
 
-/// What the files of a version are called, and in them what is wanted.
+/// Names of the files of a version, and of fields in them.
 struct Files {
     limit: &'static str,
     swap: (&'static str, &'static str),
@@ -35,13 +35,13 @@ const V2: Files = Files {
 };
 
 impl MemoryGroup {
-    /// A group below this process's own or beside it; what is missing where none can be made.
+    /// A group below this process's own or beside it; an error text if none can be made.
     pub(crate) fn new() -> Result<MemoryGroup, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let below = |root: &str, prefix: &str| -> Option<PathBuf> {
             let path = own.lines().find_map(|line| line.split_once(prefix))?.1;
             let own = Path::new(root).join(path.trim_start_matches('/'));
-            // In a container the hierarchy may begin at its own group, whatever that is called.
+            // In a container the hierarchy may begin at its own group, under another name.
             Some(if own.is_dir() { own } else { root.into() })
         };
         let v1 = below("/sys/fs/cgroup/memory", ":memory:");
@@ -58,7 +58,7 @@ impl MemoryGroup {
         for (place, files) in places {
             let directory = place.join(&name);
             match fs::create_dir(&directory) {
-                // Where the controller is not passed on, a directory is made all the same.
+                // Without the controller the directory is created all the same.
                 Ok(()) if directory.join(files.limit).exists() => {
                     return Ok(MemoryGroup { directory, files });
                 }
@@ -72,7 +72,7 @@ impl MemoryGroup {
         Err(missing)
     }
 
-    /// Sets what its processes and the files that they read may take together.
+    /// Limits the memory of its processes and of the page cache charged to them.
     pub(crate) fn limit_to(&self, bytes: u64) {
         self.write(self.files.limit, &bytes.to_string()).unwrap();
         let (file, value) = self.files.swap;
@@ -87,7 +87,7 @@ impl MemoryGroup {
         fs::write(self.directory.join(file), value)
     }
 
-    /// The same command, run in the group.
+    /// The command, run in the group.
     pub(crate) fn around(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         command
@@ -105,12 +105,12 @@ impl MemoryGroup {
         command
     }
 
-    /// Bytes of files that are in memory on its account.
+    /// Bytes of page cache charged to the group.
     pub(crate) fn cached_bytes(&self) -> u64 {
         self.figure("memory.stat", self.files.cached)
     }
 
-    /// Processes of it that the system has killed for want of memory.
+    /// Number of its processes killed by the system for lack of memory.
     pub(crate) fn kills(&self) -> u64 {
         self.figure(self.files.kills, "oom_kill")
     }
@@ -127,7 +127,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A process that has just ended may be in it for a moment yet.
+        // A process that has just exited may still be in it.
         for _ in 0..100 {
             if fs::remove_dir(&self.directory).is_ok() {
                 return;

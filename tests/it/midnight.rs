@@ -1,21 +1,21 @@
-//! The day's end, and clocks that jump, as clients see them.
+//! The end of the day, and clocks that jump, as seen by clients.
 //!
-//! The server's clock is set by libfaketime, from a file. Without it these tests say what to install
-//! and are done.
+//! The server's clock is set by libfaketime, from a file. Without it these tests print what to
+//! install and pass.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::{Client, Server, TempDir, command, write_file};
 
-/// Where Debian keeps the library.
+/// Directory of the library on Debian.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/faketime/libfaketime.so.1",
 ];
 
-/// The library, if it is installed; a line about it where it is not.
+/// The library, if it is installed; otherwise prints a line.
 #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
 pub(crate) fn library() -> Option<&'static str> {
     let found = LIBRARIES
@@ -27,7 +27,7 @@ pub(crate) fn library() -> Option<&'static str> {
     found
 }
 
-/// A state directory and a clock that stands where it is set.
+/// A state directory and a clock that stays at the time set.
 struct Time {
     dir: TempDir,
     library: &'static str,
@@ -69,7 +69,7 @@ impl Time {
     }
 }
 
-/// Asks once: the status, and `Remaining` and `Reset`.
+/// Sends a request and checks the status, `Remaining` and `Reset`.
 #[track_caller]
 fn check(client: &mut Client, want: (u16, u32, u32)) {
     let reply = client.get("/v1");
@@ -95,7 +95,7 @@ fn a_spent_quota_is_whole_again_after_retry_after_and_no_sooner() {
     check(&mut client, (429, 0, 1));
     time.set("2026-11-21 00:00:00");
     check(&mut client, (200, 3, 86_400));
-    // Back before midnight: the new day goes on.
+    // Back before midnight: the new day continues.
     time.set("2026-11-20 23:59:58");
     check(&mut client, (200, 2, 86_400));
     time.set("2026-11-21 00:00:01");
@@ -112,12 +112,12 @@ fn a_clock_that_jumps_gives_nobody_a_second_quota() {
     time.set("2099-01-01 00:00:00");
     let reply = client.get("/v1");
     assert_eq!(reply.expect("x-ratelimit-remaining"), "2");
-    // The steady clock has gone on, by as long as the test took.
+    // The monotonic clock has advanced by the duration of the test.
     let reset: u32 = reply.expect("x-ratelimit-reset").parse().unwrap();
     assert!((43_100..=43_200).contains(&reset), "{reset}");
     time.set("1995-03-14 10:00:00");
     check(&mut client, (200, 1, 86_400));
-    // Nor does a start with the wrong year.
+    // A start with the wrong year does not either.
     assert!(server.terminate().success());
     let server = time.start();
     let mut client = server.connect();
@@ -138,7 +138,7 @@ fn a_correction_within_the_day_does_not_delay_the_next() {
     check(&mut client, (200, 3, 50_400));
     time.set("2026-11-20 23:59:58");
     check(&mut client, (200, 2, 2));
-    // The server looks at its clock four times a second; nobody is told when it has.
+    // The server reads its clock four times a second, without any sign of it.
     std::thread::sleep(std::time::Duration::from_secs(1));
     time.set("2026-11-21 00:00:00");
     check(&mut client, (200, 3, 86_400));

@@ -1,7 +1,7 @@
-//! What a published directory must be at any moment, whatever happened to those who wrote it.
+//! Invariants of a published directory, also after a failed or killed publish.
 //!
-//! Reads the manifest and the index of the dumps as any program would, and shares nothing with the
-//! code that wrote them. Dumps are looked at where the manifest names them.
+//! Reads the manifest and the index of the dumps like any other program; shares no code with the
+//! crate. Dumps are read in the directory that the manifest names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ impl Published {
         &self.0
     }
 
-    /// The manifest; `None` where nothing is published.
+    /// The manifest; `None` if nothing is published.
     pub(crate) fn manifest(&self) -> Option<Value> {
         let text = fs::read(self.0.join("manifest.json")).ok()?;
         Some(serde_json::from_slice(&text).expect("a manifest is never half written"))
@@ -56,7 +56,7 @@ impl Published {
             .collect()
     }
 
-    /// The names of what stands in the directory.
+    /// The names of all entries.
     pub(crate) fn entries(&self) -> BTreeSet<String> {
         let Ok(entries) = fs::read_dir(&self.0) else {
             return BTreeSet::new();
@@ -66,7 +66,7 @@ impl Published {
             .collect()
     }
 
-    /// Removes what the manifest does not name, as a publish that fails does before it needs room.
+    /// Removes payloads and dumps that the manifest does not name, as a failing publish does first.
     pub(crate) fn forget_the_one_before(&self) {
         let named = self.named();
         let is_of_a_publish = |name: &String| {
@@ -88,7 +88,7 @@ impl Published {
         }
     }
 
-    /// Everything that the manifest names is there, whole, and `check` finds it so too.
+    /// Asserts that everything named by the manifest is present and complete, also by `check`.
     #[track_caller]
     pub(crate) fn is_sound(&self) {
         let words = ["check", "--published", self.0.to_str().unwrap()];
@@ -126,8 +126,8 @@ impl Published {
         self.link_leads_to_whole_dumps();
     }
 
-    /// The link may be one publish ahead of the manifest, or behind, and so not there after the first;
-    /// but it never leads to half of one, or nowhere.
+    /// Asserts that the link leads to complete dumps. It may be one publish ahead of the manifest, or
+    /// behind, and so absent after the first.
     #[track_caller]
     fn link_leads_to_whole_dumps(&self) {
         let link = self.0.join("dumps");
@@ -150,8 +150,8 @@ impl Published {
         described_in_full(&directory);
     }
 
-    /// Shows what was there before, or the edition that was on its way; says whether the latter.
-    /// `ended_well` is whether its publish said that it is done.
+    /// Asserts that it has the previous edition or the one being published; returns whether it is
+    /// the latter. `ended_well` is whether the publish succeeded.
     #[track_caller]
     pub(crate) fn shows_one_of(
         &self,
@@ -185,8 +185,8 @@ impl Published {
         true
     }
 
-    /// After a publish that ended well: what it and the one before it explain stands there, and
-    /// nothing else but the lock and what publishing remembers, which are files `*.json`.
+    /// Asserts, after a successful publish, that there are only the files of it and of the one before,
+    /// the lock, and `*.json` files kept by publishing.
     #[track_caller]
     pub(crate) fn is_swept(&self, before: Option<&Value>) {
         let manifest = self.manifest().unwrap();
@@ -227,7 +227,7 @@ fn names(manifest: &Value) -> impl Iterator<Item = String> {
     })
 }
 
-/// A directory of dumps holds exactly what its index names; the bytes of the index.
+/// Asserts that a directory of dumps has exactly the files named by its index; returns the index.
 #[track_caller]
 fn described_in_full(directory: &Path) -> Vec<u8> {
     let at = directory.display();
@@ -272,7 +272,7 @@ fn dumps_that_are_not_as_their_index_says_are_seen() {
     let index = |bytes: usize, sha: &str| {
         format!(r#"{{"files":[{{"file":"{file}","bytes":{bytes},"sha256":"{sha}"}}]}}"#)
     };
-    // That of "abc", as FIPS 180-4 gives it.
+    // The digest of "abc" in FIPS 180-4.
     let sound = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     write_file(&directory.join(file), "abc");
     let is_seen = |index: &str| {

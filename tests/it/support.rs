@@ -343,7 +343,7 @@ impl Server {
             .collect()
     }
 
-    /// Waits until after midnight if fewer seconds are left in the day, for tests that count within one.
+    /// Waits until after midnight if fewer seconds are left in the day.
     pub(crate) fn wait_for_a_day_with(&self, seconds_left: u32) {
         let mut client = self.connect();
         let mut reset = || {

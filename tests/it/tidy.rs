@@ -1,9 +1,9 @@
-//! The source keeps to its own map: short files and functions, imports that point down.
+//! Structure of the source: short files and functions, imports that point down.
 
 use std::fs;
 use std::path::Path;
 
-/// The rooms of `src`, top row first; a room may name rooms of lower rows only.
+/// The modules of `src`, top row first; a module may import modules of lower rows only.
 const ROWS: [&[&str]; 7] = [
     &["cli"],
     &["server", "publish"],
@@ -17,16 +17,16 @@ const ROWS: [&[&str]; 7] = [
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;
 
-fn row(room: &str) -> Option<usize> {
-    ROWS.iter().position(|rooms| rooms.contains(&room))
+fn row(module: &str) -> Option<usize> {
+    ROWS.iter().position(|modules| modules.contains(&module))
 }
 
-/// The room that a file is in: `snapshot` of `snapshot/file.rs`, `model` of `model.rs`.
-fn room(path: &str) -> &str {
+/// The module of a file: `snapshot` of `snapshot/file.rs`, `model` of `model.rs`.
+fn module(path: &str) -> &str {
     path.split(['/', '.']).next().unwrap()
 }
 
-/// The code of a line, without a comment that fills it.
+/// A line, empty if it is a comment.
 fn code(line: &str) -> &str {
     if line.trim_start().starts_with("//") {
         ""
@@ -35,16 +35,16 @@ fn code(line: &str) -> &str {
     }
 }
 
-/// Whether a word stands in the code, not as a part of a longer word.
+/// Whether the code contains a word, not as a part of a longer word.
 fn names(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word)
         .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
 }
 
-/// Imports of rooms that are not strictly below.
+/// Imports of modules that are not in a lower row.
 fn upward_imports(path: &str, source: &str) -> Vec<String> {
-    let Some(here) = row(room(path)) else {
+    let Some(here) = row(module(path)) else {
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -56,17 +56,17 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
                 .unwrap();
             // Tests may publish what they read.
             let is_of_test = path.ends_with("_tests.rs") && named == "publish";
-            // Its own room is no other room; what is no room cannot be above.
-            let below = named == room(path) || row(named).is_some_and(|there| there > here);
+            // Imports within a module are allowed.
+            let below = named == module(path) || row(named).is_some_and(|there| there > here);
             if !below && !is_of_test {
-                found.push(format!("{path}:{number}: {} names {named}", room(path)));
+                found.push(format!("{path}:{number}: {} names {named}", module(path)));
             }
         }
     }
     found
 }
 
-/// Words that belong to one room, named elsewhere.
+/// Words of one module, used in another.
 fn strays(path: &str, source: &str) -> Vec<String> {
     const WORDS: [(&[&str], &[&str]); 4] = [
         (
@@ -83,7 +83,7 @@ fn strays(path: &str, source: &str) -> Vec<String> {
                 "process::exit",
             ],
         ),
-        // The mailer names those of the program that it runs.
+        // The mailer uses those of the program that it runs.
         (&["cli/", "signup/mailer.rs"], &["stdout", "stderr"]),
         (&[], &["dbg!"]),
     ];
@@ -102,7 +102,7 @@ fn strays(path: &str, source: &str) -> Vec<String> {
     found
 }
 
-/// Code that the compiler does not check, outside the one file that is audited.
+/// Unsafe code outside the audited files.
 fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
     let lines = (1..).zip(source.lines());
     lines
@@ -113,7 +113,7 @@ fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
         .collect()
 }
 
-/// Shapes of answers, of the manifest and what is beside it, and of the key file, made outside the files that are for them.
+/// Serialized types (responses, manifest, key file) outside the files for them.
 fn stray_serializers(path: &str, source: &str) -> Vec<String> {
     const HOMES: [&str; 7] = [
         "keys/key_file.rs",
@@ -138,7 +138,7 @@ fn stray_serializers(path: &str, source: &str) -> Vec<String> {
     found
 }
 
-/// A line with what stands in quotes taken out, so that its braces can be counted.
+/// A line without quoted text, so that its braces can be counted.
 fn without_text(line: &str) -> String {
     let mut out = String::new();
     let mut chars = code(line)
@@ -163,7 +163,7 @@ fn is_function(line: &str) -> bool {
         })
 }
 
-/// Functions, and files, that are longer than a reader can hold.
+/// Functions and files over the limits.
 fn too_long(path: &str, source: &str) -> Vec<String> {
     let lines: Vec<&str> = source.lines().collect();
     let mut found = Vec::new();
@@ -227,7 +227,7 @@ fn none(found: &[String]) {
 
 #[test]
 fn no_file_and_no_function_is_too_long() {
-    // A test that is a table has a row for each case.
+    // Table-driven tests have a row for each case.
     none(&everywhere(|path, source| {
         if path.ends_with("_tests.rs") {
             Vec::new()
@@ -243,9 +243,9 @@ fn imports_point_down() {
 }
 
 #[test]
-fn every_room_stands_in_the_list_of_rows() {
+fn every_module_is_in_the_list_of_rows() {
     none(&everywhere(|path, _| {
-        let known = row(room(path)).is_some() || ["lib.rs", "main.rs"].contains(&path);
+        let known = row(module(path)).is_some() || ["lib.rs", "main.rs"].contains(&path);
         if known {
             Vec::new()
         } else {
@@ -255,19 +255,19 @@ fn every_room_stands_in_the_list_of_rows() {
 }
 
 #[test]
-fn sockets_and_printing_stay_in_their_rooms() {
+fn sockets_and_printing_stay_in_their_modules() {
     none(&everywhere(strays));
 }
 
 #[test]
-fn unsafe_code_stands_in_two_files() {
+fn unsafe_code_is_in_two_files() {
     none(&everywhere(stray_unsafe));
     let source = "unsafe { f() }\n// unsafe\nlet unsafe_x = 1;\n";
     assert_eq!(stray_unsafe("quota/word.rs", source).len(), 1);
 }
 
 #[test]
-fn answers_take_shape_in_few_places_only() {
+fn serializers_are_in_few_files_only() {
     none(&everywhere(stray_serializers));
 }
 

@@ -1,5 +1,5 @@
-//! Publishes killed at any moment: what is published is the publish before or the one that was
-//! killed, whole, a server that is asked all the while never fails, and the next publish sweeps up.
+//! Publishes killed at random moments: the published directory has the previous or the killed
+//! publish, complete; a server never fails meanwhile; and the next publish removes leftovers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::published::Published;
 use crate::support::{Server, TempDir, kills};
 use crate::world::Rng;
 
-/// What is asked of a server all the time.
+/// Requested from the server all the time.
 const TARGETS: [&str; 6] = [
     "/v1",
     "/v1/islands?limit=3",
@@ -27,10 +27,10 @@ const TARGETS: [&str; 6] = [
     "/v1/health",
 ];
 
-/// Fewer answers are no load.
+/// Fewer responses are not a load.
 const ANSWERS_LEAST: u32 = 60;
 
-/// Runs a command to its end, which must be good.
+/// Runs a command, which must succeed.
 #[track_caller]
 pub(crate) fn succeeds(mut command: Command) {
     let output = command.output().unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn succeeds(mut command: Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// Runs a command and kills it after a while; says whether it had ended well before.
+/// Runs a command and kills it after a time; returns whether it had succeeded before.
 fn ends_before(mut command: Command, patience: Duration) -> bool {
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     thread::sleep(patience);
@@ -46,10 +46,10 @@ fn ends_before(mut command: Command, patience: Duration) -> bool {
     child.wait().unwrap().success()
 }
 
-/// How long each kind of publish takes when it is let be: the middle of five.
+/// Duration of each kind of publish without a kill: the median of five.
 struct Usual {
     took: Vec<(Change, Duration)>,
-    /// Percent of that, when others are at work on the machine.
+    /// Percentage of that, adjusted to the load of the machine.
     pace: u32,
 }
 
@@ -74,7 +74,7 @@ impl Usual {
         }
     }
 
-    /// When to kill: anywhere, and a little after; one time in three near the end.
+    /// A time to kill: anywhere or shortly after the end; one time in three near the end.
     fn moment(&self, change: Change, rng: &mut Rng) -> Duration {
         let (_, took) = self.took.iter().find(|(kind, _)| *kind == change).unwrap();
         let end = *took * self.pace / 90;
@@ -89,14 +89,14 @@ impl Usual {
         }
     }
 
-    /// Learns from how a kill came out, so that about one in three comes too late.
+    /// Adjusts to the result of a kill, so that about one in three is too late.
     fn hear(&mut self, came_too_late: bool) {
         let pace = if came_too_late { 82 } else { 110 };
         self.pace = (self.pace * pace / 100).clamp(50, 5000);
     }
 }
 
-/// Everything published so far or under way, by timestamp, for those who look at answers.
+/// All editions published or being published, by timestamp.
 #[derive(Default)]
 pub(crate) struct Known(Mutex<BTreeMap<String, Edition>>);
 
@@ -115,15 +115,15 @@ impl Known {
     }
 }
 
-/// Asks until told to stop. Every answer is whole, of a known edition, and none is of an edition
-/// before one that was seen. How many answers there were is counted as they come.
+/// Sends requests until told to stop. Every response is complete and of a known edition, and none
+/// is of an edition before one already seen. `answers` counts the responses.
 pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers: &AtomicU32) {
     let mut client = server.connect();
     let mut newest = [0; TARGETS.len()];
     while !done.load(Ordering::Relaxed) || answers.load(Ordering::Relaxed) < ANSWERS_LEAST {
         for (target, newest) in TARGETS.iter().zip(&mut newest) {
             let count = answers.fetch_add(1, Ordering::Relaxed);
-            // No address asks more often than it may.
+            // No address exceeds its quota.
             let address = format!("198.51.100.{}", count / 50_000);
             let reply = client.request("GET", target, &[("X-Forwarded-For", &address)]);
             assert_eq!(reply.status, 200, "{target}: {}", reply.text());
@@ -133,7 +133,7 @@ pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers
                 edition.is_told_by(target, &answer),
                 "{target}: {edition:?} is shown as {answer}"
             );
-            // The newest timestamp of all payloads may fall where one was forced.
+            // A forced publish may lower the newest timestamp of all payloads.
             if *target != "/v1/health" {
                 assert!(
                     edition.number >= *newest,
@@ -146,7 +146,7 @@ pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers
     }
 }
 
-/// Tells threads of a scope to end, where a claim fails, too: else the scope would wait for ever.
+/// Ends the threads of a scope, also when an assertion fails: otherwise the scope would never end.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -155,12 +155,12 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// A server on a directory, whose client may name itself.
+/// A server on a directory that takes client addresses from `X-Forwarded-For`.
 pub(crate) fn serve(published: &Path) -> Server {
     Server::of(published, &["--trusted-proxy", "127.0.0.0/8"])
 }
 
-/// Runs `work` while a server on the directory is asked; every answer must be as [`witness`] wants.
+/// Runs `work` while a server on the directory gets requests, checked by [`witness`].
 pub(crate) fn while_served<T>(published: &Path, known: &Known, work: impl FnOnce() -> T) -> T {
     let server = serve(published);
     let (done, answers) = (AtomicBool::new(false), AtomicU32::new(0));
@@ -171,7 +171,7 @@ pub(crate) fn while_served<T>(published: &Path, known: &Known, work: impl FnOnce
     })
 }
 
-/// What a server on the directory answers, but for timestamps.
+/// The responses of a server on the directory, without timestamps.
 fn answers_of(published: &Path) -> Vec<Value> {
     fn without_time(mut answer: Value) -> Value {
         for pointer in ["/generatedAt", "/lastPublish", "/meta/generatedAt"] {
@@ -190,8 +190,7 @@ fn answers_of(published: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Whatever was cut short before, the directory answers as one that was published afresh, and its dumps
-/// are the same.
+/// The directory serves the same as one published from nothing, and its dumps are the same.
 #[track_caller]
 pub(crate) fn answers_as_if_published_afresh(
     editions: &Editions,
@@ -234,7 +233,7 @@ fn a_publish_killed_at_any_moment_leaves_the_one_before_or_itself() {
             } else {
                 cut += 1;
             }
-            // Now and then several kills lie between two publishes that are let be.
+            // Sometimes there are several kills between two complete publishes.
             if rng.one_in(3) {
                 let before = published.manifest();
                 let edition = editions.turn(change);

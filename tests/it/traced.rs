@@ -1,5 +1,5 @@
-//! Commands run under strace: the system calls that they make, and what becomes of them when one
-//! call fails or is their last. Where strace is missing, tests say what to install and are done.
+//! Commands run under strace: their system calls, and injected failures and kills. Without strace
+//! these tests print what to install and pass.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,33 +8,33 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::TempDir;
 
-/// The calls by which a process touches files. A question mark: not every machine has it.
+/// The system calls on files. A question mark: not every machine has it.
 const CALLS: &str = "?open,?creat,openat,?openat2,read,pread64,?readv,write,pwrite64,?writev,\
     ?sendfile,?copy_file_range,fsync,fdatasync,?syncfs,?sync_file_range,?rename,?renameat,renameat2,\
     ?link,linkat,?symlink,symlinkat,?readlink,readlinkat,?mkdir,mkdirat,?unlink,unlinkat,?rmdir,\
     close,ftruncate,?truncate,?fallocate,lseek,statx,?newfstatat,?fstat,?stat,?lstat,getdents64,\
     flock,?fchown,?fchownat,?fchmod,?chmod,?fchmodat,?utimensat";
 
-/// One system call, as strace wrote it.
+/// A system call as logged by strace.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     /// Such as `openat`.
     pub(crate) name: String,
-    /// Its number among the calls of this name that its thread made, from 1.
+    /// Its number among the calls of this name by its thread, from 1.
     pub(crate) number: u32,
-    /// Arguments and result; file descriptors stand with their paths.
+    /// Arguments and result; file descriptors with their paths.
     pub(crate) text: String,
 }
 
 impl Call {
-    /// Whether this path, or one below it, is an argument, as a whole or as a directory and a name in it.
+    /// Whether this path or one below it is an argument, as one text or as a directory and a name.
     pub(crate) fn is_about(&self, path: &Path) -> bool {
         let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap());
         let beneath = format!("<{}>, \"{}", directory.display(), name.display());
         self.text.contains(path.to_str().unwrap()) || self.text.contains(&beneath)
     }
 
-    /// Whether strace failed it in the system's stead.
+    /// Whether strace injected its failure.
     pub(crate) fn was_injected(&self) -> bool {
         self.text.ends_with("(INJECTED)")
     }
@@ -44,7 +44,7 @@ impl Call {
 pub(crate) struct Tracer(TempDir);
 
 impl Tracer {
-    /// `None`, and a line about it, where strace is missing or may not trace.
+    /// `None`, after printing a line, if strace is missing or may not trace.
     #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
     pub(crate) fn new() -> Option<Tracer> {
         let mut probe = Command::new("strace");
@@ -57,8 +57,8 @@ impl Tracer {
         None
     }
 
-    /// Runs a command to its end; what it said, and the calls it made in their order. `inject` is
-    /// as strace takes it: `fsync:error=EIO:when=3`. With a path, that is all that is looked at.
+    /// Runs a command; returns its output and its calls in order. `inject` has the syntax of strace:
+    /// `fsync:error=EIO:when=3`. With a path, only calls on that are logged.
     pub(crate) fn run(
         &self,
         command: &Command,
@@ -89,7 +89,7 @@ impl Tracer {
     }
 }
 
-/// The calls of a log, where a call that another thread interrupted stands on two lines.
+/// The calls of a log; a call interrupted by another thread has two lines.
 fn calls(log: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut numbers: HashMap<(&str, &str), u32> = HashMap::new();
@@ -98,7 +98,7 @@ fn calls(log: &str) -> Vec<Call> {
         let (thread, event) = line.split_once(' ').unwrap();
         let event = event.trim_start();
         if let Some(rest) = event.strip_prefix("<... ") {
-            // strace may have begun to look in the middle of a call.
+            // strace may have attached in the middle of a call.
             if let Some(at) = unfinished.remove(thread) {
                 let (_, rest) = rest.split_once("resumed>").unwrap();
                 calls[at].text.push_str(rest);
