@@ -33,6 +33,7 @@ use island_metrics::request::{Endpoint, TrustedProxies};
 use island_metrics::server::{Caller, Gate, KeyFault, Visit};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
+use common::is_quick;
 use common::process::{Scratch, status_kib};
 use keys::KeyFile;
 use timing::{Chase, Round, report};
@@ -54,7 +55,7 @@ fn own_kib(field: &str) -> i64 {
 }
 
 fn main() {
-    let quick = std::env::args().any(|word| word == "--test");
+    let quick = is_quick();
     let count = if quick { 1_000 } else { KEYS };
     // First, before freed memory can be reused.
     counters(count);

@@ -19,15 +19,16 @@ mod search;
 
 use std::hint::black_box;
 
-use island_metrics::model::{SortField, SortOrder, fold};
+use island_metrics::model::{CreatedIn, SortField, SortOrder, fold};
 use island_metrics::request::{IslandQuery, Page, Route, parse};
 use island_metrics::snapshot::{Content, ReadContext};
 
+use common::is_quick;
 use data::{TOOL, World};
 use rounds::{Work, medians};
 
 fn main() {
-    let quick = std::env::args().any(|word| word == "--test");
+    let quick = is_quick();
     let rounds = if quick { 1 } else { 15 };
     let sizes: &[u32] = if quick {
         &[1_000, 5_000]
@@ -49,7 +50,27 @@ pub(crate) fn plain() -> IslandQuery {
     IslandQuery::parse(None).unwrap()
 }
 
-/// The same with a search.
+/// The same with filters.
+pub(crate) fn filtered(
+    tag: Option<String>,
+    creator: Option<String>,
+    created_in: Option<CreatedIn>,
+) -> IslandQuery {
+    IslandQuery {
+        tag,
+        creator,
+        created_in,
+        ..plain()
+    }
+}
+
+/// A query of another page.
+pub(crate) fn at(offset: u64, query: IslandQuery) -> IslandQuery {
+    let page = Page { limit: 50, offset };
+    IslandQuery { page, ..query }
+}
+
+/// The default query with a search.
 pub(crate) fn searching(needle: &str) -> IslandQuery {
     IslandQuery {
         q: Some(needle.to_owned()),
@@ -117,14 +138,11 @@ fn whole_pages(world: &World, step: u64) -> Work<'_> {
     Box::new(move || {
         turn.set(turn.get() + 1);
         let kind = (turn.get() % orders) as usize;
+        let offset = turn.get() * step * FAR % u64::from(world.islands);
         let query = IslandQuery {
             sort: SortField::ALL[kind / 2],
             order: SortOrder::ALL[kind % 2],
-            page: Page {
-                limit: 50,
-                offset: turn.get() * step * FAR % u64::from(world.islands),
-            },
-            ..plain()
+            ..at(offset, plain())
         };
         let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
         let Content::Whole(text) = found.body.content else {
@@ -139,37 +157,18 @@ type PageKind<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
 
 /// Pages by the number of islands.
 fn growth(worlds: &[World], rounds: usize) {
-    let page = |world: &World, share: f64| Page {
-        limit: 50,
-        offset: (f64::from(world.islands) * share) as u64,
-    };
+    let rows = |world: &World, share: f64| (f64::from(world.islands) * share) as u64;
     let kinds: [PageKind<'_>; 9] = [
         ("page", &|_| plain()),
-        ("page, half-way in", &|world| IslandQuery {
-            page: page(world, 0.5),
-            ..plain()
+        ("page, half-way in", &|world| at(rows(world, 0.5), plain())),
+        ("tag", &|world| filtered(world.tag(0), None, None)),
+        ("tag, 10 % in", &|world| {
+            at(rows(world, 0.1), filtered(world.tag(0), None, None))
         }),
-        ("tag", &|world| IslandQuery {
-            tag: world.tag(0),
-            ..plain()
-        }),
-        ("tag, 10 % in", &|world| IslandQuery {
-            tag: world.tag(0),
-            page: page(world, 0.1),
-            ..plain()
-        }),
-        ("creator", &|world| IslandQuery {
-            creator: world.creator(),
-            ..plain()
-        }),
-        ("createdIn", &|_| IslandQuery {
-            created_in: TOOL,
-            ..plain()
-        }),
-        ("tag and createdIn", &|world| IslandQuery {
-            tag: world.tag(0),
-            created_in: TOOL,
-            ..plain()
+        ("creator", &|world| filtered(None, world.creator(), None)),
+        ("createdIn", &|_| filtered(None, None, TOOL)),
+        ("tag and createdIn", &|world| {
+            filtered(world.tag(0), None, TOOL)
         }),
         ("search for a common word", &|world| {
             searching(&world.words[0])
@@ -210,22 +209,22 @@ fn combined(world: &World, rounds: usize) {
     let (tag, rare) = (world.tag(0), world.tag(world.tags.len() - 1));
     // A creator of an island that has the commonest tag.
     let creator = world.creator();
-    let query = |tag: &Option<String>, creator: &Option<String>, created_in| IslandQuery {
-        tag: tag.clone(),
-        creator: creator.clone(),
-        created_in,
-        ..plain()
-    };
     let kinds = [
-        ("rarest tag alone", query(&rare, &None, None)),
-        ("rarest tag, createdIn", query(&rare, &None, TOOL)),
-        ("commonest tag, createdIn", query(&tag, &None, TOOL)),
+        ("rarest tag alone", filtered(rare.clone(), None, None)),
+        ("rarest tag, createdIn", filtered(rare, None, TOOL)),
+        (
+            "commonest tag, createdIn",
+            filtered(tag.clone(), None, TOOL),
+        ),
         (
             "commonest tag, largest creator",
-            query(&tag, &creator, None),
+            filtered(tag.clone(), creator.clone(), None),
         ),
-        ("largest creator, createdIn", query(&None, &creator, TOOL)),
-        ("all three", query(&tag, &creator, TOOL)),
+        (
+            "largest creator, createdIn",
+            filtered(None, creator.clone(), TOOL),
+        ),
+        ("all three", filtered(tag, creator, TOOL)),
     ];
     println!(
         "\n{:<46} {:>9} {:>10} {:>10}",
@@ -236,16 +235,7 @@ fn combined(world: &World, rounds: usize) {
     );
     let work = kinds.iter().flat_map(|(_, query)| {
         let total = world.history.select_islands(query).total;
-        [0, total * 3 / 4].map(|offset| {
-            let page = Page { limit: 50, offset };
-            in_every_order(
-                world,
-                &IslandQuery {
-                    page,
-                    ..query.clone()
-                },
-            )
-        })
+        [0, total * 3 / 4].map(|offset| in_every_order(world, &at(offset, query.clone())))
     });
     let times = medians(&work.collect::<Vec<_>>(), rounds);
     for ((name, query), times) in kinds.iter().zip(times.chunks(2)) {

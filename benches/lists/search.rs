@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 use crate::common::stats::{largest, median, median_ratio};
 use crate::data::{TOOL, World};
 use crate::rounds::{self, Work, medians};
-use crate::{in_every_order, searching};
+use crate::{at, filtered, in_every_order, searching};
 
 /// Kinds of needles, and the needles of each.
 fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
@@ -70,34 +70,17 @@ const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
 
 /// Filters combined with a search.
 fn filters(world: &World) -> [(&'static str, IslandQuery); 6] {
-    let none = crate::plain();
-    let tag = IslandQuery {
-        tag: world.tag(0),
-        ..none.clone()
-    };
-    let tool = IslandQuery {
-        created_in: TOOL,
-        ..none.clone()
-    };
-    let both = IslandQuery {
-        created_in: TOOL,
-        ..tag.clone()
-    };
-    let rare = IslandQuery {
-        tag: world.tag(world.tags.len() / 2),
-        ..none.clone()
-    };
-    let creator = IslandQuery {
-        creator: world.creator(),
-        ..none.clone()
-    };
+    let tag = |place| world.tag(place);
     [
-        ("no filter", none),
-        ("commonest tag", tag),
-        ("middling tag", rare),
-        ("creator", creator),
-        ("createdIn", tool),
-        ("commonest tag, createdIn", both),
+        ("no filter", filtered(None, None, None)),
+        ("commonest tag", filtered(tag(0), None, None)),
+        (
+            "middling tag",
+            filtered(tag(world.tags.len() / 2), None, None),
+        ),
+        ("creator", filtered(None, world.creator(), None)),
+        ("createdIn", filtered(None, None, TOOL)),
+        ("commonest tag, createdIn", filtered(tag(0), None, TOOL)),
     ]
 }
 
@@ -134,24 +117,12 @@ fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> 
         Box::new(|| scan_text(world, &finder)),
     ];
     assert_eq!(kinds[0](), kinds[1](), "both scans of {needle:?}");
-    let unfiltered = [&query.tag, &query.creator]
-        .iter()
-        .all(|text| text.is_none());
-    if unfiltered && query.created_in.is_none() {
+    if query.tag.is_none() && query.creator.is_none() && query.created_in.is_none() {
         assert_eq!(kinds[0]() as u64, total, "{needle:?}");
     }
     for (part, of) in DEPTHS {
-        let page = Page {
-            limit: 50,
-            offset: total * part / of,
-        };
-        kinds.push(in_every_order(
-            world,
-            &IslandQuery {
-                page,
-                ..query.clone()
-            },
-        ));
+        let page = at(total * part / of, query.clone());
+        kinds.push(in_every_order(world, &page));
     }
     let times = rounds::measure(&kinds, rounds);
     let measured = |search: &Vec<f64>| Measured {

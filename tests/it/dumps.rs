@@ -1,5 +1,5 @@
-//! The dumps, byte for byte: headers, conditions and ranges, names that lead elsewhere, damage, publishes
-//! meanwhile, and many slow readers.
+//! The dumps, byte for byte: headers, conditional requests, ranges, names that lead elsewhere,
+//! damage, concurrent publishes, and many slow readers.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,14 +19,14 @@ use crate::world::Rng;
 
 const MIB: u64 = 1 << 20;
 
-/// A server of these dumps.
+/// A server with these dumps.
 fn serve(dir: &TempDir, files: &Files) -> Server {
     let published = published(dir);
     install(&published, "dumps-1", files);
     Server::of(&published, &[])
 }
 
-/// Files and the index, by the names they are asked for.
+/// The files and the index, by the names in requests.
 fn with_index(files: &Files) -> Files {
     let mut all = files.clone();
     all.insert("index.json".to_owned(), index(files));
@@ -37,7 +37,7 @@ fn big(seed: u64, length: u64) -> Files {
     [("big.csv".to_owned(), pattern(seed, length))].into()
 }
 
-/// What every answer has, of the dumps too; and that nothing was spent.
+/// Asserts the headers of every response, and that no quota was used.
 #[track_caller]
 fn is_outside_the_api(reply: &Reply, limit: u32) {
     for name in ["x-ratelimit-limit", "x-ratelimit-remaining"] {
@@ -114,7 +114,7 @@ fn every_file_comes_with_the_headers_that_it_must() {
             let headers = reply.headers.into_iter();
             let fleeting =
                 |name: &str| ["date", "x-ratelimit-reset", "x-request-id"].contains(&name);
-            // Hyper says nothing of the length of nothing.
+            // Hyper sends no length for an empty body.
             headers
                 .filter(|(name, value)| {
                     !fleeting(name) && (name.as_str(), value.as_str()) != ("content-length", "0")
@@ -174,7 +174,7 @@ fn any_range_is_the_bytes_that_it_names() {
         };
         let (a, b) = (place(), place());
         let (first, last) = (a.min(b), a.max(b));
-        // The value, and from where to where it means before the end is considered.
+        // The value, and the range that it selects before the length is applied.
         let (range, from, to) = match rng.below(3) {
             0 => (format!("bytes={first}-{last}"), first, last + 1),
             1 => (format!("Bytes={first}-"), first, length),
@@ -260,7 +260,7 @@ fn conditions_are_judged_in_order() {
             (200, &[("If-Match", "*")]),
             (412, &[("If-Match", &weak)]),
             (412, &[("If-Match", "\"x\"")]),
-            // With If-Match nobody looks at the date.
+            // If-Match has precedence over the date.
             (200, &[("If-Match", tag), ("If-Unmodified-Since", before)]),
             (412, &[("If-Match", "\"x\""), ("If-None-Match", tag)]),
             (412, &[("If-Unmodified-Since", before)]),
@@ -338,7 +338,7 @@ fn a_download_that_broke_is_resumed_byte_for_byte() {
         breaks += 1;
     }
     assert!(got == *whole && breaks > 4, "{breaks}");
-    // As `curl -C -` asks when nothing is missing.
+    // The request of `curl -C -` when the file is complete.
     let range = format!("bytes={}-", whole.len());
     let reply = server
         .connect()
@@ -396,7 +396,7 @@ fn no_name_leads_out_of_the_index() {
             }
         }
     }
-    // Made of pieces that might fit together to a way out: only what is listed comes.
+    // Combinations of segments that might lead outside: only listed files are sent.
     let pieces = [
         "..",
         "/",
@@ -495,7 +495,7 @@ fn without_dumps_they_are_not_ready() {
     }
 }
 
-/// Waits until a target has this status, a second at most.
+/// Waits until a target has this status, at most a second.
 #[track_caller]
 fn has_status_within_a_second(client: &mut Client, target: &str, status: u16) {
     let begun = Instant::now();
@@ -540,7 +540,7 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
         code == Some(65) && said.contains("dumps-1/index.json"),
         "{said}"
     );
-    // As when a copy of the directory is complete at last.
+    // Like a copy of the directory that is now complete.
     fs::rename(&aside, &inside).unwrap();
     has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
     assert_eq!(check().0, Some(0));
@@ -621,7 +621,7 @@ fn a_file_cut_short_under_a_download_ends_the_connection() {
     assert_eq!(download.head().status, 200);
     let path = dir.join("published/dumps-1/big.csv");
     let file = fs::File::options().write(true).open(path).unwrap();
-    // Far behind what the sockets hold.
+    // Far beyond what the sockets buffer.
     file.set_len(15 * MIB).unwrap();
     let got = download.rest();
     assert!(got.len() as u64 <= 15 * MIB, "{}", got.len());
@@ -701,7 +701,7 @@ fn the_last_answer_of_a_connection_is_whole() {
         let request = format!("GET /dumps/big.csv HTTP/{version}\r\nHost: x\r\n{more}");
         let mut download = Slow::send(server.addr(), request.as_bytes());
         assert_eq!(download.head().status, 200);
-        // So that the server has to wait for its reader, at the end too.
+        // So that the server has to wait for its reader, also at the end.
         thread::sleep(Duration::from_millis(200));
         let got = download.rest();
         assert!(got == files["big.csv"], "{more:?}: {} bytes", got.len());
@@ -757,7 +757,7 @@ fn who_goes_away_leaves_no_descriptor() {
     assert_eq!(open.filter(|path| path.ends_with("big.csv")).count(), 20);
     drop(downloads);
     closes_all_files(&server);
-    // Nor does who stays, once all is read.
+    // Nor does a client that stays after reading all.
     let mut client = server.connect();
     client.get("/dumps/big.csv");
     client.request("HEAD", "/dumps/big.csv", &[]);
@@ -785,7 +785,7 @@ fn many_slow_downloads_take_little_memory_and_keep_nobody_waiting() {
         assert_eq!(client.get("/v1/islands").status, 200);
         begun.elapsed()
     };
-    // They wait for their readers now.
+    // Now they wait for their readers.
     thread::sleep(Duration::from_millis(300));
     for _ in 0..50 {
         let waited = patient(&mut client);
@@ -825,7 +825,7 @@ fn many_slow_downloads_take_little_memory_and_keep_nobody_waiting() {
     closes_all_files(&server);
 }
 
-/// Forty seconds of a reader whose system takes a piece now and then only.
+/// Forty seconds of a reader whose system accepts a piece only at intervals.
 #[test]
 fn a_reader_of_a_big_file_may_be_slow() {
     if !is_slow() {

@@ -1,4 +1,4 @@
-//! What clients can make the server hold, and how long they can keep a worker from others.
+//! Limits of the memory that clients can cause, and of the time they can occupy a worker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,15 +38,15 @@ fn the_last_response_of_a_connection_is_not_copied() {
             reader.read_exact(&mut some).unwrap();
             assert!(some.starts_with(b"HTTP/1.1 200 OK\r\n"), "{more}");
         }
-        // A copy for each would be 200 MB.
+        // A copy for each client would be 200 MB.
         let held = server.anonymous_kib().saturating_sub(before);
         assert!(held < 16 * KIB, "{held} KiB with {more:?}");
-        // All of it comes in the end.
+        // All of it arrives in the end.
         let mut reader = readers.into_iter().next().unwrap();
         let mut received = vec![0; live.len()];
         reader.read_exact(&mut received).unwrap();
         let end = memchr::memmem::find(&received, b"\r\n\r\n");
-        // The beginning was read before.
+        // The beginning was read earlier.
         let body = end.map_or(&received[..], |end| &received[end + 4..]);
         assert!(live.starts_with(body), "{more}");
         let mut rest = vec![0; live.len() - body.len()];
@@ -87,7 +87,7 @@ fn caches_hold_no_more_than_they_may() {
         for seed in 0..4 {
             let server = &server;
             scope.spawn(move || {
-                // What only one client requests is not kept for long, and what is requested once neither.
+                // Responses requested once, or by one client only, are not cached for long.
                 let mut clients = [2, 3].map(|last| {
                     let from = format!("127.0.{seed}.{last}");
                     Client::connect_from(&from, server.addr())
@@ -105,7 +105,7 @@ fn caches_hold_no_more_than_they_may() {
         }
     });
     let held = server.anonymous_kib().saturating_sub(before);
-    // Threads' stacks, connections, and holes that the allocator keeps are beside the caches.
+    // Stacks, connections and fragmentation are not part of the caches.
     let allowed = MEMORY_MIB * KIB * 5 / 4 + 8 * KIB;
     assert!(held < allowed, "{held} KiB held, {allowed} allowed");
 }
@@ -145,7 +145,7 @@ fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
     }
     reader.join().unwrap();
     times.sort_unstable();
-    // Sixteen of them were answered in a row, and more were ready behind those.
+    // Sixteen of them were processed in a row, with more ready behind.
     let median = times[times.len() / 2];
     assert!(times.len() > 20, "answered {} times", times.len());
     assert!(median < Duration::from_millis(40), "{median:?}");

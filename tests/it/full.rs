@@ -1,5 +1,5 @@
-//! Disks that are full, out of file names, or write-protected: a publish says so, what was published
-//! before stays served, and once there is room again the next publish leaves nothing behind.
+//! Disks that are full, out of inodes, or read-only: a publish reports it, the previous publish
+//! stays served, and once there is space the next publish leaves no leftovers.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::published::Published;
 use crate::support::{TempDir, is_slow};
 use crate::torn::{Known, serve, succeeds, while_served};
 
-/// Room that is tried, in steps of so many bytes, until a publish fits.
+/// Free space is increased in steps of so many bytes until a publish fits.
 fn step_bytes() -> u64 {
     if is_slow() { 2048 } else { 8 * 1024 }
 }
 
-/// A directory published to twice, on a disk.
+/// A directory with two publishes, on a disk.
 struct Scene {
     disk: Disk,
     editions: Editions,
@@ -47,7 +47,7 @@ impl Scene {
         edition
     }
 
-    /// A publish for which there is room: nothing is left of those for which there was none.
+    /// A publish with enough space: no leftovers of failed ones remain.
     #[track_caller]
     fn publish_in_full(&mut self) {
         let before = self.published.manifest();
@@ -57,7 +57,7 @@ impl Scene {
         self.published.is_swept(before.as_ref());
     }
 
-    /// A publish that may fail for this reason; whether it did not.
+    /// A publish that may fail for this reason; returns whether it succeeded.
     #[track_caller]
     fn try_to_publish(&mut self, reason: &str) -> bool {
         let before = self.published.manifest();
@@ -80,7 +80,7 @@ impl Scene {
         ended_well
     }
 
-    /// Runs `work` while a server on the directory is asked.
+    /// Runs `work` while a server on the directory gets requests.
     fn while_served(&mut self, work: impl FnOnce(&mut Scene)) {
         let (published, known) = (self.published.path().to_owned(), Arc::clone(&self.known));
         while_served(&published, &known, || work(self));
@@ -95,7 +95,7 @@ fn fills_up(disk: impl FnOnce(&TempDir) -> Option<Disk>) {
         let mut room = 0;
         let mut refused = 0;
         loop {
-            // Else what it swept would be room enough.
+            // Otherwise the removed leftovers would be enough space.
             scene.published.forget_the_one_before();
             let filler = scene.disk.fill_but(room);
             let fits = scene.try_to_publish("No space left on device");
@@ -157,7 +157,7 @@ fn a_disk_that_is_write_protected_is_served_and_published_to_once_it_is_not() {
     scene.while_served(|scene| {
         scene.disk.protect(true);
         assert!(!scene.try_to_publish("Read-only file system"));
-        // A server started now serves it as well.
+        // A server started now serves it too.
         let reply = serve(scene.published.path()).connect().get("/v1/islands");
         assert_eq!(reply.status, 200);
         scene.disk.protect(false);

@@ -1,4 +1,4 @@
-//! Limits of connections: how many there may be, how long they may be silent, how old they become.
+//! Limits of connections: number, idle time, age.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Reads to the end, however it comes; says when that was, and what came before.
+/// Reads to the end of the connection; returns its time, and all bytes before.
 fn ended(stream: &mut TcpStream, begun: Instant) -> (Duration, Vec<u8>) {
     let mut all = Vec::new();
     if let Err(error) = stream.read_to_end(&mut all) {
@@ -25,10 +25,10 @@ fn ended(stream: &mut TcpStream, begun: Instant) -> (Duration, Vec<u8>) {
     (begun.elapsed(), all)
 }
 
-/// Whether something took as long as it may: a limit, and the second in which it is seen.
+/// Asserts that a timeout was met, with the second in which the server notices it.
 #[track_caller]
 fn took(limit: Duration, took: Duration) {
-    let late = 4 * SECOND; // a busy machine
+    let late = 4 * SECOND; // for a loaded machine
     assert!(
         limit <= took && took < limit + late,
         "{took:?} for {limit:?}"
@@ -54,14 +54,14 @@ fn each_kind_of_silence_has_its_limit() {
         scope.spawn(|| {
             let mut stream = connect(server);
             let begun = Instant::now();
-            // A byte now and then does not prolong it.
+            // Single bytes do not prolong it.
             while stream.write_all(b"G").is_ok() && begun.elapsed() < 20 * SECOND {
                 sleep(SECOND / 4);
             }
             took(3 * SECOND, begun.elapsed());
         });
         scope.spawn(|| {
-            // Nor does an answer to a head before.
+            // Nor does a response to an earlier head.
             let mut stream = connect(server);
             stream.write_all(GET).unwrap();
             sleep(2 * SECOND);
@@ -116,7 +116,7 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
     assert_eq!(refused.1, b"");
     assert!(refused.0 < SECOND);
     for other in ["127.0.0.2", "127.0.0.9"] {
-        // The last is a trusted proxy, behind which are many.
+        // The last is a trusted proxy of many clients.
         let wanted = if other == "127.0.0.9" { 9 } else { 3 };
         let mut all: Vec<Client> = (0..wanted)
             .map(|_| Client::connect_from(other, server.addr()))
@@ -126,7 +126,7 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
         }
     }
     held.pop();
-    // The place is free when the server has seen the end.
+    // The permit is free when the server has noticed the end.
     sleep(SECOND / 2);
     assert_eq!(server.connect().get("/v1").status, 200);
 }
@@ -149,7 +149,7 @@ fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
     drop(second);
 }
 
-/// Also where there is room for fewer connections in all than an address may have.
+/// Also if the limit of all connections is below that of one address.
 #[test]
 fn an_address_has_no_more_than_half_of_all_connections() {
     let server = Server::start(&["--connections", "16"]);
@@ -162,7 +162,7 @@ fn an_address_has_no_more_than_half_of_all_connections() {
     assert_eq!(other.get("/v1").status, 200);
 }
 
-/// A client that is sending yet when its answer comes must be able to read it.
+/// A client still sending when its response arrives must be able to read it.
 #[test]
 fn who_sends_a_body_gets_the_answer_and_no_reset() {
     let server = Server::start(&[]);
@@ -176,7 +176,7 @@ fn who_sends_a_body_gets_the_answer_and_no_reset() {
             for piece in body.chunks(16 * 1024) {
                 stream.write_all(piece).unwrap();
             }
-            // Only then does it read.
+            // Reads only now.
             sleep(SECOND / 100);
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
@@ -186,8 +186,8 @@ fn who_sends_a_body_gets_the_answer_and_no_reset() {
     }
 }
 
-/// What went wrong once: its next request reached a socket that was closed already, whose system then
-/// threw away what the client had not read of the answer before.
+/// Regression: the client's next request reached a closed socket, whose reset discarded the unread
+/// part of the response before.
 #[test]
 fn who_asks_again_behind_its_last_answer_can_read_that_slowly() {
     let server = Server::start(&["--connection-requests", "2"]);
@@ -198,7 +198,7 @@ fn who_asks_again_behind_its_last_answer_can_read_that_slowly() {
             stream.write_all(request.as_bytes()).unwrap();
             sleep(SECOND / 10);
         }
-        // Longer than a connection is closed for as a rule.
+        // Longer than a lingering close takes.
         sleep(2 * SECOND);
         stream.write_all(request.as_bytes()).unwrap();
         sleep(SECOND / 2);
@@ -221,7 +221,7 @@ fn a_body_without_end_is_not_read_for_long() {
         sent += piece.len();
         assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes taken");
     }
-    // What the two systems hold between them comes to some megabytes.
+    // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");
     let mut slow = connect(&server);
     slow.write_all(head.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Pages laid end to end are the whole list, and the links lead from one to the next.
+//! All pages together are the whole list, and the links lead from one page to the next.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::naive::{COUNTS, World};
 use crate::naive_query::form;
 use crate::support::{BASE_URL, Client, Reply, Server, TempDir};
 
-/// A world with enough islands for several pages, and with days.
+/// A dataset with enough islands for several pages, and with days.
 fn world() -> World {
     let worlds = (1..).map(|seed| World::random(seed, 60));
     worlds
@@ -21,7 +21,7 @@ fn serve(world: &World, dir: &TempDir) -> Server {
     Server::of(&world.publish(dir), &[])
 }
 
-/// The links of an answer: relation and path with query.
+/// The links of a response: relation, and path with query.
 fn links(reply: &Reply) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for part in reply.expect("link").split(", ") {
@@ -52,7 +52,7 @@ fn get(client: &mut Client, target: &str) -> Reply {
     reply
 }
 
-/// The pages from `target` on, each found by the `next` of the one before.
+/// The pages from `target` on, each by the `next` link of the one before.
 fn follow(client: &mut Client, target: &str, relation: &str) -> Vec<Reply> {
     let mut pages = vec![get(client, target)];
     while let Some(next) = link(pages.last().unwrap(), relation) {
@@ -165,7 +165,7 @@ fn next_is_there_if_more_follows_and_prev_if_rows_were_skipped() {
     );
 }
 
-/// A query's pairs without the two that paging changes.
+/// The pairs of a query without `limit` and `offset`.
 fn filters(target: &str) -> BTreeSet<(String, String)> {
     let mut pairs = form(target.split_once('?').unwrap().1).unwrap();
     pairs.retain(|(name, _)| name != "limit" && name != "offset");

@@ -1,4 +1,5 @@
-//! Bodies of many megabytes: sent in pieces, whole or visibly not, at a bounded cost for others.
+//! Bodies of many megabytes: sent in pieces, complete or visibly truncated, at a bounded cost for
+//! others.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,18 +16,18 @@ use crate::support::{Server, TempDir, publish, run, write_file};
 use crate::world::GENERATED_AT;
 
 const ISLANDS: u32 = 30_000;
-/// Islands of the one creator that has many.
+/// Islands of the largest creator.
 const ISLANDS_OF_ONE: u32 = 5_000;
-/// The first day, on which every island is new: 16 MB.
+/// The first day, on which all islands are new: 16 MB.
 const FIRST_DAY: &str = "/v1/new/2026-11-01";
 const CREATOR: &str = "/v1/creators/large";
-/// The end of each title: with it, the live snapshot is longer than what a system holds for a client.
+/// End of each title: it makes the live snapshot longer than any socket buffer.
 const LONG_TITLE: &str = " of an island whose title goes on and on as if each of its words were paid for by whoever reads it";
 const KIB: u64 = 1024;
-/// Enough for any delay that the machine may add to a response that takes microseconds.
+/// Allowance for a loaded machine, for responses that take microseconds.
 const PROMPT: Duration = Duration::from_millis(700);
 
-/// A published catalogue, as large as one has to be for long bodies.
+/// A published catalogue, large enough for long bodies.
 pub(crate) struct Catalogue {
     pub(crate) published: PathBuf,
     history: PathBuf,
@@ -49,7 +50,7 @@ impl Catalogue {
             };
             let tag = island % 7;
             let code = code(island);
-            // So that the gzip form is long too.
+            // Makes the gzip form long too.
             let name = u64::from(island).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let title = format!(
                 "{island} {name:x} {:x}{LONG_TITLE}",
@@ -96,7 +97,7 @@ impl Catalogue {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Where the stored form of a body lies in the history, and its length.
+    /// Position and length of a stored body in the history.
     fn stored(&self, gzip: &[u8]) -> (u64, u64) {
         let file = fs::read(&self.history).unwrap();
         let at = memchr::memmem::find(&file, gzip).unwrap();
@@ -123,7 +124,7 @@ fn gunzip(gzip: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// A client whose system takes little, and that reads nothing by itself.
+/// A client with a small receive buffer that reads only on request.
 pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
     let kind = socket2::Type::STREAM;
     let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
@@ -136,9 +137,9 @@ pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
     stream
 }
 
-/// How long health takes, at the longest, while `work` is under way.
+/// The longest time of a health request during `work`.
 fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
-    /// Ends the watch, also when the work panics.
+    /// Ends the measurement, also when the work panics.
     struct End<'a>(&'a AtomicBool);
     impl Drop for End<'_> {
         fn drop(&mut self) {
@@ -165,7 +166,7 @@ fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
     })
 }
 
-/// Sends requests in a row, of which the last closes, and reads all that comes.
+/// Sends pipelined requests, of which the last closes the connection, and reads to the end.
 fn pipeline(server: &Server, requests: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.addr()).unwrap();
     let patience = Some(Duration::from_secs(30));
@@ -234,7 +235,7 @@ fn head_and_304_of_a_long_body_cost_no_more_than_others() {
             let answers = memchr::memmem::find_iter(&received, b"HTTP/1.1 ").count();
             assert_eq!(answers, 100);
         });
-        // Each took 30 ms while it inflated the body.
+        // Each took 30 ms when it inflated the body.
         assert!(slowest < PROMPT, "{slowest:?} beside {head}");
         let held = server.anonymous_kib().saturating_sub(before);
         assert!(held < 8 * KIB, "{held} KiB");
@@ -251,7 +252,7 @@ fn readers_of_long_bodies_hold_little_and_keep_no_one_waiting() {
             format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
         let slowest = slowest_health(&server, || {
             let readers: Vec<_> = (0..25).map(|_| slow_reader(&server, &request)).collect();
-            // Each takes something, so that all have been answered.
+            // Each reads something, so that all responses have begun.
             for mut reader in &readers {
                 let mut some = [0; 1000];
                 reader.read_exact(&mut some).unwrap();
@@ -291,12 +292,12 @@ fn a_long_body_that_is_damaged_is_500_or_ends_short_and_is_logged() {
     catalogue.flip(at + bytes / 2);
     let whole = client.get(FIRST_DAY);
     assert_eq!(whole.status, 200, "it is read again");
-    // The gzip form is so short that the system may take all of it at once.
+    // The gzip form may fit into the socket buffers.
     let request = format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut reader = slow_reader(&server, &request);
     let mut received = vec![0; 1000];
     reader.read_exact(&mut received).unwrap();
-    // Far behind what has been read of it.
+    // Far beyond what has been read.
     catalogue.flip(at + bytes - 1000);
     let _reset_by_the_server = reader.read_to_end(&mut received);
     catalogue.flip(at + bytes - 1000);
@@ -314,7 +315,7 @@ fn damage_of_a_body_that_a_publish_has_replaced_is_logged_too() {
     let mut client = server.connect();
     let gzip = client.request("GET", FIRST_DAY, &[("Accept-Encoding", "gzip")]);
     let (at, bytes) = catalogue.stored(&gzip.body);
-    // A publish leaves the file of the one before, which the reader goes on with.
+    // A publish keeps the file of the one before, which the reader continues with.
     let request = format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut reader = slow_reader(&server, &request);
     let mut received = vec![0; 1000];
@@ -371,7 +372,7 @@ fn one_address_does_not_take_all_places_for_downloads() {
             assert_eq!(reply.json()["error"]["code"], "not_ready");
         }
         drop(readers);
-        // All places come back, though threads may read for clients that have gone away for a moment yet.
+        // All permits are returned; threads may read for closed connections for a moment.
         let begun = Instant::now();
         while server
             .connect()

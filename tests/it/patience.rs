@@ -1,5 +1,5 @@
-//! How long a client may take nothing of an answer, and that a slow one may go on. Minutes each, so
-//! these run with `IM_TEST_SLOW=1`.
+//! Timeouts of clients that read nothing, and none for slow ones. Minutes each, so these run with
+//! `IM_TEST_SLOW=1`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// The answers in `bytes`, each by its length; panics at anything else.
+/// Number of responses in `bytes`, by their lengths; panics at anything else.
 fn answers(mut bytes: &[u8]) -> usize {
     let mut count = 0;
     while !bytes.is_empty() {
@@ -33,7 +33,7 @@ fn answers(mut bytes: &[u8]) -> usize {
     count
 }
 
-/// The loopback holds megabytes for a client, which has a minute and more to make room for some.
+/// Loopback buffers megabytes for a client, which then has more than a minute to read some.
 #[test]
 fn who_takes_nothing_of_an_answer_is_cut() {
     if !is_slow() {
@@ -44,7 +44,7 @@ fn who_takes_nothing_of_an_answer_is_cut() {
     stream
         .set_write_timeout(Some(Duration::from_secs(1)))
         .unwrap();
-    // It writes until both systems are full, and reads nothing.
+    // It writes until the buffers of both sides are full, and reads nothing.
     while stream.write_all(&GET.repeat(100)).is_ok() {}
     let begun = Instant::now();
     let is_open = || stream.peer_addr().is_ok() && stream.take_error().unwrap().is_none();
@@ -59,8 +59,8 @@ fn who_takes_nothing_of_an_answer_is_cut() {
     );
 }
 
-/// What went wrong once: a system that holds megabytes for a slow client takes nothing from the server
-/// for minutes, and the server took that for silence.
+/// Regression: a system that buffers megabytes for a slow client accepts nothing from the server
+/// for minutes, which the server treated as an idle client.
 #[test]
 fn who_takes_an_answer_slowly_gets_all_of_it() {
     const REQUESTS: usize = 300;

@@ -1,4 +1,4 @@
-//! Publishing: reproducible, all or nothing, and seen by a running server without a failed answer.
+//! Publishing: reproducible, atomic, and loaded by a running server without a failed response.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,14 +15,14 @@ use crate::world::{GENERATED_AT, Rng};
 const LATER: &str = "2026-11-21T00:20:00Z";
 const EARLIER: &str = "2026-11-21T00:00:00Z";
 
-/// A small world with days and live players or without, written as a dataset.
+/// A small dataset with days.
 fn dataset(dir: &TempDir) -> PathBuf {
     let path = dir.join("dataset");
     World::with_more_than(5, 2, 12).write(&path);
     path
 }
 
-/// Every file of a directory, and of those in it, by its name.
+/// All files below a directory, by name.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -42,19 +42,19 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The same without what tells one dataset's files from another's of the same content.
+/// The same without the state that identifies the files of a dataset.
 fn published_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = files(directory);
     found.remove("sources.json").unwrap();
     found
 }
 
-/// Gives a dataset one more day, long ago, so that its history is another.
+/// Adds an old day to a dataset, so that its history changes.
 fn add_a_day(dataset: &Path) {
     write_file(&dataset.join("ccu/2019-01-01.csv"), "code,peakCCU\n");
 }
 
-/// Runs the binary, which must end with this code; what it said on stderr.
+/// Runs the binary, which must exit with this code; returns stderr.
 #[track_caller]
 fn ends_with(code: i32, words: &[&str]) -> String {
     let output = run(words);
@@ -72,7 +72,7 @@ fn history_file(published: &Path) -> PathBuf {
     published.join(name)
 }
 
-/// When what `/v1` shows was published.
+/// `generatedAt` of the response to a target.
 fn shown(client: &mut Client, target: &str) -> String {
     let reply = client.get(target);
     assert_eq!(reply.status, 200, "{target}: {}", reply.text());
@@ -80,7 +80,7 @@ fn shown(client: &mut Client, target: &str) -> String {
     time.as_str().unwrap().to_owned()
 }
 
-/// Waits until a server shows this publish, at most a second.
+/// Waits until a server serves this publish, at most a second.
 #[track_caller]
 fn shows_within_a_second(client: &mut Client, time: &str) {
     let start = Instant::now();
@@ -168,14 +168,14 @@ fn a_publish_shows_within_a_second_and_no_answer_fails_meanwhile() {
                     newest = time;
                     count += 1;
                 }
-                // Leaves most of the day's 60,000 requests unspent.
+                // Stays far below the day's 60,000 requests.
                 thread::sleep(Duration::from_millis(1));
             }
             count
         });
         add_a_day(&dataset);
         publish(&dataset, &published, LATER);
-        // Set before a failed assertion is passed on, so that the scope ends.
+        // Set before a panic continues, so that the scope ends.
         let seen = thread::scope(|inner| {
             let watch = || shows_within_a_second(&mut server.connect(), LATER);
             inner.spawn(watch).join()
@@ -235,7 +235,7 @@ fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
     let at = bytes.len() - 100;
     bytes[at] ^= 1;
     write_bytes(&history, &bytes);
-    // The manifest last, as a publish does.
+    // The manifest last, like a publish.
     let (manifest, payloads): (Vec<_>, Vec<_>) = files(&later)
         .into_iter()
         .filter(|(name, _)| has_payload_name(name) || name == "manifest.json")
@@ -248,7 +248,7 @@ fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
     thread::sleep(Duration::from_millis(1200));
     assert_eq!(shown(&mut client, "/v1"), GENERATED_AT);
     assert_eq!(shown(&mut client, "/v1/islands?limit=5"), GENERATED_AT);
-    // And the next sound one heals it.
+    // The next valid one repairs it.
     publish(&dataset, &published, "2026-11-21T00:30:00Z");
     shows_within_a_second(&mut client, "2026-11-21T00:30:00Z");
 }

@@ -1,5 +1,5 @@
-//! Several who publish to one directory at once: each ends well or is told that it is older, every
-//! state between is sound, the newest stays, and nothing is left behind.
+//! Concurrent publishes to one directory: each succeeds or is refused as older, every state between
+//! is valid, the newest stays, and there are no leftovers.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::support::{TempDir, is_slow, run};
 use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
 use crate::world::Rng;
 
-/// How often so many race.
+/// Number of races, and of publishers.
 fn rounds(count: u32) -> u32 {
     if is_slow() { 600 / count } else { 50 / count }
 }
 
-/// Publishers of one directory, each with a dataset of its own.
+/// Publishers to one directory, each with a dataset of its own.
 struct Publishers {
     editions: Vec<Editions>,
     published: Published,
@@ -43,7 +43,7 @@ impl Publishers {
         }
     }
 
-    /// A new edition of the publisher at this place, newer than all before.
+    /// A new edition of this publisher, newer than all before.
     fn turn(&mut self, at: usize) -> Edition {
         self.editions[at].count_from(self.number);
         self.number += 1;
@@ -58,7 +58,7 @@ impl Publishers {
         command
     }
 
-    /// All publish at once, started in any order; says how many were refused.
+    /// All publish concurrently, started in random order; returns how many were refused.
     fn race(&mut self) -> usize {
         let mut racing: Vec<(usize, Edition)> = (0..self.editions.len())
             .map(|at| (at, self.turn(at)))
@@ -101,7 +101,7 @@ impl Publishers {
         refused
     }
 
-    /// Beside what is published stands what was published before, and nothing else.
+    /// The directory has the current and the previous publish, and nothing else.
     #[track_caller]
     fn one_generation_is_kept(&self) {
         let mut others = self.published.entries();
@@ -118,7 +118,7 @@ impl Publishers {
     }
 }
 
-/// `check` finds the directory sound, unless it was published to twice meanwhile.
+/// `check` finds the directory valid, unless there were two publishes meanwhile.
 fn is_sound_between(published: &Published) {
     let Some(before) = published.manifest() else {
         return;

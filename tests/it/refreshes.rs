@@ -1,4 +1,5 @@
-//! Refreshes: what is made anew and what is kept, and that nobody could tell by what is published.
+//! Incremental publishes: which parts are rendered and which kept; the result is the same as that
+//! of a full publish.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ const LATER: &str = "2026-11-21T12:10:00Z";
 const DAILY: &str = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,averageMinutesPerPlayer,retentionD1,retentionD7\n";
 const ISLANDS: u64 = 9;
 
-/// Publishes; the exit code and what was said.
+/// Publishes; returns the exit code and stderr.
 fn publish(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> (Option<i32>, String) {
     let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
     words.extend(["--to", published.to_str().unwrap(), "--generated-at", time]);
@@ -33,7 +34,8 @@ fn published(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> Str
     said
 }
 
-/// The payloads and the dumps of a directory; of the index only what does not tell of publishes before.
+/// The payloads and dumps of a directory; of the index only what is independent of earlier
+/// publishes.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let manifest: serde_json::Value =
@@ -59,7 +61,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A dataset that is edited at random.
+/// A dataset with random edits.
 struct Edited {
     path: PathBuf,
     rng: Rng,
@@ -99,7 +101,7 @@ impl Edited {
         }
     }
 
-    /// Writes a file of rows anew.
+    /// Rewrites a file of rows.
     fn edit(&mut self, name: &str) {
         let header = match name.split('/').next().unwrap() {
             "daily" => DAILY,
@@ -115,7 +117,7 @@ impl Edited {
         write_file(&self.path.join(name), &text);
     }
 
-    /// Does something to some file.
+    /// Makes a random edit.
     fn turn(&mut self) {
         let names = [
             "daily/2026-11-18.csv",
@@ -135,7 +137,7 @@ impl Edited {
             0 => self.islands(),
             1 => drop(fs::remove_file(path)),
             2 if path.exists() => {
-                // The same length and the same time, but other bytes.
+                // Same length and mtime, but other bytes.
                 let modified = fs::metadata(&path).unwrap().modified().unwrap();
                 let text = fs::read_to_string(&path).unwrap();
                 write_file(&path, &text.replace(",1\n", ",7\n").replace(",2\n", ",1\n"));
@@ -147,7 +149,7 @@ impl Edited {
                 && other_path.exists()
                 && name[..4] == other[..4] =>
             {
-                // Each takes the other's place.
+                // Two files are exchanged.
                 let aside = self.path.join("aside");
                 fs::rename(&path, &aside).unwrap();
                 fs::rename(&other_path, &path).unwrap();
@@ -182,7 +184,7 @@ fn a_refresh_publishes_what_a_publish_from_nothing_does() {
         let refreshed = dir.join(&format!("refreshed-{seed}"));
         let fresh = dir.join(&format!("fresh-{seed}"));
         for round in 0..15 {
-            // The same time each time, so that what is kept has the time of what is made anew.
+            // The same time for all, so that kept parts have the time of rendered ones.
             let said = published(&dataset.path, &refreshed, TIME, &[]);
             let _ = fs::remove_dir_all(&fresh);
             published(&dataset.path, &fresh, TIME, &[]);
@@ -243,7 +245,7 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     );
     assert_eq!(inode(&to.join("dumps/daily/2026-11-19.json.gz")), dump);
     assert!(to.join("dumps/live/1795263000.csv.gz").exists());
-    // And all of it where that is asked for.
+    // And everything with `--full`.
     for (flag, reason) in [
         ("--full", "--full was given"),
         ("--force", "--force was given"),

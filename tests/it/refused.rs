@@ -1,6 +1,6 @@
-//! Publishes whose system calls fail, one after the other, and publishes killed at each of them:
-//! either they end well or they say what happened to which path, what was published before stays
-//! sound and served, and the next publish sweeps up.
+//! Publishes with each system call failing in turn, and publishes killed at each call: either they
+//! succeed or they report the path and the error, the previous publish stays valid and served, and
+//! the next publish removes leftovers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,15 +16,15 @@ use crate::torn::{Known, succeeds, while_served};
 use crate::traced::{Call, Tracer};
 use crate::world::Rng;
 
-/// Failures that are tried the short way; the long way tries all.
+/// Failures tried in the short form; the long form tries all.
 const SAMPLE: usize = 20;
 
-/// The errors that calls fail with, as strace and as people name them.
+/// The injected errors: strace's name, and the text in messages.
 const NO_SPACE: (&str, &str) = ("ENOSPC", "No space left on device");
 const BROKEN: (&str, &str) = ("EIO", "Input/output error");
 const READ_ONLY: (&str, &str) = ("EROFS", "Read-only file system");
 
-/// The errors that a call may meet with.
+/// The errors of a call.
 fn errors(name: &str) -> &'static [(&'static str, &'static str)] {
     const TAKE_SPACE: [&str; 9] = [
         "write",
@@ -46,7 +46,7 @@ fn errors(name: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// A dataset, a directory that it is published to, and a way to look on.
+/// A dataset, its published directory, and strace.
 struct Scene {
     tracer: Tracer,
     editions: Editions,
@@ -66,7 +66,7 @@ impl Scene {
             known: Arc::default(),
             _dir: dir,
         };
-        // Twice, so that the next has something to sweep.
+        // Twice, so that the next has files to remove.
         scene.publish_in_full(Change::All);
         scene.publish_in_full(Change::All);
         Some(scene)
@@ -78,7 +78,7 @@ impl Scene {
         edition
     }
 
-    /// A publish that is let be: afterwards nothing is left of those that were not.
+    /// An undisturbed publish: afterwards no leftovers of disturbed ones remain.
     #[track_caller]
     fn publish_in_full(&mut self, change: Change) {
         let before = self.published.manifest();
@@ -94,13 +94,13 @@ impl Scene {
         self.tracer.run(&command, inject, None)
     }
 
-    /// The directories that a call may be about.
+    /// The directories of the publish.
     fn roots(&self) -> [&Path; 2] {
         [self.published.path(), self.editions.dataset()]
     }
 
-    /// The calls that a publish makes about these directories, each named by its number. A sample of
-    /// them the short way, of every name.
+    /// The calls of a publish on these directories, each by name and number; in the short form a
+    /// sample with every name.
     fn calls(&mut self, change: Change, of_the_dataset: bool) -> Vec<(String, u32)> {
         let edition = self.turn(change);
         let (output, calls) = self.traced(&edition, None);
@@ -122,7 +122,7 @@ impl Scene {
     }
 }
 
-/// A publish some of whose calls fail, and one that is let be; whether such a call was made at all.
+/// A publish with failing calls, then an undisturbed one; returns whether such a call was made.
 #[track_caller]
 fn fail(
     scene: &mut Scene,
@@ -141,26 +141,26 @@ fn fail(
     };
     scene.published.is_sound();
     let code = output.status.code();
-    // Calls are counted for each thread: what loads the program may be hit first, and say so.
+    // Calls are counted per thread: the dynamic loader may be hit first, and report it.
     let is_ours = scene.roots().iter().any(|root| first.is_about(root));
     if !is_ours && code != Some(0) {
         return false;
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    // The standard library gives up where a directory cannot be closed, which Linux never reports.
+    // The standard library panics if a directory cannot be closed, which Linux never reports.
     let is_impossible = first.name == "close" && said.contains("during closedir");
     assert!(
         matches!(code, Some(0 | 74)) || is_impossible,
         "{inject}: {failed:?}: {}: {said}",
         output.status
     );
-    // The thread that says what happened may be hit as it does.
+    // The write of the error message may fail too.
     let is_mute = failed.iter().any(|call| call.text.starts_with("2<"));
     if code == Some(74) && !is_mute {
         let is_named = |root: &Path| {
             failed.iter().any(|call| call.is_about(root)) && said.contains(root.to_str().unwrap())
         };
-        // Where nobody can tell what stands at a path, that something does is all there is to say.
+        // If the type of an existing entry is unknown, the message only reports that it exists.
         let reason = said.contains(wording) || first.name.contains("stat");
         assert!(
             scene.roots().into_iter().any(is_named) && reason,
@@ -208,7 +208,7 @@ fn a_file_of_the_dataset_that_cannot_be_read_is_named() {
         let edition = scene.turn(Change::All);
         succeeds(scene.editions.publish(&edition, scene.published.path()));
         let live = fs::read_dir(scene.editions.dataset().join("live")).unwrap();
-        // The newest file of each kind stays when the next edition comes.
+        // The newest file of each kind stays in the next edition.
         let newest = live.map(|entry| entry.unwrap().path()).max().unwrap();
         let islands = scene.editions.dataset().join("islands.csv");
         for file in [newest, islands] {
@@ -229,14 +229,14 @@ fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
             let edition = scene.turn(change);
             let inject = format!("{name}:signal=KILL:when={number}");
             let (output, _) = scene.traced(&edition, Some(&inject));
-            // Not every publish makes as many calls.
+            // Other publishes make fewer calls.
             let ended_well = output.status.success();
             assert!(ended_well || output.status.signal() == Some(9), "{inject}");
             scene.published.is_sound();
             scene
                 .published
                 .shows_one_of(before.as_ref(), &edition, ended_well);
-            // What several leave behind is swept like what one does.
+            // Leftovers of several publishes are removed like those of one.
             if at % 3 == 0 {
                 scene.publish_in_full(change);
             }
@@ -245,8 +245,8 @@ fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
     }
 }
 
-/// The calls of these names, or that begin so, that a publish makes about a path; none if it makes
-/// no such call.
+/// The calls of a publish on a path with these names, or names that begin so; none if there are
+/// none.
 fn calls_about<const N: usize>(
     scene: &mut Scene,
     wanted: [(&str, &str); N],
@@ -325,7 +325,7 @@ fn the_link_to_the_dumps_leads_somewhere_after_two_kills_in_a_row() {
     let [Some(link), Some(manifest)] = calls_about(&mut scene, wanted) else {
         return; // no dumps yet
     };
-    // The first is published and has not led the link to its dumps; the second has begun.
+    // The first has renamed its manifest and not yet changed the link; the second has begun.
     for (rename, number) in [link, manifest] {
         let edition = scene.turn(Change::All);
         let inject = format!("{rename}:signal=KILL:when={number}");

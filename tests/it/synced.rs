@@ -1,7 +1,7 @@
-//! What a manifest names is on the disk before the manifest is, whenever the power goes.
+//! All files named by a manifest are on disk before the manifest, at any power failure.
 //!
-//! Two ways to find out. A model of a disk that keeps only what was synced hears the system calls of
-//! a publish; and a real file system is shut down in the middle of publishes, its caches lost.
+//! Two methods: a model of a disk that keeps only synced data is fed the system calls of a publish;
+//! and a real file system is shut down during publishes and loses its caches.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -18,12 +18,12 @@ use crate::torn::succeeds;
 use crate::traced::{Call, Tracer};
 use crate::world::Rng;
 
-/// What a disk that keeps only what was synced would lack.
+/// What a disk that keeps only synced data would lack.
 #[derive(Default)]
 struct Unsynced {
-    /// Files whose bytes were written and not synced.
+    /// Files with bytes written and not synced.
     bytes: BTreeSet<PathBuf>,
-    /// Names that were made, whose directory was not synced since.
+    /// New names whose directory was not synced since.
     names: BTreeSet<PathBuf>,
 }
 
@@ -37,7 +37,7 @@ impl Unsynced {
             "write" | "pwrite64" | "writev" | "ftruncate" | "fallocate" => {
                 self.bytes.insert(of_descriptor());
             }
-            // Both name what is written to second or later; to sync what is read costs nothing here.
+            // The written file is the second argument or later; a synced source is harmless.
             "copy_file_range" | "sendfile" => {
                 let paths = call.text.split('<').skip(1);
                 let paths = paths.filter_map(|rest| rest.split('>').next());
@@ -70,14 +70,14 @@ impl Unsynced {
         }
     }
 
-    /// What of this path, and all below it, a power cut would take away.
+    /// What a power failure would remove of this path and all below it.
     fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let all = self.bytes.iter().chain(&self.names);
         all.filter(move |unsynced| unsynced.starts_with(path))
     }
 }
 
-/// Where a path is once `from` has become `to`.
+/// A path after `from` is renamed to `to`.
 fn moved(path: &Path, from: &Path, to: &Path) -> PathBuf {
     match path.strip_prefix(from) {
         Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
@@ -91,7 +91,7 @@ fn between(text: &str, open: char, close: char) -> &str {
     rest.split_once(close).map_or("", |(inside, _)| inside)
 }
 
-/// The path in quotes, the first or the second, with the directory that it starts from.
+/// The first or second quoted path, joined to its directory.
 fn quoted(text: &str, at: usize) -> PathBuf {
     let mut pieces = text.split('"');
     let (before, path) = (pieces.nth(2 * at).unwrap(), pieces.next().unwrap());
@@ -131,7 +131,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
         }
         assert!(!unsynced.bytes.contains(&manifest), "{change:?}");
         for call in &calls[put + 1..] {
-            // Nothing of the publish before goes while it may still be the one that is found.
+            // No file of the previous publish is removed while a power failure could restore it.
             let removes = call.name.starts_with("unlink") || call.name == "rmdir";
             let settled = !unsynced.names.contains(&manifest);
             assert!(
@@ -182,11 +182,11 @@ fn the_model_of_a_disk_forgets_what_was_not_synced() {
     }
 }
 
-/// Shuts a file system down at a word, as if the power went: what is not on the disk is lost.
+/// Shuts a file system down on request, like a power failure: what is not on disk is lost.
 struct Switch(Child);
 
 impl Switch {
-    /// `EXT4_IOC_SHUTDOWN`, without writing the log first.
+    /// `EXT4_IOC_SHUTDOWN` without flushing the journal.
     const PROGRAM: &str = "import fcntl, os, struct, sys\n\
         disk = os.open(sys.argv[1], os.O_RDONLY)\n\
         print(flush=True)\n\
@@ -209,7 +209,7 @@ impl Switch {
     }
 }
 
-/// How often the power goes.
+/// Number of power failures.
 fn cuts() -> u32 {
     if is_slow() { 200 } else { 8 }
 }
@@ -246,7 +246,7 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
             thread::sleep(Duration::from_micros(rng.below(end)));
         }
         switch.press();
-        // Before the cut or after it: a publish that says that it is done is on the disk.
+        // A publish that has reported success is on disk.
         let ended_well = child.wait().unwrap().success();
         disk.mount_again();
         published.is_sound();

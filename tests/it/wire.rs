@@ -1,5 +1,5 @@
-//! Bytes on a socket: requests no client library would send, whether the connection stays open, and
-//! what is spent.
+//! Raw bytes on a socket: requests that no client library sends, whether the connection stays open,
+//! and the quota used.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::support::{Reply, Server, TempDir};
 
 const HEALTH: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: x.test\r\n\r\n";
 
-/// A server of a small dataset, unless told of another, that listens on an address known beforehand too.
+/// A server of a small dataset, unless another is given; it also listens on an address known before.
 struct Wire {
     address: String,
     server: Server,
@@ -58,7 +58,7 @@ impl Wire {
     }
 }
 
-/// A connection on which bytes are sent and answers read apart from each other.
+/// A connection on which sending and reading are separate.
 struct Raw(BufReader<TcpStream>);
 
 impl Raw {
@@ -74,7 +74,7 @@ impl Raw {
         }
     }
 
-    /// The next answer, which must carry the limit headers; `None` once the connection is closed.
+    /// The next response, which must have the quota headers; `None` once the connection is closed.
     fn read(&mut self, is_head: bool) -> Option<Reply> {
         let line = self.line()?;
         let status = line.strip_prefix("HTTP/1.").and_then(|l| l.get(2..5));
@@ -96,7 +96,7 @@ impl Raw {
             let value = reply.expect(&format!("x-ratelimit-{name}"));
             assert!(value.parse::<u32>().is_ok(), "{name}: {value}");
         }
-        // RFC 9110 section 6.6.1: on each of them, those to heads that cannot be read too.
+        // RFC 9110 section 6.6.1: on every response, also to malformed heads.
         assert_eq!(reply.expect("date").len(), 29);
         if !is_head && reply.status != 204 && reply.status != 304 {
             reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
@@ -126,7 +126,7 @@ fn failed_with(reply: &Reply, code: &str, what: &str) {
     assert!(json["error"]["message"].is_string(), "{what}: {json}");
 }
 
-/// What must come of a request: one of these statuses, an error's code, an open connection.
+/// The required result of a request: one of these statuses, an error code, an open connection.
 struct Shape {
     bytes: Vec<u8>,
     statuses: &'static [u16],
@@ -148,7 +148,7 @@ fn shape(
     }
 }
 
-/// A sound head around a request line.
+/// A valid head with this request line.
 fn line(request: &str) -> String {
     format!("{request} HTTP/1.1\r\nHost: x.test\r\n\r\n")
 }
@@ -324,7 +324,7 @@ fn head_has_the_headers_of_get_and_no_body() {
         assert_eq!(get.status, head.status, "{target}");
         assert_eq!(headers(get), headers(head), "{target}");
     }
-    // What follows is the next answer, not a body.
+    // The next response follows, not a body.
     assert_eq!(raw.ask(HEALTH).status, 200);
 }
 
