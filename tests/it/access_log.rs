@@ -1,4 +1,4 @@
-//! A line for each request, and no key in any.
+//! The access log: a line for each request, and no key in any line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::{Server, TempDir, issue};
 
-/// The lines of a log, each as its fields.
+/// The lines of a log, split into fields.
 fn lines(path: &Path) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(path).unwrap();
     let fields = |line: &str| {
@@ -79,7 +79,7 @@ fn every_answer_has_a_line_of_its_own_which_tells_what_it_was() {
 fn no_key_is_logged_wherever_it_was_sent() {
     let dir = TempDir::new();
     let (log, state) = (dir.join("access.log"), dir.join("state"));
-    // What it holds when the test ends is searched for this key's secret.
+    // At the end of the test its content is searched for the secret of this key.
     let key = issue(&state, "a@x.test", "free");
     let log_path = log.to_str().unwrap();
     let words = ["--access-log", log_path, "--state", state.to_str().unwrap()];
@@ -139,7 +139,7 @@ fn a_log_that_was_renamed_is_opened_anew_by_a_signal() {
     drop(client);
     assert!(server.terminate().success());
     let (first, second) = (lines(&old).len(), lines(&log).len());
-    // What had not been written yet when the signal came is in the new file.
+    // Lines not yet written at the signal are in the new file.
     assert_eq!(first + second, 30);
     assert!(second >= 20);
 }

@@ -1,4 +1,4 @@
-//! The admin listener: metrics that agree with what was asked, liveness and readiness.
+//! The admin listener: metrics that agree with the requests sent, liveness and readiness.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Server, TempDir, issue, publish, write_file};
 
-/// An address that is free, and its text. Of ports that the system gives to nobody by itself: in thousands of
-/// connections of other tests, one that was given and let go is soon another's.
+/// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
+/// soon reused by the thousands of connections of other tests.
 pub(crate) fn address() -> (SocketAddr, String) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -21,7 +21,7 @@ pub(crate) fn address() -> (SocketAddr, String) {
     }
 }
 
-/// Samples by name and labels. Panics at what is no line of the format.
+/// Samples by name and labels. Panics at a malformed line.
 fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
     let reply = Client::connect(admin).get("/metrics");
     assert_eq!(reply.status, 200);
@@ -132,7 +132,7 @@ fn a_server_is_ready_when_something_is_published_and_alive_before() {
     );
     publish(&dataset, &published, "2026-11-20T12:05:00Z");
     server.await_line("serving the publish");
-    // What is said is so a moment later.
+    // Metrics are updated a moment later.
     let comes = |is_so: &dyn Fn() -> bool| {
         let begun = Instant::now();
         while !is_so() {
@@ -148,14 +148,14 @@ fn a_server_is_ready_when_something_is_published_and_alive_before() {
     assert!(counts_one(
         "island_metrics_reloads_total{what=\"data\",result=\"ok\"}"
     ));
-    // Renamed into place: half of it would be another fault.
+    // Renamed into place: an incomplete file would be another fault.
     write_file(&published.join("aside"), "{");
     std::fs::rename(published.join("aside"), published.join("manifest.json")).unwrap();
     server.await_line("still serving the previous publish");
     let refused = "island_metrics_reloads_total{what=\"data\",result=\"refused\"}";
     comes(&|| counts_one(refused));
     assert_eq!(ask("/readyz").status, 200);
-    // One that stops is ready no more, for as long as requests are under way.
+    // A stopping server is not ready while requests are in progress.
     let _half = server.half_a_request();
     server.ask_to_stop();
     server.await_line("stopping");

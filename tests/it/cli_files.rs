@@ -71,7 +71,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Compares the entries of a file with those that the flag table asks for.
+/// Compares the entries of a file with those required by the flag table.
 #[track_caller]
 fn assert_entries(path: &str, found: &[String], expected: &[String]) {
     let set = |entries: &[String]| entries.iter().cloned().collect::<BTreeSet<String>>();
@@ -84,7 +84,7 @@ fn assert_entries(path: &str, found: &[String], expected: &[String]) {
     );
 }
 
-/// The commands as completions know them: under their names, and the first one under none too.
+/// The commands in completions: by name, and the first one without a name too.
 fn completed_commands(table: &[Command]) -> Vec<(&str, &Command)> {
     let named = table.iter().map(|command| (command.name.as_str(), command));
     std::iter::once(("", &table[0])).chain(named).collect()
@@ -102,10 +102,10 @@ fn completed_flags(table: &[Command]) -> Vec<String> {
     entries
 }
 
-/// What completions show for `--help`, which is no row of the table.
+/// The help of `--help` in completions, which is not in the table.
 const HELP: &str = "prints help";
 
-/// `COMMAND: help` of each command; a first word that several commands share stands once.
+/// `COMMAND: help` of each command; a first word shared by several commands appears once.
 fn completed_words(table: &[Command]) -> Vec<String> {
     let mut entries = Vec::new();
     for command in table {

@@ -1,5 +1,4 @@
-//! Datasets with faults, as the operator meets them: what `check` and `publish` say, in which order, and
-//! that neither takes long over it.
+//! Datasets with faults: the messages of `check` and `publish`, their order, and bounded time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,7 +11,7 @@ use crate::support::{TempDir, command, run, write_file};
 
 const HEADER: &str = "code,title,creator,createdIn,tags\n";
 
-/// The rows of islands, one a line from line 2 on.
+/// Rows of islands.csv, one a line from line 2 on.
 fn islands(count: u32) -> Vec<String> {
     (0..count)
         .map(|number| format!("1000-0000-{number:04},Island {number},epic,uefn,pvp\n"))
@@ -33,7 +32,7 @@ fn write_day(dataset: &Path, name: &str, count: u32) {
     write_file(&dataset.join(name), &text);
 }
 
-/// What `check` says of a dataset that has faults, line by line; the first line counts them.
+/// The lines of `check` about a dataset with faults; the first has their number.
 #[track_caller]
 fn faults(check: &mut Command, dataset: &Path) -> Vec<String> {
     let output = check.arg("check").arg("--dataset").arg(dataset);
@@ -48,7 +47,7 @@ fn rows_that_a_stray_quote_swallows_are_not_lost_in_silence() {
     let dir = TempDir::new();
     let mut rows = islands(2000);
     rows[700] = "1000-0000-0700,\"Stray,epic,uefn,pvp\n".to_owned();
-    // The next quote is fifteen rows on, at the end of a title that has one.
+    // The next quote is fifteen rows later, at the end of a title.
     rows[715] = "1000-0000-0715,The Pit\",epic,uefn,pvp\n".to_owned();
     write_islands(&dir.join("dataset"), &rows);
     let said = faults(&mut command(), &dir.join("dataset"));
@@ -64,7 +63,7 @@ fn a_title_of_300_megabytes_takes_neither_memory_nor_time() {
     write_islands(&dataset, &["1000-0000-0000,\"".to_owned()]);
     let file = dataset.join("islands.csv");
     let file = fs::OpenOptions::new().write(true).open(file).unwrap();
-    // Zeros that take no room on the disk.
+    // A sparse file of zeros.
     file.set_len(300_000_000).unwrap();
     let mut bounded = Command::new("sh");
     let limit = "ulimit -v 1000000; exec \"$0\" \"$@\"";
@@ -98,7 +97,7 @@ fn faults_of_islands_come_first_and_what_follows_from_them_is_one_line_a_file() 
         (1, 99)
     );
     assert_eq!(said.last().unwrap(), "… and 121 more");
-    // With few faults of islands, a line for each day says how many rows follow from them.
+    // With few faults of islands, a line for each day has the number of rows affected.
     for row in &mut rows[3..200] {
         row.replace_range(4..5, "-");
     }
@@ -211,7 +210,7 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
         assert!(line.starts_with(file) && line.ends_with(today), "{said:?}");
     }
     assert_eq!(said.len(), 4, "{said:?}");
-    // A stray file far ahead would have been the latest day, whatever the publish is said to be of.
+    // A stray file of a far day would be the latest day, whatever `--generated-at` is.
     let to = dir.join("published");
     write_file(&dataset.join("daily/9999-12-31.csv"), "code\n");
     let mut publish = at(midnight);

@@ -1,4 +1,4 @@
-//! What is sent as a key and is none, and what must never come back of one that is.
+//! Invalid keys in requests, and parts of keys that no response may contain.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::support::{Client, Reply, Server, TempDir, change_key, issue};
 use crate::world::Rng;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Characters at a key's end that are a checksum of the rest.
+/// Characters of the checksum at the end of a key.
 const CHECK_CHARS: usize = 6;
-/// Leaves room in a head of 8 KiB for the request line and `Host`.
+/// Longest text that fits into a head of 8 KiB with the request line and `Host`.
 const LONGEST: u64 = 8_000;
-/// How much a server may grow by what is allocated once, late.
+/// Growth allowed for memory that is allocated once and late.
 const GROWTH_KIB_MAX: u64 = 2048;
 
 /// The CRC-32 of zip and gzip, bit by bit, in six base62 digits.
@@ -32,7 +32,7 @@ fn check(text: &str) -> String {
     String::from_utf8(digits.into()).unwrap()
 }
 
-/// The key with a wrong secret, and a right checksum: only the records can tell that it is wrong.
+/// The key with another secret and a valid checksum: only the key file shows that it is wrong.
 pub(crate) fn forged(key: &str) -> String {
     let (checked, sum) = key.split_at(key.len() - CHECK_CHARS);
     assert_eq!(check(checked), sum, "the checksum is as it was");
@@ -42,7 +42,7 @@ pub(crate) fn forged(key: &str) -> String {
     forged + &sum
 }
 
-/// Every byte percent-encoded that is not a letter or digit, and some of those.
+/// Percent-encodes all bytes but letters and digits, and some of those.
 fn encoded(rng: &mut Rng, bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -76,7 +76,7 @@ fn send(client: &mut Client, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
     client.send(&head, false)
 }
 
-/// What can be told from a refusal: the body, and the headers that do not pass with time.
+/// The parts of a refusal that do not depend on time: the body, and some headers.
 fn shown(reply: Reply) -> (Vec<(String, String)>, Vec<u8>) {
     let passing = |name: &str| ["date", "x-ratelimit-reset", "x-request-id"].contains(&name);
     let headers = reply.headers.into_iter();
@@ -115,7 +115,7 @@ impl Service {
         }
     }
 
-    /// A key is refused as invalid, and nothing is spent.
+    /// Asserts that a key is refused as invalid, and no quota is used.
     #[track_caller]
     fn refuses(&mut self, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
         let reply = send(&mut self.client, rng, place, key);
@@ -127,7 +127,7 @@ impl Service {
     }
 }
 
-/// Text that is no key, of up to nearly the length of a head.
+/// Text that is not a key, up to almost the length of a head.
 fn no_key(rng: &mut Rng, key: &str, longest: u64) -> Vec<u8> {
     let most = if rng.one_in(2) { longest } else { 80 };
     let length = 1 + rng.below(most);
@@ -184,7 +184,7 @@ fn what_is_wrong_with_a_key_is_not_told() {
             assert!(shown(reply) == want, "{place:?}: {text}");
         }
     }
-    // The right keys are right all the while.
+    // The valid keys stay valid.
     for (key, status) in [(&service.active, 200), (&service.revoked, 403)] {
         for place in [Place::Header, Place::Query] {
             let reply = send(&mut service.client, &mut rng, place, key.as_bytes());
@@ -216,7 +216,7 @@ fn malformed_keys_of_any_length_are_refused_alike_and_take_no_memory() {
     assert!(after <= before + GROWTH_KIB_MAX, "{before} to {after} KiB");
 }
 
-/// A part of a key's secret that stands in an answer: error messages cut what they show.
+/// A part of a key's secret in a response; error messages truncate what they quote.
 fn leak<'a>(reply: &Reply, key: &'a str) -> Option<&'a str> {
     let body = String::from_utf8_lossy(&reply.body);
     let secret = secret(key);
@@ -229,7 +229,7 @@ fn leak<'a>(reply: &Reply, key: &'a str) -> Option<&'a str> {
     })
 }
 
-/// Every way to send a key, right or wrong: pieces of the query, and header lines.
+/// All ways to send a key, valid or not: parts of the query, and header lines.
 fn sendings(rng: &mut Rng, key: &str, other: &str) -> Vec<(String, Vec<(&'static str, String)>)> {
     let spelled = encoded(rng, key.as_bytes());
     let header = |value: String| vec![("Authorization", value)];
@@ -244,7 +244,7 @@ fn sendings(rng: &mut Rng, key: &str, other: &str) -> Vec<(String, Vec<(&'static
             [header(format!("Bearer {key}")), header(key.to_owned())].concat(),
         ),
     ];
-    // The last ones are other parameters, which nobody declares.
+    // The last ones are other, undeclared parameters.
     for name in [
         "key",
         "k%65y",

@@ -1,4 +1,4 @@
-//! The `OpenAPI` document against the server on the sample dataset: its examples are real answers.
+//! The `OpenAPI` document: its examples are responses of the server on the sample dataset.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn every_example_is_the_answer_of_the_sample() {
     }
 }
 
-/// Arrays longer than this show three items: who reads an example wants the shape.
+/// Longer arrays are shortened to three items in examples.
 const WHOLE_MAX: usize = 13;
 
 fn shortened(answer: &Value) -> Value {
@@ -50,7 +50,7 @@ fn shortened(answer: &Value) -> Value {
             };
             items.iter().take(shown).map(shortened).collect()
         }
-        // The index names the address that it is served from, which differs from run to run.
+        // The index contains the server's address, which differs between runs.
         Value::Object(members) => members
             .iter()
             .filter(|(name, _)| *name != "docs")
@@ -97,16 +97,16 @@ fn what_is_no_request_is_described_too() {
             assert_eq!(left, reply.expect("x-ratelimit-limit"), "{path} {header}");
         }
     }
-    // The query of this one is not read but for a key.
+    // Of its query only a key is read.
     let mut client = server.connect();
     assert_eq!(client.get("/v1/health?x=%zz").status, 200);
-    // What is not allowed is free.
+    // A method that is not allowed uses no quota.
     let error = client.request("POST", "/v1", &[]);
     assert_eq!(error.status, 405);
     assert_eq!(error.expect("x-ratelimit-remaining"), "100");
 }
 
-/// What a `$ref` of the document points at, or the value itself.
+/// The target of a `$ref`, or the value itself.
 fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(target) => document.pointer(target.strip_prefix('#').unwrap()).unwrap(),
@@ -174,7 +174,7 @@ fn the_dumps_are_served_as_they_are_described() {
                 ("Range", "bytes=0-9"),
                 ("Range", "bytes=9999999-"),
             ] {
-                // A part of JSON is none: generic clients are better not told that the index has ranges.
+                // A part of a JSON document is not JSON, so ranges of the index are not documented.
                 if header == "Range" && path == "/dumps/" {
                     continue;
                 }

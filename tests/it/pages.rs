@@ -1,4 +1,4 @@
-//! Pages for people: their headers, what they cost, and that they say what the API says.
+//! HTML pages: headers, rate limits, and the same content as the API.
 
 use crate::dump_files::{install, published, some_files};
 use crate::http::{Client, Reply};
@@ -123,7 +123,7 @@ fn every_link_of_a_page_leads_somewhere() {
             if path.is_empty() || path.starts_with("http") || path == "dumps/" || path == "keys" {
                 continue;
             }
-            // One island is like another, and they are drawn at the pace of people.
+            // A few islands are enough, because rendering pages is rate-limited.
             let is_island = path.starts_with("islands/");
             islands += usize::from(is_island);
             if is_island && islands > 3 {
@@ -187,7 +187,7 @@ fn a_browser_is_told_in_a_page_what_is_not_there() {
         assert!(text.contains(words), "{target}: {text}");
         assert!(text.contains(&format!("href=\"{root}docs\"")), "{target}");
         assert_eq!(left(&page), 5);
-        // To whom pages are all the same it is told as by the API.
+        // A client without a preference gets the error of the API.
         for accept in [&[][..], &[("Accept", "*/*")]] {
             let told = client.request("GET", target, accept);
             assert_eq!(told.status, status, "{target}");
@@ -236,7 +236,7 @@ fn the_dumps_are_a_page_for_people_and_an_index_for_all_others() {
             "caches hold it for nobody else"
         );
     }
-    // By its name it is the index for all, however that is written.
+    // By its name the index is JSON for browsers too, also percent-encoded.
     for target in ["/dumps/index.json", "/dumps/index%2Ejson"] {
         let index = client.request("GET", target, &browser);
         assert_eq!(index.expect("content-type"), "application/json");
@@ -286,7 +286,7 @@ fn pages_that_are_drawn_are_drawn_at_the_pace_of_people() {
     let server = Server::start(&["--limit-anonymous", "5", "--workers", "2"]);
     let mut refused = None;
     'asked: for _ in 0..20 {
-        // Whatever worker a connection comes to.
+        // On any worker.
         let mut client = server.connect();
         for _ in 0..10 {
             let reply = client.get("/islands/2708-3623-7025");
@@ -300,7 +300,7 @@ fn pages_that_are_drawn_are_drawn_at_the_pace_of_people() {
     assert!(refused.expect("retry-after").parse::<u32>().unwrap() <= 5);
     assert_eq!(refused.expect("content-type"), "text/html; charset=utf-8");
     assert!(refused.text().contains("href=\"../assets/style.css\""));
-    // What is ready is not drawn, and the API has its own measure.
+    // Stored pages are not limited, and the API has its own limit.
     let mut client = server.connect();
     for target in ["/", "/docs", "/v1"] {
         assert_eq!(client.get(target).status, 200, "{target}");

@@ -1,5 +1,5 @@
-//! The server as a service manager sees it: what it tells, the signals that it obeys, and sockets that
-//! are handed over, so that restarts refuse nobody.
+//! The server under a service manager: notifications, signals, and inherited sockets, with which
+//! restarts refuse no connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +17,7 @@ use crate::torn::SetOnDrop;
 const SECOND: Duration = Duration::from_secs(1);
 const HEALTH: &str = "/v1/health";
 
-/// Where a server tells how it goes.
+/// The socket for a server's notifications.
 struct Manager {
     dir: TempDir,
     socket: UnixDatagram,
@@ -44,7 +44,7 @@ impl Manager {
         String::from_utf8(datagram[..length].to_vec()).unwrap()
     }
 
-    /// The next datagram that has this line; those before it are passed over.
+    /// The next datagram with this line; others are skipped.
     #[track_caller]
     fn await_line(&self, line: &str) -> String {
         let begun = Instant::now();
@@ -68,7 +68,7 @@ fn a_manager_is_told_of_readiness_reloads_and_the_end() {
     let ready = manager.next();
     assert!(ready.starts_with("READY=1\nSTATUS=serving 300 islands, published 20"));
     assert_eq!(server.connect().get(HEALTH).status, 200);
-    // Twice, to see that it is not all done after once.
+    // Twice, because it has to work repeatedly.
     for (change, want) in [("revoke", 403), ("restore", 200)] {
         change_key(change, &state, &key);
         server.hang_up();
@@ -76,7 +76,7 @@ fn a_manager_is_told_of_readiness_reloads_and_the_end() {
         let (_, micros) = reloading.split_once("MONOTONIC_USEC=").unwrap();
         assert!(micros.parse::<u64>().unwrap() > 0);
         manager.await_line("READY=1");
-        // Not within a second: at once.
+        // Immediately, not at the next poll within a second.
         let reply = server.connect().get(&format!("/v1?key={key}"));
         assert_eq!(reply.status, want);
     }
@@ -93,7 +93,7 @@ fn a_manager_is_told_of_readiness_reloads_and_the_end() {
 /// The calls by which a worker waits for events.
 const WAITS: &str = "epoll_wait,epoll_pwait,epoll_pwait2";
 
-/// Runs strace over one thread of a process, so that its next one of these calls lasts for some seconds.
+/// Runs strace on one thread of a process, so that its next one of these calls takes some seconds.
 fn stall(process: u32, thread: &str, calls: &str, seconds: u32) -> Option<std::process::Child> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let task = tasks.map(|task| task.unwrap()).find(|task| {
@@ -123,7 +123,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
     let mut tracer = stall(server.process(), "worker-1", WAITS, 9).unwrap();
     let begun = Instant::now();
     let mut fed = begun;
-    // Two seconds late it may be.
+    // Up to two seconds late is allowed.
     manager.socket.set_read_timeout(Some(SECOND)).unwrap();
     let mut datagram = [0; 100];
     while begun.elapsed() < 7 * SECOND {
@@ -165,7 +165,7 @@ fn a_poll_that_stands_still_is_reported_and_measured_until_it_goes_on() {
     };
     assert!(age("data") < 2.0 && age("keys") < 2.0);
     let mut tracer = stall(server.process(), "poll-data", "openat", 13).unwrap();
-    // As on a disk that does not answer; what is loaded is served meanwhile.
+    // Like a disk that does not respond; loaded data is served meanwhile.
     server.await_line("no poll of data was completed for 10 seconds");
     assert_eq!(server.connect().get("/v1/islands").status, 200);
     assert!(age("data") > 9.0 && age("keys") < 2.0);
@@ -178,11 +178,11 @@ fn a_poll_that_stands_still_is_reported_and_measured_until_it_goes_on() {
     tracer.wait().unwrap();
 }
 
-/// A server that was handed a socket, as by systemd.
+/// A server with an inherited socket, like by systemd.
 fn start_on(listener: &TcpListener, args: &[&str]) -> Server {
     let server = command();
     let mut activated = Command::new("sh");
-    // The shell becomes the server, so its number is the one that the sockets are for.
+    // The shell becomes the server, so LISTEN_PID is its process id.
     let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3<&0 0</dev/null";
     activated
         .args(["-c", script, "sh"])
@@ -213,7 +213,7 @@ fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
     assert_eq!(server.addr(), address);
     let (done, answers) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut slowest = Duration::ZERO;
-    // Outlives those who ask.
+    // Open for longer than the clients.
     let _last = scope(|scope| {
         let _done = SetOnDrop(&done);
         for client in 0..8 {
@@ -231,12 +231,12 @@ fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
     });
     let answers = answers.into_inner();
     assert!(answers > restarts * 20, "only {answers} answers");
-    // All ask again and again, so nobody is waited for.
+    // All repeat their requests, so none is waited for.
     assert!(slowest < 5 * SECOND, "{slowest:?}");
 }
 
-/// Asks again and again; half of the clients on a connection of its own for each request. Every request
-/// must be answered.
+/// Repeats requests; half of the clients use a new connection for each. Every request must get a
+/// response.
 fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &AtomicU64) {
     let mut connection = Client::connect(address);
     while !done.load(Ordering::Relaxed) {
@@ -258,7 +258,7 @@ fn the_socket_called_admin_is_for_those_who_run_the_server() {
     let (public, admin) = (listener(), listener());
     let server = command();
     let mut activated = Command::new("sh");
-    // The second one comes in the place of stdout.
+    // The second one takes the descriptor of stdout.
     let script = "export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=api:admin;
         exec \"$0\" serve 3<&0 4<&1 0</dev/null 1>/dev/null";
     activated

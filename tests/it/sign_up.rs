@@ -1,4 +1,4 @@
-//! Sign-up at `/keys`: by address and by mail, and what it withstands.
+//! Sign-up at `/keys`: by address and by mail, and attacks on it.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use crate::canary;
 use crate::http::{Client, Reply};
 use crate::support::{Server, TempDir, change_key, command, id, issue, write_file};
 
-/// A form, as a browser of ours would send it.
+/// A form as a browser sends it from our page.
 pub(crate) fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
     let length = fields.len();
     let head = format!(
@@ -20,7 +20,7 @@ pub(crate) fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
     client.send(head.as_bytes(), false)
 }
 
-/// The value of the page's hidden field, which forms send back.
+/// The value of the hidden field of a page's form.
 pub(crate) fn pass(page: &Reply) -> String {
     let (_, rest) = page.text().split_once("name=pass value=\"").unwrap();
     rest.split('"').next().unwrap().to_owned()
@@ -137,7 +137,7 @@ fn no_page_of_another_site_reads_or_acts() {
         "Origin: https://metrics.test\r\nSec-Fetch-Site: same-origin\r\n",
     );
     assert!(shown(&own).is_some());
-    // A browser asks first whether it may post what is no plain form, and is not told that it may.
+    // The preflight request of another origin is not allowed.
     let asked = [
         ("Origin", "https://evil.test"),
         ("Access-Control-Request-Method", "POST"),
@@ -189,7 +189,7 @@ fn a_foreign_name_that_leads_here_reads_no_page_of_keys() {
     assert_eq!(linked.status, 200, "a link from elsewhere may be opened");
     let read = visit("GET", "127.0.0.1", "Origin: https://evil.test\r\n");
     assert_eq!(read.status, 403);
-    // Nor is anything made under such a name, by a client that names no origin either.
+    // Nor is a key issued under such a host, also without an origin.
     let form = "do=issue&pass=x";
     let head = format!("Content-Length: {}\r\n", form.len());
     let request = format!("POST /keys HTTP/1.1\r\nHost: evil.test\r\n{head}\r\n{form}");
@@ -262,7 +262,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
     let (_, rest) = answer.split_once("id=newkey>").unwrap();
     canary::remember(rest.split('<').next().unwrap());
 
-    // All at once, so that the answer is ready with the leave to go on.
+    // In one write, so that the response is ready with the 100 Continue.
     let mut at_once = std::net::TcpStream::connect(server.addr()).unwrap();
     at_once
         .set_read_timeout(Some(Duration::from_secs(10)))
@@ -290,7 +290,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
     slow.write_all(b"POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\ndo=is")
         .unwrap();
     let mut told = Vec::new();
-    // A cut is a cut, be it a reset.
+    // A reset closes it too.
     let _ended = std::io::Read::read_to_end(&mut slow, &mut told);
     assert_eq!(told, b"HTTP/1.1 100 Continue\r\n\r\n");
     assert!(
@@ -334,7 +334,7 @@ fn what_the_command_line_does_shows_at_once() {
     assert!(!client.get("/keys").text().contains("value=revoke"));
 }
 
-/// A command that keeps mails as files, made of a shell's one line.
+/// A mail command that stores mails as files, a line of shell.
 fn mailer(dir: &TempDir, line: &str) -> String {
     let path = dir.join("mailer");
     fs::create_dir_all(dir.join("mail")).unwrap();
@@ -395,7 +395,7 @@ fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
     assert!(page.text().contains("Keys of <bdi>ann+x@example.com</bdi>"));
     let key = shown(&make(&mut client, &page)).unwrap();
     assert_eq!(status_with(&mut client, &key).0, 200);
-    // What was sent is not taken again; the link leads to the keys until it expires, and the page says so.
+    // A form is not accepted twice; the link shows the keys until it expires, as the page states.
     let again = make(&mut client, &page);
     assert_eq!((again.status, shown(&again)), (409, None));
     let back = again.text().split("<a href=\"keys?").nth(1).unwrap();
@@ -404,7 +404,7 @@ fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
     let reopened = client.get(&target);
     assert!(reopened.text().contains(id(&key)));
     assert!(shown(&make(&mut client, &reopened)).is_some());
-    // Nothing tells an address that has keys from one that has none.
+    // The responses to an address with keys and to one without are the same.
     let (held, other) = (
         ask(&mut client, "ann+x@example.com"),
         ask(&mut client, "bob@example.com"),

@@ -1,4 +1,4 @@
-//! Sign-up: how often, how long, and who is kept waiting by whom.
+//! Sign-up: rate limits, timeouts, and isolation of clients.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ fn page_of(client: &mut Client, address: &str) -> Reply {
     client.request("GET", "/keys", &[("X-Forwarded-For", address)])
 }
 
-/// Asks for a key as one of a proxy's clients.
+/// Requests a key as one of a proxy's clients.
 fn make_for(client: &mut Client, address: &str) -> Reply {
     let page = page_of(client, address);
     let fields = format!("do=issue&pass={}", pass(&page));
@@ -40,7 +40,7 @@ fn a_day_has_as_many_keys_as_the_operator_says_for_all_clients_of_a_proxy() {
     let until_midnight: u32 = third.expect("retry-after").parse().unwrap();
     let reset: u32 = third.expect("x-ratelimit-reset").parse().unwrap();
     assert!(until_midnight.abs_diff(reset) <= 2);
-    // What one has, another does not see.
+    // A client does not see another's key.
     assert!(
         !page_of(&mut client, "192.0.2.3")
             .text()
@@ -82,7 +82,7 @@ fn forms_that_were_held_back_give_no_turns_back() {
             stream
         })
         .collect();
-    // Its head came 6 seconds ago, in which there is one turn more.
+    // Its head arrived 6 seconds ago, which permits one more request.
     std::thread::sleep(Duration::from_secs(6));
     let mut client = server.connect();
     let page = "/islands/2708-3623-7025";
@@ -141,7 +141,7 @@ fn who_waited_for_too_long_is_issued_nothing() {
     let lock = File::options().write(true).open(state.join(".lock"));
     let lock = lock.unwrap();
     lock.lock().unwrap();
-    // Two seconds are waited for each, one after the other: the last have waited for longer than it is worth.
+    // Each takes two seconds, one after the other: the last exceed the longest wait.
     let begun = Instant::now();
     let replies: Vec<Reply> = std::thread::scope(|scope| {
         let asks: Vec<_> = pages

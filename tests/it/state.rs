@@ -1,4 +1,4 @@
-//! The state directory and the settings: damage, what is said of it, and exit codes.
+//! The state directory and settings: damage, its messages, and exit codes.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
@@ -31,7 +31,7 @@ impl State {
         issue(&self.directory(), "a@x.test", "pro")
     }
 
-    /// Puts another key file in place, whole.
+    /// Replaces the key file atomically.
     fn replace(&self, text: &str) {
         let beside = self.directory().join("beside");
         write_file(&beside, text);
@@ -54,7 +54,7 @@ fn status(client: &mut Client, key: &str) -> u16 {
     client.get(&format!("/v1?key={key}")).status
 }
 
-/// Waits until a key is answered so, for a second at most.
+/// Waits until requests with a key get this status, at most a second.
 #[track_caller]
 fn await_status(client: &mut Client, key: &str, want: u16) {
     let begun = Instant::now();
@@ -99,7 +99,7 @@ fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
     assert_eq!(complaints.count(), 5);
 }
 
-/// A process that does not outlive its test.
+/// A process killed at the end of its test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -109,10 +109,10 @@ impl Drop for Killed {
     }
 }
 
-/// What a pipe holds on Linux until somebody reads.
+/// Capacity of a pipe on Linux.
 const PIPE_BYTES: usize = 65_536;
 
-/// A server whose log goes to a pipe, which `done_with` has after the start, with a way to write.
+/// A server whose log is a pipe, passed to `done_with` after the start, with a writer.
 #[track_caller]
 fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let state = State::new();
@@ -205,7 +205,7 @@ fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
     let server = Server::start_as(limited, &words);
     for _ in 0..3 {
         for (change, want) in [("revoke", 403), ("restore", 200)] {
-            // Far more than there is room for. Who comes behind them takes the place of one.
+            // Far more than the limit. A new connection replaces one of them.
             let _flood: Vec<TcpStream> = (0..100)
                 .map(|_| TcpStream::connect(server.addr()).unwrap())
                 .collect();
@@ -216,7 +216,7 @@ fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
     }
 }
 
-/// Runs words that must fail: with this code, and one line that says this.
+/// Runs a command that must fail with this code and this line.
 #[track_caller]
 fn check_refused(words: &[&str], code: i32, said: &str) {
     let output = run(words);
@@ -315,7 +315,7 @@ fn commands_for_keys_say_what_is_wrong_with_them() {
         74,
         "/nonexistent: ",
     );
-    // What may be a key is not repeated.
+    // Text that may be a key is not repeated.
     for words in [
         &["keys", "revoke", &key, "--state", at][..],
         &["keys", "list", "--state", at, &key],
@@ -429,7 +429,7 @@ fn a_full_disk_behind_the_streams_is_an_error_and_no_panic() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(74), "{words:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
-        // Nobody can say it, but the work is done.
+        // It cannot be reported, but the change is made.
         let output = command().args(words).stderr(full()).output().unwrap();
         assert!(output.status.success(), "{words:?}");
         if words == issue {
