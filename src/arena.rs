@@ -1,16 +1,16 @@
 //! The setting of the C library's allocator, in `unsafe` code.
 //!
-//! glibc gives each thread an arena of its own, and memory that a thread frees stays in the arena that it came
-//! from. Cached responses are made by one worker and freed by another, so with eight workers the caches held
-//! 154 MB where 64 were allowed; with one arena they held 73. Small blocks do not take the arena's lock: each
-//! thread keeps some. musl has one arena in any case.
+//! glibc has an arena for each thread, and memory that a thread frees stays in the arena it came
+//! from. One worker allocates cached responses and another frees them: with eight workers the
+//! caches took 154 MB where 64 were allowed, with one arena 73. Small blocks do not take the
+//! arena's lock: each thread caches some. musl has one arena in any case.
 #![expect(
     unsafe_code,
     reason = "the allocator has no other interface; audited: one call before other threads exist"
 )]
 
-/// Makes glibc's allocator use one arena. To be called before the server starts threads. A publish, whose threads
-/// allocate much and share little, keeps its arenas.
+/// Makes glibc's allocator use one arena. To be called before the server starts threads. A publish,
+/// whose threads allocate much and share little, does not call it.
 #[cfg(target_env = "gnu")]
 pub fn use_one() {
     /// `M_ARENA_MAX` of `malloc.h`.
@@ -18,8 +18,8 @@ pub fn use_one() {
     unsafe extern "C" {
         fn mallopt(parameter: i32, value: i32) -> i32;
     }
-    // SAFETY: mallopt takes two integers, and no other thread allocates meanwhile. If it fails, nothing has
-    // changed, and the caches take more memory.
+    // SAFETY: mallopt takes two integers, and no other thread allocates meanwhile. If it fails,
+    // nothing has changed, and the caches take more memory.
     let _ = unsafe { mallopt(ARENA_MAX, 1) };
 }
 

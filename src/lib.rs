@@ -9,7 +9,7 @@
 //!              changed      dumps/, manifest.json
 //! ```
 //!
-//! Start reading at `server/http/pipeline.rs`, the whole service as one function; for how answers
+//! Start reading at `server/pipeline.rs`, the whole service as one function; for how answers
 //! are made, at `publish/run.rs` and `publish/history_payload.rs`; for the proof that no client gets more than its quota, at
 //! [`quota`].
 //!

@@ -30,7 +30,7 @@ use island_metrics::quota::{
     AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
 };
 use island_metrics::request::{Endpoint, TrustedProxies};
-use island_metrics::server::{Caller, Gate, KeyFault, Visit};
+use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
 use common::is_quick;
@@ -69,7 +69,7 @@ fn main() {
     spray(if quick { 10_000 } else { 10_000_000 });
 }
 
-fn gate(keys: &KeyFile<'_>) -> Gate {
+fn gate(keys: &KeyFile<'_>) -> QuotaGate {
     let records = KeyStore::new(keys.directory()).read().unwrap();
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
@@ -81,7 +81,7 @@ fn gate(keys: &KeyFile<'_>) -> Gate {
         "10.0.0.0/8".parse().unwrap(),
         "192.168.0.0/16".parse().unwrap(),
     ];
-    Gate {
+    QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(5_000_000))),
         keyed: Arc::new(keyed),
@@ -118,17 +118,17 @@ fn headers(more: &[(&'static str, &str)]) -> HeaderMap {
 
 /// Requests of one connection, all admitted: a client uses no day twice.
 fn admitted(
-    gate: &Gate,
+    gate: &QuotaGate,
     from: IpAddr,
     headers: &HeaderMap,
     query: Option<&str>,
     first: i32,
 ) -> Round {
-    let visit = gate.arrive(from);
+    let visit = gate.connect(from);
     let mut round = Round::start();
     for day in first..first + DAYS {
         for _ in 0..A_DAY {
-            let caller = gate.caller(&visit, black_box(headers), black_box(query));
+            let caller = gate.authenticate(&visit, black_box(headers), black_box(query));
             let decision = gate.admit(caller.unwrap(), UtcDay(day));
             assert_ne!(black_box(decision), Decision::Refuse);
         }
@@ -158,7 +158,7 @@ fn counted() -> Round {
 }
 
 /// Kinds of requests, measured in turn.
-fn requests(gate: &Gate, keys: &KeyFile<'_>, rounds: usize) {
+fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
     let plain = headers(&[]);
     let bearer = headers(&[("authorization", &format!("Bearer {}", keys::known(7)))]);
     let forwarded = headers(&[("x-forwarded-for", "198.51.100.7, 10.1.2.3")]);
@@ -202,7 +202,7 @@ fn requests(gate: &Gate, keys: &KeyFile<'_>, rounds: usize) {
     report(&kinds.map(|(name, _)| name), &all);
 }
 
-fn first_use(gate: &Gate, keys: &KeyFile<'_>) -> Round {
+fn first_use(gate: &QuotaGate, keys: &KeyFile<'_>) -> Round {
     // Only keys that are not revoked.
     let count = (keys.len() / 3).min(20_000);
     let sent: Vec<HeaderMap> = (0..count)
@@ -213,28 +213,28 @@ fn first_use(gate: &Gate, keys: &KeyFile<'_>) -> Round {
             )])
         })
         .collect();
-    let visits: Vec<Visit> = sent
+    let visits: Vec<ConnectionIdentity> = sent
         .iter()
-        .map(|_| gate.arrive(Ipv4Addr::LOCALHOST.into()))
+        .map(|_| gate.connect(Ipv4Addr::LOCALHOST.into()))
         .collect();
     let mut round = Round::start();
     for (visit, headers) in visits.iter().zip(&sent) {
-        let caller = gate.caller(visit, headers, None);
+        let caller = gate.authenticate(visit, headers, None);
         assert!(matches!(black_box(caller), Ok(Caller::Keyed(_))));
     }
     round.stop(count);
     round
 }
 
-fn refused(gate: &Gate, bearer: &HeaderMap) -> Round {
+fn refused(gate: &QuotaGate, bearer: &HeaderMap) -> Round {
     let mut broken = bearer.clone();
     let text = format!("{}0", bearer["authorization"].to_str().unwrap());
     broken.insert("authorization", text.parse().unwrap());
-    let visit = gate.arrive(Ipv4Addr::LOCALHOST.into());
+    let visit = gate.connect(Ipv4Addr::LOCALHOST.into());
     let mut round = Round::start();
     for _ in 0..A_DAY {
-        let caller = gate.caller(&visit, black_box(&broken), None);
-        assert_eq!(black_box(caller), Err(KeyFault::Invalid));
+        let caller = gate.authenticate(&visit, black_box(&broken), None);
+        assert_eq!(black_box(caller), Err(KeyError::Invalid));
     }
     round.stop(A_DAY);
     round

@@ -1,74 +1,127 @@
-//! `Member`: what one connection shows of itself, and whether it is to end.
+//! `ConnectionState`: the phase of one connection, and whether it is to end.
 
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use crate::observe::CloseReason;
-use crate::server::conn::phase::Phase;
-use crate::server::conn::turn::Turn;
+use crate::server::conn::context::poll_yield;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The connection is within its limits.
+/// The connection is within its timeout.
 const IN_TIME: u64 = 0;
-/// It was found overdue, and its task was woken. If the worker was busy, the worker may not have noticed what
-/// the client has sent or taken.
+/// It was found overdue, and its task was woken. A busy worker may not have noticed what the client
+/// has sent or taken.
 const OVERDUE: u64 = 1;
-/// Its task has run since, and is to run again when the runtime has looked for new events.
+/// Its task has run since, and is to run again when the runtime has polled for new events.
 const OVERDUE_AND_POLLED: u64 = 2;
-/// Its task has run after that too. If it is overdue at the next look, it ends.
+/// Its task has run after that too. If it is overdue at the next check, it ends.
 const OVERDUE_AND_IDLE: u64 = 3;
-/// It is to end, for the reason that is added.
+/// It is to end, for the reason whose number is added.
 const ENDS: u64 = 4;
 
-/// What a connection shows of itself.
+/// The phase of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionPhase {
+    /// No byte has come yet.
+    New,
+    /// A head is being read.
+    Head,
+    /// A request is being processed, perhaps by a disk.
+    Processing,
+    /// A response waits for the client to take it.
+    Sending,
+    /// The client has taken all responses.
+    Idle,
+    /// The last response was sent; what the client still sends is discarded.
+    Closing,
+}
+
+impl ConnectionPhase {
+    pub(crate) const ALL: [ConnectionPhase; 6] = [
+        ConnectionPhase::New,
+        ConnectionPhase::Head,
+        ConnectionPhase::Processing,
+        ConnectionPhase::Sending,
+        ConnectionPhase::Idle,
+        ConnectionPhase::Closing,
+    ];
+    const BITS: u32 = 3;
+
+    /// Packs the phase and the tick at which it began into a word.
+    pub(crate) fn since(self, ticks: u64) -> u64 {
+        ticks << ConnectionPhase::BITS | self as u64
+    }
+
+    /// Unpacks such a word.
+    fn unpack(word: u64) -> (ConnectionPhase, u64) {
+        let at = usize::try_from(word & ((1 << ConnectionPhase::BITS) - 1)).expect("three bits");
+        (ConnectionPhase::ALL[at], word >> ConnectionPhase::BITS)
+    }
+
+    /// The reason for which a connection is closed that stays in this phase for too long.
+    pub(crate) fn close_reason(self) -> CloseReason {
+        match self {
+            ConnectionPhase::New => CloseReason::FirstByte,
+            ConnectionPhase::Head => CloseReason::Head,
+            ConnectionPhase::Processing | ConnectionPhase::Sending => CloseReason::Send,
+            ConnectionPhase::Idle | ConnectionPhase::Closing => CloseReason::Idle,
+        }
+    }
+
+    /// Whether the server waits for the client, and closing the connection would lose no response.
+    pub(crate) fn waits_for_client(self) -> bool {
+        !matches!(self, ConnectionPhase::Processing | ConnectionPhase::Sending)
+    }
+}
+
+/// The state of a connection, which its task and the registry share.
 #[derive(Debug)]
-pub(in crate::server) struct Member {
-    /// Place among the members.
-    pub(in crate::server) at: AtomicU64,
-    /// What it is doing, and since which tick.
-    pub(in crate::server) state: AtomicU64,
-    /// Ticks that its client has beyond the limit to take some of an answer.
+pub(in crate::server) struct ConnectionState {
+    /// Index in the registry.
+    pub(in crate::server) index: AtomicU64,
+    /// The phase, and the tick at which it began.
+    pub(in crate::server) phase: AtomicU64,
+    /// Ticks that the client has beyond the timeout to take some of a response.
     pub(in crate::server) grace: AtomicU64,
-    /// Whether it is to end, and why: one of the constants above, or from [`ENDS`] on the reason.
+    /// One of the constants above.
     ends: AtomicU64,
     waker: OnceLock<Waker>,
 }
 
-impl Member {
-    pub(in crate::server) fn new(at: usize, joined: u64) -> Member {
-        Member {
-            at: AtomicU64::new(at as u64),
-            state: AtomicU64::new(Phase::Fresh.since(joined)),
+impl ConnectionState {
+    pub(in crate::server) fn new(index: usize, tick: u64) -> ConnectionState {
+        ConnectionState {
+            index: AtomicU64::new(index as u64),
+            phase: AtomicU64::new(ConnectionPhase::New.since(tick)),
             grace: AtomicU64::new(0),
             ends: AtomicU64::new(IN_TIME),
             waker: OnceLock::new(),
         }
     }
 
-    pub(in crate::server) fn doing(&self) -> (Phase, u64) {
-        Phase::of(self.state.load(Ordering::Relaxed))
+    pub(in crate::server) fn phase(&self) -> (ConnectionPhase, u64) {
+        ConnectionPhase::unpack(self.phase.load(Ordering::Relaxed))
     }
 
-    /// Ends the connection at the second look that finds it overdue, and not before its task has run in
-    /// between: a client is not cut for a delay of the server's own.
-    pub(in crate::server) fn look(&self, is_overdue: bool, cut: CloseReason) {
+    /// Ends the connection at the second check that finds it overdue, and not before its task has
+    /// run in between: no connection is closed for a delay of the server's own.
+    pub(in crate::server) fn check(&self, is_overdue: bool, reason: CloseReason) {
         let seen = self.ends.load(Ordering::Relaxed);
-        // The task may run meanwhile; the next look sees that.
-        let turn_to = |next| self.turn(seen, next);
+        // The task may run meanwhile; the next check sees that.
         match (seen, is_overdue) {
-            (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => turn_to(IN_TIME),
+            (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => self.turn(seen, IN_TIME),
             (IN_TIME, true) => {
-                turn_to(OVERDUE);
+                self.turn(seen, OVERDUE);
                 self.wake();
             }
-            (OVERDUE_AND_IDLE, true) => self.end(cut),
+            (OVERDUE_AND_IDLE, true) => self.end(reason),
             _ => {}
         }
     }
 
-    /// Has the connection's task end it.
-    pub(in crate::server) fn end(&self, cut: CloseReason) {
-        self.ends.store(ENDS + cut as u64, Ordering::Relaxed);
+    /// Makes the connection's task end it.
+    pub(in crate::server) fn end(&self, reason: CloseReason) {
+        self.ends.store(ENDS + reason as u64, Ordering::Relaxed);
         self.wake();
     }
 
@@ -78,11 +131,12 @@ impl Member {
         }
     }
 
-    pub(in crate::server) fn place(&self) -> usize {
-        usize::try_from(self.at.load(Ordering::Relaxed)).expect("it was a length")
+    pub(in crate::server) fn index(&self) -> usize {
+        usize::try_from(self.index.load(Ordering::Relaxed)).expect("it was a length")
     }
 
-    /// Polls the connection's work, unless the connection is to end. The task is woken when that changes.
+    /// Polls the connection's work, unless the connection is to end. The task is woken when that
+    /// changes.
     #[inline]
     pub(in crate::server) fn poll<T>(
         &self,
@@ -99,7 +153,7 @@ impl Member {
         match self.ends.load(Ordering::Relaxed) {
             OVERDUE if polled.is_pending() => {
                 self.turn(OVERDUE, OVERDUE_AND_POLLED);
-                Turn::poll_yield(cx)
+                poll_yield(cx)
             }
             OVERDUE_AND_POLLED if polled.is_pending() => {
                 self.turn(OVERDUE_AND_POLLED, OVERDUE_AND_IDLE);
@@ -109,7 +163,7 @@ impl Member {
         }
     }
 
-    /// Changes what is stored, unless another thread has changed it.
+    /// Changes the stored value, unless another thread has changed it.
     fn turn(&self, seen: u64, next: u64) {
         let _ = self
             .ends
@@ -119,5 +173,19 @@ impl Member {
     /// Whether it is to end.
     pub(in crate::server) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed) >= ENDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_phases_are_read_back_from_what_was_stored() {
+        for phase in ConnectionPhase::ALL {
+            for ticks in [0, 1, u64::MAX >> ConnectionPhase::BITS] {
+                assert_eq!(ConnectionPhase::unpack(phase.since(ticks)), (phase, ticks));
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! How many connections there may be, in all and of one address.
+//! `ConnectionLimiter`: limits the number of connections, or of downloads, in all and per address.
 //!
-//! A worker takes its place before it accepts, so that there are never more; who has none leaves the
-//! connection in the system's queue. The addresses are counted in a table of fixed size by a hash
-//! nobody can aim at: two that share a count share its limit.
+//! A worker takes a permit before it accepts a connection, so the limit is never exceeded; without
+//! a permit the connection stays in the system's queue. Addresses are counted in a table of fixed
+//! size by a keyed hash, which clients cannot aim at: two addresses that share a count share its
+//! limit.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use crate::sync::{AtomicU16, AtomicU32, Ordering};
 /// Counts of addresses, of two bytes each.
 const ADDRESSES: usize = 1 << 16;
 
-/// Room for connections, shared by all workers.
+/// A limiter shared by all workers.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionLimiter {
     in_all_max: u32,
     in_all: AtomicU32,
     of_address_max: u16,
@@ -24,17 +25,17 @@ pub(crate) struct Room {
     hasher: RandomState,
 }
 
-/// A place for one connection, free again when this is dropped.
+/// A permit for one connection or download, free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    room: Arc<Room>,
-    /// The count of the connection's address, if it is counted.
+pub(crate) struct Permit {
+    limiter: Arc<ConnectionLimiter>,
+    /// The index of its address's count, if it is counted.
     address: Option<usize>,
 }
 
-impl Room {
-    pub(crate) fn new(in_all_max: u32, of_address_max: u16) -> Room {
-        Room {
+impl ConnectionLimiter {
+    pub(crate) fn new(in_all_max: u32, of_address_max: u16) -> ConnectionLimiter {
+        ConnectionLimiter {
             in_all_max,
             in_all: AtomicU32::new(0),
             of_address_max,
@@ -43,35 +44,33 @@ impl Room {
         }
     }
 
-    /// A place, if there is one.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Place> {
+    /// A permit, if the limit is not reached.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
         let more = |taken| (taken < self.in_all_max).then_some(taken + 1);
         let taken = self
             .in_all
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.ok().map(|_| Place {
-            room: Arc::clone(self),
+        taken.ok().map(|_| Permit {
+            limiter: Arc::clone(self),
             address: None,
         })
     }
-}
 
-impl Room {
-    /// A place for an address, if there is one in all and one for the address.
-    pub(crate) fn take_for(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
-        let mut place = self.take()?;
-        place.is_for(peer).then_some(place)
+    /// A permit for an address, if neither limit is reached.
+    pub(crate) fn take_for(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
+        let mut permit = self.take()?;
+        permit.count_for(address).then_some(permit)
     }
 }
 
-impl Place {
-    /// Counts the place for the address of the connection that came. `false` if it has too many.
-    pub(crate) fn is_for(&mut self, peer: IpAddr) -> bool {
-        let room = &self.room;
-        let at = room.hasher.hash_one(network(peer)) % ADDRESSES as u64;
+impl Permit {
+    /// Counts the permit for an address. Returns `false` if the address has reached its limit.
+    pub(crate) fn count_for(&mut self, address: IpAddr) -> bool {
+        let limiter = &self.limiter;
+        let at = limiter.hasher.hash_one(network(address)) % ADDRESSES as u64;
         let at = usize::try_from(at).expect("below the length of a table");
-        let more = |taken| (taken < room.of_address_max).then_some(taken + 1);
-        let count = &room.of_address[at];
+        let more = |taken| (taken < limiter.of_address_max).then_some(taken + 1);
+        let count = &limiter.of_address[at];
         let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         if taken.is_ok() {
             self.address = Some(at);
@@ -80,18 +79,18 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.room.in_all.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.in_all.fetch_sub(1, Ordering::Relaxed);
         if let Some(at) = self.address {
-            self.room.of_address[at].fetch_sub(1, Ordering::Relaxed);
+            self.limiter.of_address[at].fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// What counts as one address: as with quotas, the /64 of an IPv6 one.
-fn network(peer: IpAddr) -> u128 {
-    match peer.to_canonical() {
+/// The bits that are counted as one address: as with quotas, the /64 of an IPv6 one.
+fn network(address: IpAddr) -> u128 {
+    match address.to_canonical() {
         IpAddr::V4(address) => u128::from(address.to_bits()),
         IpAddr::V6(address) => address.to_bits() >> 64 | 1 << 127,
     }
@@ -101,28 +100,28 @@ fn network(peer: IpAddr) -> u128 {
 mod tests {
     use super::*;
 
-    fn taken(room: &Room) -> u32 {
-        room.in_all.load(Ordering::Relaxed)
+    fn taken(limiter: &ConnectionLimiter) -> u32 {
+        limiter.in_all.load(Ordering::Relaxed)
     }
 
     #[test]
-    fn there_are_never_more_than_there_is_room_for() {
-        let room = Arc::new(Room::new(3, 10));
-        let mut places: Vec<_> = (0..3).map(|_| room.take().unwrap()).collect();
-        assert!(room.take().is_none());
-        places.pop();
-        assert_eq!(taken(&room), 2);
-        assert!(room.take().is_some());
-        drop(places);
-        assert_eq!(taken(&room), 0);
+    fn permits_never_exceed_the_limit() {
+        let limiter = Arc::new(ConnectionLimiter::new(3, 10));
+        let mut permits: Vec<_> = (0..3).map(|_| limiter.take().unwrap()).collect();
+        assert!(limiter.take().is_none());
+        permits.pop();
+        assert_eq!(taken(&limiter), 2);
+        assert!(limiter.take().is_some());
+        drop(permits);
+        assert_eq!(taken(&limiter), 0);
     }
 
     #[test]
-    fn an_address_has_its_own_limit_and_a_network_of_version_six_is_one() {
-        let room = Arc::new(Room::new(1000, 2));
+    fn an_address_has_its_own_limit_and_an_ipv6_network_counts_as_one() {
+        let limiter = Arc::new(ConnectionLimiter::new(1000, 2));
         let enter = |peer: &str| {
-            let mut place = room.take().unwrap();
-            place.is_for(peer.parse().unwrap()).then_some(place)
+            let mut permit = limiter.take().unwrap();
+            permit.count_for(peer.parse().unwrap()).then_some(permit)
         };
         for peers in [
             ["198.51.100.1", "::ffff:198.51.100.1", "198.51.100.1"],
@@ -136,9 +135,10 @@ mod tests {
             drop(one);
             assert!(enter(peers[2]).is_some());
         }
-        assert_eq!(taken(&room), 0);
+        assert_eq!(taken(&limiter), 0);
         assert!(
-            room.of_address
+            limiter
+                .of_address
                 .iter()
                 .all(|count| count.load(Ordering::Relaxed) == 0)
         );

@@ -1,8 +1,8 @@
-//! The end of a connection whose client may be sending yet.
+//! The end of a connection whose client may still be sending.
 //!
-//! A system that closes a socket with unread bytes tells the client that everything is off, and the
-//! client throws away the answer that it has not read. So what still comes is read, and thrown away,
-//! until the client has seen the end.
+//! If a socket is closed with unread bytes, the client's system discards the response that the
+//! client has not read. So the server reads and discards what still comes until the client has seen
+//! the end (nginx calls this a lingering close).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,25 +12,25 @@ use std::time::Duration;
 use tokio::io::AsyncWrite as _;
 use tokio::net::TcpStream;
 
-use crate::server::conn::registry::Membership;
+use crate::server::conn::connection_state::ConnectionPhase;
+use crate::server::conn::registry::ConnectionHandle;
 
-/// Bytes that are thrown away; who sends more does not read answers.
-const THROWN_AWAY_MAX: usize = 1 << 20;
+/// Bytes that are discarded; a client that sends more does not read responses.
+const DISCARDED_MAX: usize = 1 << 20;
 
-/// Ends our side, and waits for the client to end its own. Not for long, but for as long as it may take
-/// to read its answer: the roster ends it.
-pub(crate) async fn linger(mut stream: TcpStream, rest_time: Duration, membership: &Membership) {
-    membership.close(rest_time);
-    let mut left = THROWN_AWAY_MAX;
-    poll_fn(|cx| {
-        membership
-            .poll(cx, |cx| poll_end(&mut stream, &mut left, cx))
-            .map(drop)
-    })
-    .await;
+/// Ends our side, and waits for the client to end its own: for as long as it may take to read its
+/// response, `rest_time`, after which the registry closes the connection.
+pub(crate) async fn lingering_close(
+    mut stream: TcpStream,
+    rest_time: Duration,
+    handle: &ConnectionHandle,
+) {
+    handle.enter_with_grace(ConnectionPhase::Closing, rest_time);
+    let mut left = DISCARDED_MAX;
+    let mut end = |cx: &mut Context<'_>| poll_end(&mut stream, &mut left, cx);
+    poll_fn(|cx| handle.poll(cx, &mut end).map(drop)).await;
 }
 
-/// Ends our side, and throws away what comes, until the client has ended its side or nothing is `left`.
 fn poll_end(stream: &mut TcpStream, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
     let mut scratch = [0; 4096];
     // A second time it does nothing.

@@ -1,14 +1,22 @@
-//! One client connection: accepting it, limiting how many there are, and reading and writing its socket on time.
+//! Client connections: listening, limits, timeouts, and reading and writing their sockets.
+//!
+//! Must not depend on what a request means: heads and responses are bytes here. In reading order:
+//!
+//! - `listener`: the listening sockets;
+//! - `limiter`: permits for connections and downloads;
+//! - `registry`, `connection_state`: the connections of a worker, their phases and timeouts,
+//!   shutdown;
+//! - `context`: the state that the parts of one connection share, and its time slice;
+//! - `pending`: header lines and log lines on their way from the request handler to the socket;
+//! - `timed_io`, `send_buffer`: the socket as hyper sees it;
+//! - `lingering_close`: the end.
 
-pub(in crate::server) mod buffers;
 pub(in crate::server) mod connection_state;
+pub(in crate::server) mod context;
 pub(in crate::server) mod limiter;
 pub(in crate::server) mod lingering_close;
 pub(in crate::server) mod listener;
-pub(in crate::server) mod pending_log;
-pub(in crate::server) mod pending_response;
-pub(in crate::server) mod phase;
+pub(in crate::server) mod pending;
 pub(in crate::server) mod registry;
 pub(in crate::server) mod send_buffer;
 pub(in crate::server) mod timed_io;
-pub(in crate::server) mod turn;

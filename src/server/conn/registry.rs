@@ -1,8 +1,8 @@
-//! The connections of one worker, as seen from outside: what each is doing since when, who has done it
-//! for too long, and how all are told that the server stops.
+//! `ConnectionRegistry`: the connections of one worker with their phases. Closes those that exceed
+//! the timeout of their phase, and notifies all of a shutdown.
 //!
-//! A connection notes what it does with one store. The time comes from [`Roster::tick`], which another
-//! thread calls; so no request registers a timer, and a worker's runtime has none.
+//! A connection records its phase with one store. The time comes from [`ConnectionRegistry::tick`],
+//! which another thread calls; so no request registers a timer, and a worker's runtime has none.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,290 +11,267 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::observe::CloseReason;
-use crate::server::conn::connection_state::Member;
-use crate::server::conn::limiter::Place;
-use crate::server::conn::phase::Phase;
+use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
+use crate::server::conn::limiter::Permit;
 use crate::server::settings::ConnectionLimits;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// How often [`Roster::tick`] is to be called. Short enough that nobody waits noticeably for a
-/// descriptor to be tried again, and a few microseconds of work each time.
+/// How often [`ConnectionRegistry::tick`] is to be called: often enough that a listener which waits
+/// for a descriptor retries soon, and a few microseconds of work each time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// Ticks between two looks at all connections: whoever is overdue is cut within half a second, for which
-/// fifteen thousand are looked at in a millisecond.
-const LOOK_TICKS: u64 = 2;
-/// Ticks between two signs of life of a worker.
-const PULSE_TICKS: u64 = 10;
-/// Connections that are looked at without letting go of the lock, which a new one needs.
-const LOOKED_AT_ONCE: usize = 1024;
-/// Ticks that a disk has for some of an answer: ten minutes, as for a mount that comes back.
+/// Ticks between two checks of all connections. An overdue one is closed within half a second; a
+/// check of fifteen thousand takes a millisecond.
+const CHECK_TICKS: u64 = 2;
+/// Ticks between two heartbeats of a worker.
+const HEARTBEAT_TICKS: u64 = 10;
+/// Connections that are checked without releasing the lock, which a new one needs.
+const CHECKED_MAX: usize = 1024;
+/// Ticks that a disk has for some of a response: ten minutes, as for a mount that comes back.
 const DISK_TICKS: u64 = 6000;
-/// Ticks that a client has to see that its connection is closed, when it has read its last answer.
+/// Ticks that a client has to notice that its connection is closed, after it has read its last
+/// response.
 const CLOSING_TICKS: u64 = 10;
-/// Ticks of silence after which a connection ends when the server stops. Who asks again and again has
-/// asked by then, and was told with its answer that it is the last.
-const STOPPING_SILENT_TICKS: u64 = 10;
-/// Ticks for a head that is under way when the server stops, and for clients to read their last answers.
-const STOPPING_HEAD_TICKS: u64 = 50;
-/// Of the connections that wait for their clients, one in so many is ended when there is no room.
-const MADE_ROOM_OF: usize = 64;
-/// Ticks that a client has to let the server wait for before its connection can be one of those. Who has just
-/// come may have asked already, and not been looked at yet.
-const MADE_ROOM_AFTER_TICKS: u64 = 5;
-
-/// Ticks that clients have.
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    first_byte: u64,
-    head: u64,
-    send: u64,
-    idle: u64,
-}
+/// Timeouts in ticks during a shutdown, by phase. A client that sends requests again and again has
+/// sent one within a second, and its response was marked as the last.
+const SHUTDOWN_TICKS: [u64; 6] = [10, 50, u64::MAX, u64::MAX, 10, 50];
+/// One in this many of the connections that wait for their clients is closed to free permits.
+const EVICTED_OF: usize = 64;
+/// Ticks after which a connection that waits for its client can be one of those. The request of a
+/// newer one may have come and not been read yet.
+const EVICTED_AFTER_TICKS: u64 = 5;
 
 /// The connections of one worker.
 #[derive(Debug)]
-pub(crate) struct Roster {
-    patience: Patience,
-    members: Mutex<Vec<Arc<Member>>>,
+pub(crate) struct ConnectionRegistry {
+    /// Ticks, by phase.
+    timeouts: [u64; ConnectionPhase::ALL.len()],
+    connections: Mutex<Vec<Arc<ConnectionState>>>,
     ticks: AtomicU64,
-    /// The tick of the worker's last sign of life.
-    beaten: AtomicU64,
-    stopping: AtomicBool,
-    /// Told once when the server stops, and when the last member has left after that.
-    news: Notify,
-    /// Told when a descriptor, or a place, may have become free.
-    descriptors: Notify,
-    /// Told when a sign of life is due.
-    pulse: Notify,
+    /// The tick of the worker's last heartbeat.
+    heartbeat: AtomicU64,
+    is_stopping: AtomicBool,
+    /// Notified when a shutdown begins, and when the last connection has ended after that.
+    shutdown: Notify,
+    /// Notified when a descriptor or a permit may have become free.
+    freed: Notify,
+    /// Notified when a heartbeat is due.
+    heartbeat_due: Notify,
 }
 
-/// A connection's place in the roster, which it leaves when this is dropped.
+/// The membership of a connection in the registry, which it leaves when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Membership {
-    roster: Arc<Roster>,
-    member: Arc<Member>,
-    joined: u64,
-    /// Its place among all connections; nowhere counted where it is `None`.
-    _place: Option<Place>,
+pub(crate) struct ConnectionHandle {
+    registry: Arc<ConnectionRegistry>,
+    state: Arc<ConnectionState>,
+    /// The tick at which the connection was accepted.
+    accepted: u64,
+    /// `None` where connections are not limited.
+    _permit: Option<Permit>,
 }
 
-impl Default for Roster {
-    fn default() -> Roster {
-        Roster::new(ConnectionLimits::default())
+impl Default for ConnectionRegistry {
+    fn default() -> ConnectionRegistry {
+        ConnectionRegistry::new(ConnectionLimits::default())
     }
 }
 
-impl Roster {
-    pub(crate) fn new(limits: ConnectionLimits) -> Roster {
-        Roster {
-            patience: Patience {
-                first_byte: ticks(limits.first_byte),
-                head: ticks(limits.head),
-                send: ticks(limits.send),
-                idle: ticks(limits.idle),
-            },
-            members: Mutex::default(),
+impl ConnectionRegistry {
+    pub(crate) fn new(limits: ConnectionLimits) -> ConnectionRegistry {
+        let [first_byte, head, send, idle] =
+            [limits.first_byte, limits.head, limits.send, limits.idle].map(ticks);
+        ConnectionRegistry {
+            timeouts: [first_byte, head, DISK_TICKS, send, idle, CLOSING_TICKS],
+            connections: Mutex::default(),
             ticks: AtomicU64::new(0),
-            beaten: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
-            news: Notify::new(),
-            descriptors: Notify::new(),
-            pulse: Notify::new(),
+            heartbeat: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+            shutdown: Notify::new(),
+            freed: Notify::new(),
+            heartbeat_due: Notify::new(),
         }
     }
 
-    /// A new connection's membership.
-    pub(crate) fn join(self: &Arc<Self>, place: Option<Place>) -> Membership {
-        let mut members = self.members();
-        let joined = self.now();
-        let member = Arc::new(Member::new(members.len(), joined));
-        members.push(Arc::clone(&member));
-        drop(members);
-        Membership {
-            roster: Arc::clone(self),
-            member,
-            joined,
-            _place: place,
+    /// Registers a new connection.
+    pub(crate) fn join(self: &Arc<Self>, permit: Option<Permit>) -> ConnectionHandle {
+        let mut connections = self.connections();
+        let accepted = self.now();
+        let state = Arc::new(ConnectionState::new(connections.len(), accepted));
+        connections.push(Arc::clone(&state));
+        drop(connections);
+        ConnectionHandle {
+            registry: Arc::clone(self),
+            state,
+            accepted,
+            _permit: permit,
         }
     }
 
-    /// How many members there are.
+    /// The number of connections.
     pub(crate) fn size(&self) -> u64 {
-        self.members().len() as u64
+        self.connections().len() as u64
     }
 
-    /// Time has come to `ticks` since the start: ends who is overdue.
+    /// Advances the time to `ticks` since the start, and closes connections that are overdue.
     pub(crate) fn tick(&self, ticks: u64) {
         let before = self.ticks.swap(ticks, Ordering::Relaxed);
-        self.descriptors.notify_one();
+        self.freed.notify_one();
         let passes = |every: u64| before / every != ticks / every;
-        if passes(PULSE_TICKS) {
-            self.pulse.notify_one();
+        if passes(HEARTBEAT_TICKS) {
+            self.heartbeat_due.notify_one();
         }
-        if passes(LOOK_TICKS) {
-            self.look(ticks);
+        if passes(CHECK_TICKS) {
+            self.check(ticks);
         }
     }
 
-    /// Ends who is overdue. From the last to the first: who leaves meanwhile is replaced by the last,
-    /// so that nobody is missed.
-    fn look(&self, ticks: u64) {
+    /// Closes connections that are overdue. From the last to the first: one that leaves meanwhile
+    /// is replaced by the last, so none is missed.
+    fn check(&self, ticks: u64) {
         let mut end = usize::MAX;
         while end > 0 {
-            let members = self.members();
-            end = end.min(members.len());
-            let start = end.saturating_sub(LOOKED_AT_ONCE);
-            for member in &members[start..end] {
-                let (phase, since) = member.doing();
-                // The tick that was noted may have been an old one.
-                let is_overdue = ticks.saturating_sub(since) > self.limit(phase, member) + 1;
-                member.look(is_overdue, phase.cut());
+            let connections = self.connections();
+            end = end.min(connections.len());
+            let start = end.saturating_sub(CHECKED_MAX);
+            for state in &connections[start..end] {
+                let (phase, since) = state.phase();
+                // The tick that was recorded may have been an old one.
+                let is_overdue = ticks.saturating_sub(since) > self.timeout(phase, state) + 1;
+                state.check(is_overdue, phase.close_reason());
             }
             end = start;
         }
     }
 
-    /// Ticks that a connection may do something.
-    fn limit(&self, phase: Phase, member: &Member) -> u64 {
-        let patience = self.patience;
-        let limit = match phase {
-            Phase::Fresh => patience.first_byte,
-            Phase::Head => patience.head,
-            Phase::Answering => DISK_TICKS,
-            Phase::Sending => patience.send + member.grace.load(Ordering::Relaxed),
-            Phase::Idle => patience.idle,
-            Phase::Closing => CLOSING_TICKS + member.grace.load(Ordering::Relaxed),
-        };
-        match phase {
-            Phase::Fresh | Phase::Idle if self.is_stopping() => limit.min(STOPPING_SILENT_TICKS),
-            Phase::Head | Phase::Closing if self.is_stopping() => limit.min(STOPPING_HEAD_TICKS),
-            _ => limit,
+    /// Ticks that a connection may stay in a phase.
+    fn timeout(&self, phase: ConnectionPhase, state: &ConnectionState) -> u64 {
+        let mut timeout = self.timeouts[phase as usize];
+        if matches!(phase, ConnectionPhase::Sending | ConnectionPhase::Closing) {
+            timeout += state.grace.load(Ordering::Relaxed);
         }
+        if self.is_stopping() {
+            timeout = timeout.min(SHUTDOWN_TICKS[phase as usize]);
+        }
+        timeout
     }
 
-    /// Ends some of those whose clients have let the server wait for longest. An honest one sends its
-    /// head in a moment, so under a flood it is not among them.
-    pub(crate) fn make_room(&self) {
+    /// Closes the longest-waiting 1/64 of the connections that wait for their clients, to free
+    /// permits. An honest client sends its head in a moment, so during a flood its connection is
+    /// not among them.
+    pub(crate) fn evict(&self) {
         let now = self.now();
-        let members = self.members();
-        let mut waiting: Vec<(u64, &Arc<Member>)> = members
+        let connections = self.connections();
+        let mut waiting: Vec<(u64, &Arc<ConnectionState>)> = connections
             .iter()
-            .filter(|member| !member.ends())
-            .map(|member| (member.doing(), member))
+            .filter(|state| !state.ends())
+            .map(|state| (state.phase(), state))
             .filter(|((phase, since), _)| {
-                phase.waits_for_client() && since + MADE_ROOM_AFTER_TICKS <= now
+                phase.waits_for_client() && since + EVICTED_AFTER_TICKS <= now
             })
-            .map(|((_, since), member)| (since, member))
+            .map(|((_, since), state)| (since, state))
             .collect();
         if waiting.is_empty() {
             return;
         }
-        let many = waiting.len().div_ceil(MADE_ROOM_OF);
-        waiting.select_nth_unstable_by_key(many - 1, |(since, _)| *since);
-        for (_, member) in &waiting[..many] {
-            member.end(CloseReason::Evicted);
+        let count = waiting.len().div_ceil(EVICTED_OF);
+        waiting.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
+        for (_, state) in &waiting[..count] {
+            state.end(CloseReason::Evicted);
         }
     }
 
-    /// Tells the worker and all its connections that the server stops.
+    /// Begins a shutdown of the worker and all its connections.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-        self.news.notify_one();
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.shutdown.notify_one();
     }
 
-    /// Whether the server stops: each answer is its connection's last.
+    /// Whether the server shuts down: each response is its connection's last.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Waits for the server to stop.
+    /// Completes when a shutdown begins.
     pub(crate) async fn stopped(&self) {
         while !self.is_stopping() {
-            self.news.notified().await;
+            self.shutdown.notified().await;
         }
     }
 
-    /// Waits for the last connection to end, once the server stops and nobody joins any more.
+    /// Completes when the last connection has ended, during a shutdown in which none is added.
     pub(crate) async fn emptied(&self) {
-        while !self.members().is_empty() {
-            self.news.notified().await;
+        while !self.connections().is_empty() {
+            self.shutdown.notified().await;
         }
     }
 
-    /// Waits for a moment in which a descriptor or a place may have become free.
-    pub(crate) async fn descriptor(&self) {
-        self.descriptors.notified().await;
+    /// Completes when a descriptor or a permit may have become free.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
     }
 
-    /// Waits until a sign of life is due.
-    pub(crate) async fn pulse(&self) {
-        self.pulse.notified().await;
+    /// Completes when a heartbeat is due.
+    pub(crate) async fn heartbeat_due(&self) {
+        self.heartbeat_due.notified().await;
     }
 
-    /// The worker's sign of life.
+    /// Records a heartbeat of the worker.
     pub(crate) fn beat(&self) {
-        self.beaten.store(self.now(), Ordering::Relaxed);
+        self.heartbeat.store(self.now(), Ordering::Relaxed);
     }
 
-    /// Since when there was no sign of life.
+    /// The time since the last heartbeat.
     pub(crate) fn silent_for(&self) -> Duration {
-        let silent = self
-            .now()
-            .saturating_sub(self.beaten.load(Ordering::Relaxed));
-        TICK.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX))
+        duration(
+            self.now()
+                .saturating_sub(self.heartbeat.load(Ordering::Relaxed)),
+        )
     }
 
     fn now(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
-        lock(&self.members)
+    fn connections(&self) -> MutexGuard<'_, Vec<Arc<ConnectionState>>> {
+        lock(&self.connections)
     }
 }
 
-/// Whole ticks of a time.
 fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Membership {
-    /// What the connection is doing.
+fn duration(ticks: u64) -> Duration {
+    TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
+impl ConnectionHandle {
     #[inline]
-    pub(crate) fn phase(&self) -> Phase {
-        self.member.doing().0
+    pub(crate) fn phase(&self) -> ConnectionPhase {
+        self.state.phase().0
     }
 
-    /// Notes what it does from now on.
+    /// Records that a phase begins.
     #[inline]
-    pub(crate) fn enter(&self, phase: Phase) {
-        let since = phase.since(self.roster.now());
-        self.member.state.store(since, Ordering::Relaxed);
+    pub(crate) fn enter(&self, phase: ConnectionPhase) {
+        let since = phase.since(self.registry.now());
+        self.state.phase.store(since, Ordering::Relaxed);
     }
 
-    /// Notes that the last answer was sent, of which the client may read for another `rest_time`.
-    pub(crate) fn close(&self, rest_time: Duration) {
-        self.member.grace.store(ticks(rest_time), Ordering::Relaxed);
-        self.enter(Phase::Closing);
+    /// Records that a phase begins in which the client has `grace` beyond the timeout to read.
+    pub(crate) fn enter_with_grace(&self, phase: ConnectionPhase, grace: Duration) {
+        self.state.grace.store(ticks(grace), Ordering::Relaxed);
+        self.enter(phase);
     }
 
-    /// Notes that an answer waits for the client, which has `grace` more than others to take some.
-    pub(crate) fn send(&self, grace: Duration) {
-        self.member.grace.store(ticks(grace), Ordering::Relaxed);
-        self.enter(Phase::Sending);
-    }
-
-    /// Whether the server stops.
+    /// Whether the server shuts down.
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        self.roster.is_stopping()
+        self.registry.is_stopping()
     }
 
-    /// Since when the connection is.
     #[inline]
     pub(crate) fn age(&self) -> Duration {
-        let age = self.roster.now().saturating_sub(self.joined);
-        TICK.saturating_mul(u32::try_from(age).unwrap_or(u32::MAX))
+        duration(self.registry.now().saturating_sub(self.accepted))
     }
 
     /// Polls the connection's work, unless the connection is to end, for the reason returned.
@@ -304,23 +281,23 @@ impl Membership {
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, CloseReason>> {
-        self.member.poll(cx, work)
+        self.state.poll(cx, work)
     }
 }
 
-impl Drop for Membership {
+impl Drop for ConnectionHandle {
     fn drop(&mut self) {
-        let mut members = self.roster.members();
-        let at = self.member.place();
-        members.swap_remove(at);
-        if let Some(moved) = members.get(at) {
-            moved.at.store(at as u64, Ordering::Relaxed);
+        let mut connections = self.registry.connections();
+        let index = self.state.index();
+        connections.swap_remove(index);
+        if let Some(moved) = connections.get(index) {
+            moved.index.store(index as u64, Ordering::Relaxed);
         }
-        let last = members.is_empty();
-        drop(members);
-        self.roster.descriptors.notify_one();
-        if last && self.roster.is_stopping() {
-            self.roster.news.notify_one();
+        let is_empty = connections.is_empty();
+        drop(connections);
+        self.registry.freed.notify_one();
+        if is_empty && self.registry.is_stopping() {
+            self.registry.shutdown.notify_one();
         }
     }
 }

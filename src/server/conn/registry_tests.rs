@@ -1,4 +1,4 @@
-//! Time passes by hand; connections do one thing or another.
+//! The tests advance the time and choose the phases.
 
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
@@ -15,29 +15,30 @@ impl Wake for Woken {
 }
 
 struct Connection {
-    membership: Membership,
+    handle: ConnectionHandle,
     woken: Arc<Woken>,
 }
 
 impl Connection {
-    fn new(roster: &Arc<Roster>) -> Connection {
-        let (membership, woken) = (roster.join(None), Arc::default());
-        let connection = Connection { membership, woken };
+    fn new(registry: &Arc<ConnectionRegistry>) -> Connection {
+        let (handle, woken) = (registry.join(None), Arc::default());
+        let connection = Connection { handle, woken };
         assert_eq!(connection.ends(), None);
         connection
     }
 
-    fn doing(roster: &Arc<Roster>, phase: Phase) -> Connection {
-        let connection = Connection::new(roster);
-        connection.membership.enter(phase);
+    fn doing(registry: &Arc<ConnectionRegistry>, phase: ConnectionPhase) -> Connection {
+        let connection = Connection::new(registry);
+        connection.handle.enter(phase);
         connection
     }
 
-    /// Polls the connection, which has nothing to do, twice: as its task is when it was woken and has yielded.
+    /// Polls the connection, which has nothing to do, twice: as its task is when it was woken and
+    /// has yielded.
     fn ends(&self) -> Option<CloseReason> {
         let waker = Arc::clone(&self.woken).into();
         let mut cx = Context::from_waker(&waker);
-        let mut poll = || match self.membership.poll(&mut cx, |_| Poll::<()>::Pending) {
+        let mut poll = || match self.handle.poll(&mut cx, |_| Poll::<()>::Pending) {
             Poll::Ready(ended) => ended.err(),
             Poll::Pending => None,
         };
@@ -59,23 +60,23 @@ fn each_phase_has_its_limit_and_a_moment() {
         ..ConnectionLimits::default()
     };
     for (phase, limit, cut) in [
-        (Phase::Fresh, 30, CloseReason::FirstByte),
-        (Phase::Head, 50, CloseReason::Head),
-        (Phase::Idle, 70, CloseReason::Idle),
-        (Phase::Sending, 40, CloseReason::Send),
-        (Phase::Answering, DISK_TICKS, CloseReason::Send),
-        (Phase::Closing, CLOSING_TICKS, CloseReason::Idle),
+        (ConnectionPhase::New, 30, CloseReason::FirstByte),
+        (ConnectionPhase::Head, 50, CloseReason::Head),
+        (ConnectionPhase::Idle, 70, CloseReason::Idle),
+        (ConnectionPhase::Sending, 40, CloseReason::Send),
+        (ConnectionPhase::Processing, DISK_TICKS, CloseReason::Send),
+        (ConnectionPhase::Closing, CLOSING_TICKS, CloseReason::Idle),
     ] {
         for begun in [0, 1, 4, 17] {
-            let roster = Arc::new(Roster::new(limits));
-            roster.tick(begun);
+            let registry = Arc::new(ConnectionRegistry::new(limits));
+            registry.tick(begun);
             let (late, busy) = (
-                Connection::doing(&roster, phase),
-                Connection::doing(&roster, phase),
+                Connection::doing(&registry, phase),
+                Connection::doing(&registry, phase),
             );
-            for passed in 1..=limit + 2 * LOOK_TICKS + 2 {
-                roster.tick(begun + passed);
-                busy.membership.enter(phase);
+            for passed in 1..=limit + 2 * CHECK_TICKS + 2 {
+                registry.tick(begun + passed);
+                busy.handle.enter(phase);
                 let ends = late.ends();
                 if passed <= limit {
                     assert_eq!(ends, None, "{phase:?} after {passed}");
@@ -89,85 +90,92 @@ fn each_phase_has_its_limit_and_a_moment() {
 }
 
 #[test]
-fn who_takes_an_answer_slowly_has_the_grace_that_its_system_needs() {
-    let roster = Arc::new(Roster::default());
-    let slow = Connection::new(&roster);
+fn a_slow_client_has_the_grace_that_its_system_needs() {
+    let registry = Arc::new(ConnectionRegistry::default());
+    let slow = Connection::new(&registry);
     let send = ticks(ConnectionLimits::default().send);
-    slow.membership.send(Duration::from_mins(1));
-    roster.tick(send + 600);
+    slow.handle
+        .enter_with_grace(ConnectionPhase::Sending, Duration::from_mins(1));
+    registry.tick(send + 600);
     assert_eq!(slow.ends(), None);
-    slow.membership.send(Duration::from_secs(1));
-    let late = send + 600 + send + 10 + LOOK_TICKS + 2;
-    roster.tick(late);
+    slow.handle
+        .enter_with_grace(ConnectionPhase::Sending, Duration::from_secs(1));
+    let late = send + 600 + send + 10 + CHECK_TICKS + 2;
+    registry.tick(late);
     assert_eq!(slow.ends(), None, "what it took may not have been noticed");
-    roster.tick(late + LOOK_TICKS);
+    registry.tick(late + CHECK_TICKS);
     assert_eq!(slow.ends(), Some(CloseReason::Send));
 }
 
 #[test]
-fn no_connection_is_cut_before_its_task_has_run_and_found_nothing_to_do() {
-    for phase in Phase::ALL {
-        let roster = Arc::new(Roster::default());
+fn no_connection_is_closed_before_its_task_has_run_and_found_nothing_to_do() {
+    for phase in ConnectionPhase::ALL {
+        let registry = Arc::new(ConnectionRegistry::default());
         let (unpolled, served) = (
-            Connection::doing(&roster, phase),
-            Connection::doing(&roster, phase),
+            Connection::doing(&registry, phase),
+            Connection::doing(&registry, phase),
         );
         let mut now = DISK_TICKS + 10;
-        roster.tick(now);
+        registry.tick(now);
         // The worker is busy elsewhere for a minute, and the client has done its part meanwhile.
         for _ in 0..600 {
             now += 1;
-            roster.tick(now);
+            registry.tick(now);
         }
         assert_eq!(unpolled.times_woken(), 1, "{phase:?}");
         assert_eq!((unpolled.ends(), served.ends()), (None, None), "{phase:?}");
-        served.membership.enter(Phase::Idle);
-        for _ in 0..2 * LOOK_TICKS {
+        served.handle.enter(ConnectionPhase::Idle);
+        for _ in 0..2 * CHECK_TICKS {
             now += 1;
-            roster.tick(now);
+            registry.tick(now);
         }
-        assert_eq!(unpolled.ends(), Some(phase.cut()), "{phase:?}");
+        assert_eq!(unpolled.ends(), Some(phase.close_reason()), "{phase:?}");
         assert_eq!(served.ends(), None, "{phase:?}");
     }
 }
 
 #[test]
-fn a_server_that_stops_ends_who_is_silent_for_a_second_and_no_one_who_is_answered() {
-    let roster = Arc::new(Roster::default());
+fn a_shutdown_closes_connections_that_are_silent_for_a_second_and_none_that_is_processed() {
+    let registry = Arc::new(ConnectionRegistry::default());
     let phases = [
-        (Phase::Fresh, STOPPING_SILENT_TICKS),
-        (Phase::Idle, STOPPING_SILENT_TICKS),
-        (Phase::Head, STOPPING_HEAD_TICKS),
-        (Phase::Answering, DISK_TICKS),
+        (ConnectionPhase::New, 10),
+        (ConnectionPhase::Idle, 10),
+        (ConnectionPhase::Head, 50),
+        (ConnectionPhase::Processing, DISK_TICKS),
     ];
-    let all = phases.map(|(phase, limit)| (Connection::doing(&roster, phase), limit));
-    roster.stop();
-    for now in 1..STOPPING_HEAD_TICKS + 20 {
-        roster.tick(now);
+    let all = phases.map(|(phase, limit)| (Connection::doing(&registry, phase), limit));
+    registry.stop();
+    for now in 1..50 + 20 {
+        registry.tick(now);
         for (connection, limit) in &all {
             if now <= *limit {
                 assert_eq!(connection.ends(), None);
             }
             let ends = connection.ends();
-            if now > limit + 2 * LOOK_TICKS + 1 {
+            if now > limit + 2 * CHECK_TICKS + 1 {
                 assert!(ends.is_some());
             }
         }
     }
-    assert!(roster.join(None).is_stopping());
+    assert!(registry.join(None).is_stopping());
 }
 
 #[test]
-fn room_is_made_of_those_who_keep_the_server_waiting_for_longest() {
-    let roster = Arc::new(Roster::default());
+fn the_connections_that_wait_longest_for_their_clients_are_evicted() {
+    let registry = Arc::new(ConnectionRegistry::default());
     let mut all = Vec::new();
-    let phases = [Phase::Head, Phase::Answering, Phase::Idle, Phase::Sending];
+    let phases = [
+        ConnectionPhase::Head,
+        ConnectionPhase::Processing,
+        ConnectionPhase::Idle,
+        ConnectionPhase::Sending,
+    ];
     for (now, phase) in (0..320).zip(phases.into_iter().cycle()) {
-        // Looked at seldom enough here that nobody is overdue.
-        roster.ticks.store(now, Ordering::Relaxed);
-        all.push(Connection::doing(&roster, phase));
+        // Without a check, so that none is overdue.
+        registry.ticks.store(now, Ordering::Relaxed);
+        all.push(Connection::doing(&registry, phase));
     }
-    roster.make_room();
+    registry.evict();
     let ended = |all: &[Connection]| -> Vec<usize> {
         let ends = all.iter().enumerate();
         ends.filter(|(_, connection)| connection.ends().is_some())
@@ -177,49 +185,49 @@ fn room_is_made_of_those_who_keep_the_server_waiting_for_longest() {
     // One in 64 of the 160 that wait for their clients.
     assert_eq!(ended(&all), [0, 2, 4]);
     assert_eq!(all[0].ends(), Some(CloseReason::Evicted));
-    roster.make_room();
+    registry.evict();
     assert_eq!(ended(&all), [0, 2, 4, 6, 8, 10]);
 }
 
 #[test]
-fn no_room_is_made_of_who_has_just_come() {
-    let roster = Arc::new(Roster::default());
-    let newcomer = Connection::doing(&roster, Phase::Fresh);
-    for (now, is_cut) in [(0, false), (4, false), (5, true)] {
-        roster.ticks.store(now, Ordering::Relaxed);
-        roster.make_room();
-        assert_eq!(newcomer.ends().is_some(), is_cut, "at {now}");
+fn a_new_connection_is_not_evicted() {
+    let registry = Arc::new(ConnectionRegistry::default());
+    let newcomer = Connection::doing(&registry, ConnectionPhase::New);
+    for (now, is_evicted) in [(0, false), (4, false), (5, true)] {
+        registry.ticks.store(now, Ordering::Relaxed);
+        registry.evict();
+        assert_eq!(newcomer.ends().is_some(), is_evicted, "at {now}");
     }
 }
 
 #[test]
-fn members_leave_in_any_order() {
-    let roster = Arc::new(Roster::default());
+fn connections_leave_in_any_order() {
+    let registry = Arc::new(ConnectionRegistry::default());
     arbtest::arbtest(|u| {
-        let mut held = Vec::new();
+        let mut handles = Vec::new();
         for _ in 0..u.int_in_range(0..=40)? {
-            if held.is_empty() || u.ratio(3, 5)? {
-                held.push(roster.join(None));
+            if handles.is_empty() || u.ratio(3, 5)? {
+                handles.push(registry.join(None));
             } else {
-                held.swap_remove(u.choose_index(held.len())?);
+                handles.swap_remove(u.choose_index(handles.len())?);
             }
-            let members = roster.members();
-            assert_eq!(members.len(), held.len());
-            for (at, member) in members.iter().enumerate() {
-                assert_eq!(member.place(), at);
+            let connections = registry.connections();
+            assert_eq!(connections.len(), handles.len());
+            for (at, state) in connections.iter().enumerate() {
+                assert_eq!(state.index(), at);
             }
         }
         Ok(())
     });
-    assert!(roster.members().is_empty());
+    assert!(registry.connections().is_empty());
 }
 
 #[test]
-fn a_worker_that_gives_no_sign_of_life_is_known_by_it() {
-    let roster = Roster::default();
-    roster.tick(100);
-    roster.beat();
-    assert_eq!(roster.silent_for(), Duration::ZERO);
-    roster.tick(135);
-    assert_eq!(roster.silent_for(), Duration::from_millis(3500));
+fn a_worker_without_heartbeats_is_noticed() {
+    let registry = ConnectionRegistry::default();
+    registry.tick(100);
+    registry.beat();
+    assert_eq!(registry.silent_for(), Duration::ZERO);
+    registry.tick(135);
+    assert_eq!(registry.silent_for(), Duration::from_millis(3500));
 }

@@ -1,4 +1,5 @@
-//! Requests, their answers, and what a client and its network do meanwhile: made up, played, checked.
+//! Requests, their responses, and what a client and its network do meanwhile: made up, played,
+//! checked.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -11,21 +12,19 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 
-use super::answers::{answer, body, lines, refusal};
+use super::responses::{body, lines, refusal, respond};
 use super::socket::{Side, Socket, Wire};
-use crate::observe::{LocalCounter, WorkerMetrics};
+use crate::observe::WorkerMetrics;
 use crate::request::Endpoint;
-use crate::server::conn::buffers::Buffers;
-use crate::server::conn::pending_log::Journal;
-use crate::server::conn::pending_response::PendingResponse;
-use crate::server::conn::registry::Roster;
-use crate::server::conn::timed_io::{Guard, Shared};
-use crate::server::conn::turn::Turn;
-use crate::server::http::connection::converse;
+use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::registry::ConnectionRegistry;
+use crate::server::conn::send_buffer::BufferPool;
+use crate::server::conn::timed_io::TimedIo;
+use crate::server::http::connection::drive;
 use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Ask {
+pub(in crate::server) struct Case {
     pub(in crate::server) number: usize,
     pub(in crate::server) method: &'static str,
     /// The minor version of HTTP/1.
@@ -36,12 +35,12 @@ pub(in crate::server) struct Ask {
     pub(in crate::server) piece: usize,
     /// Header lines.
     pub(in crate::server) more: &'static str,
-    /// Whether the answer says that it is the last one.
+    /// Whether the response says that it is the last one.
     pub(in crate::server) closed_by_server: bool,
 }
 
 /// A request like most.
-pub(in crate::server) const PLAIN: Ask = Ask {
+pub(in crate::server) const PLAIN: Case = Case {
     number: 0,
     method: "GET",
     version: 1,
@@ -52,7 +51,7 @@ pub(in crate::server) const PLAIN: Ask = Ask {
     closed_by_server: false,
 };
 
-impl Ask {
+impl Case {
     pub(in crate::server) fn head(&self) -> String {
         let (number, status, size) = (self.number, self.status, self.size);
         let piece = self.piece;
@@ -72,7 +71,7 @@ impl Ask {
 /// What is to come of what the client sends.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Plan {
-    pub(in crate::server) asks: Vec<Ask>,
+    pub(in crate::server) cases: Vec<Case>,
     pub(in crate::server) refusal: Option<u16>,
     /// Whether the connection ends without the client ending it.
     pub(in crate::server) closes: bool,
@@ -84,8 +83,8 @@ const SIZES: [usize; 12] = [
 
 const PIECES: [usize; 9] = [0, 0, 0, 0, 700, 8_191, 8_192, 20_000, 99_999];
 
-fn ask(u: &mut Unstructured<'_>, number: usize) -> Result<Ask> {
-    Ok(Ask {
+fn case(u: &mut Unstructured<'_>, number: usize) -> Result<Case> {
+    Ok(Case {
         number,
         method: u.choose(&["GET", "GET", "GET", "HEAD"])?,
         version: 1,
@@ -99,7 +98,7 @@ fn ask(u: &mut Unstructured<'_>, number: usize) -> Result<Ask> {
 
 /// A last request, or what is none, and what may follow it.
 fn end(u: &mut Unstructured<'_>, sent: &mut Vec<u8>, plan: &mut Plan) -> Result<()> {
-    let mut last = ask(u, plan.asks.len())?;
+    let mut last = case(u, plan.cases.len())?;
     let long = format!("GET / HTTP/1.1\r\nx: {}", "x".repeat(9_000));
     plan.closes = true;
     let kind = u.int_in_range(0..=13)?;
@@ -126,11 +125,11 @@ fn end(u: &mut Unstructured<'_>, sent: &mut Vec<u8>, plan: &mut Plan) -> Result<
     match kind {
         1..=8 => {
             if kind == 8 {
-                // An answer to CONNECT with 2xx is a tunnel, which this server never opens.
+                // A response to CONNECT with 2xx is a tunnel, which this server never opens.
                 last.status = 404;
             }
             sent.extend_from_slice(last.head().as_bytes());
-            plan.asks.push(last);
+            plan.cases.push(last);
         }
         9 | 10 | 12 => plan.refusal = Some(400),
         11 => {
@@ -154,9 +153,9 @@ pub(in crate::server) fn scene(u: &mut Unstructured<'_>) -> Result<(Wire, Plan)>
     let mut plan = Plan::default();
     let mut sent = Vec::new();
     for number in 0..u.int_in_range(0..=24)? {
-        let ask = ask(u, number)?;
-        sent.extend_from_slice(ask.head().as_bytes());
-        plan.asks.push(ask);
+        let case = case(u, number)?;
+        sent.extend_from_slice(case.head().as_bytes());
+        plan.cases.push(case);
     }
     end(u, &mut sent, &mut plan)?;
     // A head without its end waits for more.
@@ -177,13 +176,13 @@ pub(in crate::server) fn scene(u: &mut Unstructured<'_>) -> Result<(Wire, Plan)>
     Ok((wire, plan))
 }
 
-/// Takes a whole answer off the front of what was received. `None` if it ends before its end.
-fn take_answer<'a>(rest: &mut &'a [u8], ask: &Ask) -> Option<&'a [u8]> {
+/// Takes a whole response off the front of what was received. `None` if it ends before its end.
+fn take_response<'a>(rest: &mut &'a [u8], case: &Case) -> Option<&'a [u8]> {
     let head_end = memchr::memmem::find(rest, b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&rest[..head_end]).unwrap();
-    let status = StatusCode::from_u16(ask.status).unwrap();
+    let status = StatusCode::from_u16(case.status).unwrap();
     // Our lines stand behind the status line, whole and in order; hyper's are behind them.
-    let start = format!("HTTP/1.{} {status}\r\n{}", ask.version, lines(ask.number));
+    let start = format!("HTTP/1.{} {status}\r\n{}", case.version, lines(case.number));
     let others = head
         .strip_prefix(start.as_str())
         .unwrap_or_else(|| panic!("{head:?} does not begin with {start:?}"));
@@ -200,37 +199,33 @@ fn take_answer<'a>(rest: &mut &'a [u8], ask: &Ask) -> Option<&'a [u8]> {
     }
     assert!(date, "{head:?}");
     // Hyper gives no length where a body may not be.
-    let lengthless = ask.status == 304 || (ask.method == "HEAD" && ask.size == 0);
-    assert_eq!(length, (!lengthless).then_some(ask.size), "{head:?}");
-    let bodiless = ask.status == 304 || ask.method == "HEAD";
-    let size = if bodiless { 0 } else { ask.size };
+    let lengthless = case.status == 304 || (case.method == "HEAD" && case.size == 0);
+    assert_eq!(length, (!lengthless).then_some(case.size), "{head:?}");
+    let bodiless = case.status == 304 || case.method == "HEAD";
+    let size = if bodiless { 0 } else { case.size };
     let body = rest.get(head_end..head_end + size)?;
     *rest = &rest[head_end + size..];
     Some(body)
 }
 
-/// Takes all answers off what was received, and returns whether none is missing or torn.
-pub(in crate::server) fn take_all(rest: &mut &[u8], asks: &[Ask]) -> bool {
-    for ask in asks {
-        let Some(found) = take_answer(rest, ask) else {
+/// Takes all responses off what was received, and returns whether none is missing or torn.
+pub(in crate::server) fn take_all(rest: &mut &[u8], cases: &[Case]) -> bool {
+    for case in cases {
+        let Some(found) = take_response(rest, case) else {
             return false;
         };
-        assert!(found == body(ask.number, found.len()), "{ask:?}");
+        assert!(found == body(case.number, found.len()), "{case:?}");
     }
     true
 }
 
-/// What a guard shares, of a connection that has just come.
-pub(in crate::server) fn shared(roster: &Arc<Roster>, buffers: &Arc<Buffers>) -> Arc<Shared> {
-    Arc::new(Shared {
-        pending: PendingResponse::default(),
-        buffers: Arc::clone(buffers),
-        turn: Turn::default(),
-        asked: LocalCounter::default(),
-        membership: roster.join(None),
-        metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-        journal: Journal::default(),
-    })
+/// The context of a new connection.
+pub(in crate::server) fn context(
+    registry: &Arc<ConnectionRegistry>,
+    buffers: &Arc<BufferPool>,
+) -> Arc<ConnectionContext> {
+    let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
+    ConnectionContext::new(registry.join(None), buffers, &metrics, None)
 }
 
 struct Woken(AtomicBool);
@@ -245,26 +240,26 @@ impl Wake for Woken {
 /// which the server begins to stop.
 pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     let wire = Rc::new(RefCell::new(wire));
-    let roster = Arc::new(Roster::default());
-    // One buffer, which is here again when the guard needs none.
-    let buffers = Arc::new(Buffers::default());
-    buffers.give_back(b"left by another".to_vec());
-    let shared = shared(&roster, &buffers);
+    let registry = Arc::new(ConnectionRegistry::default());
+    // One buffer, which is here again when no response needs it.
+    let pool = Arc::new(BufferPool::default());
+    pool.put(b"left by another".to_vec());
+    let context = context(&registry, &pool);
     let socket = Socket(Rc::clone(&wire));
-    let guard = Guard::new(socket, refusal, |_| 0, Arc::clone(&shared));
+    let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
     let served = Cell::new(0);
     let service = service_fn(|request: Request<Incoming>| {
         served.set(served.get() + 1);
-        std::future::ready(Ok::<_, Infallible>(answer(&request, &shared)))
+        std::future::ready(Ok::<_, Infallible>(respond(&request, &context)))
     });
-    let mut conversation = Box::pin(converse(guard, service, &shared));
+    let mut conversation = Box::pin(drive(io, service, &context));
     let woken = Arc::new(Woken(AtomicBool::new(true)));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let (mut polls, mut done) = (0, false);
     while !done && woken.0.swap(false, Ordering::Relaxed) {
         if stop_at == Some(polls) {
-            roster.stop();
+            registry.stop();
         }
         done = conversation.as_mut().poll(&mut cx).is_ready();
         polls += 1;
@@ -273,7 +268,7 @@ pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     if !done && stop_at.is_some_and(|at| at < polls) {
         // No request comes any more: it ends when it has been silent for a moment.
         done = [100, 100, 200].into_iter().any(|now| {
-            roster.tick(now);
+            registry.tick(now);
             conversation.as_mut().poll(&mut cx).is_ready()
         });
     }
@@ -283,18 +278,18 @@ pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     let closes = wire.ends || plan.closes || stopped || failed;
     assert_eq!(done, closes, "{plan:?}");
     let mut rest = &wire.received[..];
-    let whole = take_all(&mut rest, &plan.asks[..served.get()]);
+    let whole = take_all(&mut rest, &plan.cases[..served.get()]);
     if failed {
         return;
     }
     assert!(whole, "{} of {plan:?}", served.get());
     if !stopped {
-        assert_eq!(served.get(), plan.asks.len(), "{plan:?}");
+        assert_eq!(served.get(), plan.cases.len(), "{plan:?}");
     }
     if !(stopped && rest.is_empty()) {
         assert!(rest == plan.refusal.map_or(Vec::new(), refusal), "{plan:?}");
     }
     if !closes {
-        assert!(buffers.take(0).capacity() > 0, "it holds a buffer");
+        assert!(pool.take(0).capacity() > 0, "it holds a buffer");
     }
 }

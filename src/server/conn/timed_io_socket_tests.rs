@@ -59,7 +59,10 @@ impl Read for Socket {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let wire = &mut *self.0.borrow_mut();
-        assert!(!wire.blocked, "a client that takes no answers is read from");
+        assert!(
+            !wire.blocked,
+            "a client that takes no responses is read from"
+        );
         let left = &wire.sent[wire.given..];
         if left.is_empty() {
             return if wire.ends {

@@ -1,4 +1,4 @@
-//! Real hyper over a guard, over a socket that gives and takes bytes in pieces.
+//! Real hyper over `TimedIo`, over a socket that reads and writes in pieces.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -9,22 +9,22 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 
-use self::answers::{answer, body, refusal};
-use self::scene::{Ask, PLAIN, Plan, play, scene, shared, take_all};
+use self::responses::{body, refusal, respond};
+use self::scene::{Case, PLAIN, Plan, context, play, scene, take_all};
 use self::socket::{Socket, Wire};
 use super::*;
-use crate::server::conn::registry::Roster;
-use crate::server::http::connection::converse;
+use crate::server::conn::registry::ConnectionRegistry;
+use crate::server::http::connection::drive;
 
-#[path = "timed_io_answer_tests.rs"]
-mod answers;
+#[path = "timed_io_response_tests.rs"]
+mod responses;
 #[path = "timed_io_scene_tests.rs"]
 mod scene;
 #[path = "timed_io_socket_tests.rs"]
 mod socket;
 
 #[test]
-fn every_answer_arrives_whole_with_its_own_lines_in_order() {
+fn every_response_arrives_whole_with_its_own_lines_in_order() {
     arbtest::arbtest(|u| {
         let (wire, plan) = scene(u)?;
         let stop_at = if u.ratio(1, 5)? {
@@ -40,44 +40,44 @@ fn every_answer_arrives_whole_with_its_own_lines_in_order() {
 }
 
 #[test]
-fn a_connection_that_hyper_ends_at_once_is_answered_first() {
-    let ask = PLAIN;
-    let upgrade = Ask {
+fn a_connection_that_hyper_ends_immediately_gets_its_response_first() {
+    let case = PLAIN;
+    let upgrade = Case {
         more: "upgrade: h2c\r\n",
-        ..ask
+        ..case
     };
-    let last = Ask {
+    let last = Case {
         more: "upgrade: h2c\r\nconnection: close\r\n",
-        ..ask
+        ..case
     };
-    // Its body never comes, and the answer is longer than a socket takes.
-    let body = Ask {
+    // Its body never comes, and the response is longer than a socket takes.
+    let body = Case {
         more: "upgrade: h2c\r\ncontent-length: 5\r\n",
         size: 100_000,
-        ..ask
+        ..case
     };
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let in_pieces = Ask {
+    let in_pieces = Case {
         piece: 30_000,
         ..body
     };
-    for (ask, behind, refusal) in [
+    for (case, behind, refusal) in [
         (in_pieces, "", None),
-        (ask, preface, Some(400)),
+        (case, preface, Some(400)),
         (upgrade, preface, Some(400)),
         (upgrade, "\0", Some(400)),
         (last, "", None),
         (body, "", None),
     ] {
         let wire = Wire {
-            sent: (ask.head() + behind).into_bytes(),
+            sent: (case.head() + behind).into_bytes(),
             // To the end it takes a little now and then.
             writes: [5_000, 0].repeat(60),
             writes_left: usize::MAX,
             ..Wire::default()
         };
         let plan = Plan {
-            asks: vec![ask],
+            cases: vec![case],
             refusal,
             closes: true,
         };
@@ -87,18 +87,18 @@ fn a_connection_that_hyper_ends_at_once_is_answered_first() {
 
 type Guarded = (
     Rc<RefCell<Wire>>,
-    Guard<Socket, fn(u16) -> Vec<u8>>,
-    Arc<Shared>,
+    TimedIo<Socket, fn(u16) -> Vec<u8>>,
+    Arc<ConnectionContext>,
 );
 
-/// A guard over a socket, with what it shares.
-fn guarded(roster: &Arc<Roster>, wire: Wire) -> Guarded {
+/// A `TimedIo` over a socket, and its context.
+fn guarded(registry: &Arc<ConnectionRegistry>, wire: Wire) -> Guarded {
     let wire = Rc::new(RefCell::new(wire));
-    let shared = shared(roster, &Arc::default());
+    let context = context(registry, &Arc::default());
     let refusal: fn(u16) -> Vec<u8> = refusal;
     let socket = Socket(Rc::clone(&wire));
-    let guard = Guard::new(socket, refusal, |_| 0, Arc::clone(&shared));
-    (wire, guard, shared)
+    let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
+    (wire, io, context)
 }
 
 #[test]
@@ -110,43 +110,43 @@ fn a_body_that_fails_ends_the_connection_behind_what_came_of_it() {
         (700, 699),
         (8_192, 99_999),
     ] {
-        let ask = Ask {
+        let case = Case {
             number: 1,
             size: 100_000,
             piece,
             ..PLAIN
         };
         let wire = Wire {
-            sent: ask.head().repeat(3).into_bytes(),
+            sent: case.head().repeat(3).into_bytes(),
             writes: vec![3_000, 0, 9_000, 0, 100],
             writes_left: usize::MAX,
             ..Wire::default()
         };
-        let (wire, guard, shared) = guarded(&Arc::default(), wire);
+        let (wire, io, context) = guarded(&Arc::default(), wire);
         let service = service_fn(|request: Request<Incoming>| {
-            let mut response = answer(&request, &shared);
+            let mut response = respond(&request, &context);
             response.body_mut().sound = sound;
             std::future::ready(Ok::<_, Infallible>(response))
         });
-        let mut conversation = Box::pin(converse(guard, service, &shared));
+        let mut conversation = Box::pin(drive(io, service, &context));
         let mut cx = Context::from_waker(Waker::noop());
         let ended = (0..100).any(|_| conversation.as_mut().poll(&mut cx).is_ready());
-        assert!(ended, "{ask:?}");
+        assert!(ended, "{case:?}");
         let received = &wire.borrow().received;
         // Of the head and the body no more than there was, and nothing behind it.
         if let Some(end) = memmem::find(received, b"\r\n\r\n") {
-            let came = &received[end + 4..];
-            assert!(body(1, 100_000)[..sound].starts_with(came), "{ask:?}");
+            let arrived = &received[end + 4..];
+            assert!(body(1, 100_000)[..sound].starts_with(arrived), "{case:?}");
         } else {
-            assert_eq!(received.len(), 0, "{ask:?}");
+            assert_eq!(received.len(), 0, "{case:?}");
         }
     }
 }
 
 #[test]
-fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
+fn responses_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
     let whole = PLAIN;
-    let late = Ask {
+    let late = Case {
         number: 1,
         piece: 500,
         ..whole
@@ -156,10 +156,10 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
         writes_left: usize::MAX,
         ..Wire::default()
     };
-    let roster = Arc::new(Roster::default());
-    let (wire, guard, shared) = guarded(&roster, wire);
+    let registry = Arc::new(ConnectionRegistry::default());
+    let (wire, io, context) = guarded(&registry, wire);
     let (is_open, read) = (&Cell::new(false), &Rc::new(Cell::new(0)));
-    let shared = &shared;
+    let context = &context;
     let service = service_fn(move |request: Request<Incoming>| async move {
         if request.uri().path().starts_with("/1") {
             let opened = std::future::poll_fn(|_| {
@@ -169,22 +169,22 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
                     Poll::Pending
                 }
             });
-            shared.pending.waiting(opened).await;
+            context.pending.wait(opened).await;
         }
-        let mut response = answer(&request, shared);
+        let mut response = respond(&request, context);
         if response.body().piece > 0 {
             response.body_mut().read = Some(Rc::clone(read));
         }
         Ok::<_, Infallible>(response)
     });
-    let mut conversation = Box::pin(converse(guard, service, shared));
+    let mut conversation = Box::pin(drive(io, service, context));
     let mut cx = Context::from_waker(Waker::noop());
     let mut minutes = 0;
     // Longer than a client may be silent, which does not count while it is the disk.
     let mut wait = || {
         assert!(conversation.as_mut().poll(&mut cx).is_pending());
         minutes += 1;
-        roster.tick(minutes * 600);
+        registry.tick(minutes * 600);
         assert!(conversation.as_mut().poll(&mut cx).is_pending());
     };
     wait();
@@ -201,27 +201,27 @@ fn answers_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
     assert!(take_all(&mut &wire.borrow().received[..], &[whole, late]));
     // And then it is the client again.
     let ended = [10, 10, 11].into_iter().any(|minutes| {
-        roster.tick(minutes * 600);
+        registry.tick(minutes * 600);
         conversation.as_mut().poll(&mut cx).is_ready()
     });
     assert!(ended);
 }
 
 #[test]
-fn a_request_whose_answering_panics_is_lost_alone_and_counted() {
+fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let roster = Arc::new(Roster::default());
+    let registry = Arc::new(ConnectionRegistry::default());
     let metrics = runtime.block_on(async {
-        let shared = shared(&roster, &Arc::default());
-        let metrics = Arc::clone(&shared.metrics);
+        let context = context(&registry, &Arc::default());
+        let metrics = Arc::clone(&context.metrics);
         let ended = tokio::spawn(async move {
-            let _shared = shared;
+            let _context = context;
             std::panic::resume_unwind(Box::new("a fault"));
         });
         assert!(ended.await.is_err_and(|error| error.is_panic()));
         metrics
     });
-    assert_eq!((metrics.panics.get(), roster.size()), (1, 0));
+    assert_eq!((metrics.panics.get(), registry.size()), (1, 0));
 }

@@ -1,38 +1,44 @@
 //! The failures of SPEC section 7, and 405, 412 and 416.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Serialize;
 
-/// Seconds to wait for a payload that is not published; a publisher refreshes every ten minutes.
-const NOT_READY_SECONDS: u32 = 60;
+use crate::request::RouteError;
+use crate::server::http::identity::KeyError;
 
-/// Why a request is not answered with 200. The texts are for people and may change.
+/// Seconds after which a client should retry a 500 or 503; a publisher refreshes every ten minutes.
+const RETRY_SECONDS: u32 = 60;
+
+/// The reason why a request fails. Messages are for developers and may change.
 #[derive(Debug)]
 pub(crate) enum ApiError {
     BadRequest(String),
     InvalidKey(&'static str),
     KeyRevoked,
     NotFound(String),
-    /// Whether the path takes forms says the member.
+    /// The method is not allowed; POST is where the path takes forms.
     MethodNotAllowed {
         takes_forms: bool,
     },
     RateLimited {
         limit: u32,
+        reset_seconds: u32,
     },
     NotReady,
     /// No dumps have been published.
     NoDumps,
-    /// The request's head could not be read; the status says why.
+    /// Hyper could not parse the head; the status is the reason.
     UnreadableHead(StatusCode),
     /// A published body is damaged.
     Damaged,
-    /// As many dumps and long bodies are being sent as may be at a time, in all or to one address.
+    /// The limit of concurrent downloads is reached, in all or for one address.
     Busy,
     /// `If-Match` or `If-Unmodified-Since` does not hold.
     PreconditionFailed,
-    /// The range lies behind the end of what has this many bytes.
+    /// The range lies behind the end of a file of this length.
     RangeNotSatisfiable {
         bytes: u64,
     },
@@ -40,114 +46,123 @@ pub(crate) enum ApiError {
 
 impl ApiError {
     pub(crate) fn status(&self) -> StatusCode {
+        self.kind().0
+    }
+
+    /// The status and the code.
+    fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            ApiError::BadRequest(_) => StatusCode::BAD_REQUEST,
-            ApiError::InvalidKey(_) => StatusCode::UNAUTHORIZED,
-            ApiError::KeyRevoked => StatusCode::FORBIDDEN,
-            ApiError::NotFound(_) => StatusCode::NOT_FOUND,
-            ApiError::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            ApiError::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => {
-                StatusCode::SERVICE_UNAVAILABLE
+            ApiError::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+            ApiError::UnreadableHead(status) => (*status, "bad_request"),
+            ApiError::InvalidKey(_) => (StatusCode::UNAUTHORIZED, "invalid_key"),
+            ApiError::KeyRevoked => (StatusCode::FORBIDDEN, "key_revoked"),
+            ApiError::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ApiError::MethodNotAllowed { .. } => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
             }
-            ApiError::UnreadableHead(status) => *status,
-            ApiError::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
-            ApiError::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            ApiError::RangeNotSatisfiable { .. } => StatusCode::RANGE_NOT_SATISFIABLE,
+            ApiError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => {
+                (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
+            }
+            ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            ApiError::PreconditionFailed => {
+                (StatusCode::PRECONDITION_FAILED, "precondition_failed")
+            }
+            ApiError::RangeNotSatisfiable { .. } => {
+                (StatusCode::RANGE_NOT_SATISFIABLE, "range_not_satisfiable")
+            }
         }
     }
 
-    fn code(&self) -> &'static str {
-        match self {
-            ApiError::BadRequest(_) | ApiError::UnreadableHead(_) => "bad_request",
-            ApiError::InvalidKey(_) => "invalid_key",
-            ApiError::KeyRevoked => "key_revoked",
-            ApiError::NotFound(_) => "not_found",
-            ApiError::MethodNotAllowed { .. } => "method_not_allowed",
-            ApiError::RateLimited { .. } => "rate_limited",
-            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => "not_ready",
-            ApiError::Damaged => "internal",
-            ApiError::PreconditionFailed => "precondition_failed",
-            ApiError::RangeNotSatisfiable { .. } => "range_not_satisfiable",
-        }
-    }
-
-    /// When to try again, where time alone helps and no quota is in the way.
+    /// Seconds after which to retry, where time alone helps.
     pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
         match self {
+            ApiError::RateLimited { reset_seconds, .. } => Some(*reset_seconds),
             ApiError::NotReady | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
-                Some(NOT_READY_SECONDS)
+                Some(RETRY_SECONDS)
             }
             _ => None,
         }
     }
 
-    /// The cause in words.
-    pub(crate) fn message(&self) -> String {
-        match self {
-            ApiError::BadRequest(message) | ApiError::NotFound(message) => message.clone(),
-            ApiError::InvalidKey(message) => (*message).to_owned(),
-            ApiError::KeyRevoked => "this key is disabled; its publisher can restore it".to_owned(),
+    pub(crate) fn message(&self) -> Cow<'_, str> {
+        let message = match self {
+            ApiError::BadRequest(message) | ApiError::NotFound(message) => message,
+            ApiError::InvalidKey(message) => *message,
+            ApiError::KeyRevoked => "this key is disabled; its publisher can restore it",
             ApiError::MethodNotAllowed { takes_forms: true } => {
-                "this method is not allowed; want GET, HEAD, POST or OPTIONS".to_owned()
+                "this method is not allowed; use GET, HEAD, POST or OPTIONS"
             }
             ApiError::MethodNotAllowed { takes_forms: false } => {
-                "this method is not allowed; want GET, HEAD or OPTIONS".to_owned()
+                "this method is not allowed; use GET, HEAD or OPTIONS"
             }
-            ApiError::RateLimited { limit } => {
-                format!(
-                    "the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After"
-                )
-            }
+            ApiError::RateLimited { limit, .. } => return format!(
+                "the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After"
+            )
+            .into(),
             ApiError::NotReady => {
-                "this payload has not been published yet; it clears at the next refresh".to_owned()
+                "this payload has not been published yet; it clears at the next refresh"
             }
             ApiError::NoDumps => {
                 "no dumps have been published here; publishing makes them, and the sample has none"
-                    .to_owned()
             }
-            ApiError::Busy => {
-                "too many downloads are in progress; try again in a minute".to_owned()
-            }
-            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => {
-                "the request target is too long".to_owned()
-            }
+            ApiError::Busy => "too many downloads are in progress; try again in a minute",
+            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers are longer than 8 KiB together, or more than 100 lines"
-                    .to_owned()
             }
-            ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1".to_owned(),
+            ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1",
             ApiError::Damaged => {
-                "the published answer is damaged; it clears when it is published anew".to_owned()
+                "the published response is damaged; it clears when it is published again"
             }
             ApiError::PreconditionFailed => {
-                "the file is not the one that If-Match or If-Unmodified-Since names".to_owned()
+                "the file is not the one that If-Match or If-Unmodified-Since names"
             }
             ApiError::RangeNotSatisfiable { bytes } => {
-                format!("the range lies outside the file, which has {bytes} bytes")
+                return format!("the range lies outside the file, which has {bytes} bytes").into();
             }
-        }
+        };
+        message.into()
     }
 
     /// The body of SPEC section 7.
     pub(crate) fn body(&self) -> Bytes {
         #[derive(Serialize)]
-        struct Members {
+        struct Error<'a> {
             code: &'static str,
-            message: String,
+            message: &'a str,
         }
         #[derive(Serialize)]
-        struct Envelope {
-            error: Members,
+        struct Body<'a> {
+            error: Error<'a>,
         }
-        let envelope = Envelope {
-            error: Members {
-                code: self.code(),
-                message: self.message(),
-            },
-        };
-        serde_json::to_vec(&envelope)
+        let (_, code) = self.kind();
+        let message = &self.message();
+        let error = Error { code, message };
+        serde_json::to_vec(&Body { error })
             .expect("two strings serialize")
             .into()
+    }
+}
+
+impl From<RouteError> for ApiError {
+    fn from(error: RouteError) -> ApiError {
+        match error {
+            RouteError::BadRequest(message) => ApiError::BadRequest(message),
+            RouteError::NotFound(message) => ApiError::NotFound(message),
+        }
+    }
+}
+
+impl From<KeyError> for ApiError {
+    fn from(error: KeyError) -> ApiError {
+        ApiError::InvalidKey(match error {
+            KeyError::Revoked => return ApiError::KeyRevoked,
+            KeyError::Scheme => {
+                "the Authorization header must be Bearer and a key; omit it to use the service anonymously"
+            }
+            KeyError::Twice => "the key must be sent only once, in the header or the query",
+            KeyError::Invalid => "this key is not valid; omit it to use the service anonymously",
+        })
     }
 }

@@ -1,8 +1,8 @@
-//! The body that hyper sends behind a head: bytes in memory, or a stream of pieces.
+//! Response bodies as hyper sends them: bytes in memory, or a stream of pieces.
 //!
-//! A dump or a long body of the API is read, and inflated, by threads of the runtime that may wait for a
-//! disk, so that no other connection of the worker waits for it. A stream holds one piece in memory, and
-//! has the next one read when the client has taken nearly all of it.
+//! Threads of the runtime's blocking pool read and inflate dumps and long bodies of the API, so no
+//! other connection of the worker waits for a disk. A stream has one piece in memory, and the next
+//! one is read when the client has taken nearly all of it.
 
 use std::fs::File;
 use std::future::Future;
@@ -17,22 +17,22 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::observe::RateLimitedLog;
-use crate::server::conn::limiter::Place;
+use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};
 
-/// Bytes that are read and sent at once. Waking a reading thread and being woken by it costs
-/// tens of microseconds, as long as it takes to copy so much.
+/// Bytes of a piece. Handing a read to another thread costs tens of microseconds, as much as
+/// copying a piece.
 const PIECE_BYTES: u64 = 128 * 1024;
 
 /// The body of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
     Whole(Bytes),
-    /// None, with the length that it would have: for HEAD.
+    /// No bytes, with the length that there would be: for HEAD.
     Omitted(u64),
-    Stream(Box<PieceStream>),
+    Stream(Box<FileStream>),
 }
 
 impl ResponseBody {
@@ -59,7 +59,10 @@ impl Body for ResponseBody {
             ResponseBody::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             ResponseBody::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             ResponseBody::Omitted(_) => Poll::Ready(None),
-            ResponseBody::Stream(stream) => stream.poll_next(cx),
+            ResponseBody::Stream(stream) if stream.left == 0 => Poll::Ready(None),
+            ResponseBody::Stream(stream) => stream
+                .poll_piece(cx)
+                .map(|piece| Some(piece.map(Frame::data))),
         }
     }
 
@@ -74,13 +77,65 @@ impl Body for ResponseBody {
     }
 }
 
-/// The source of a stream.
+/// A body that is sent in pieces.
+#[derive(Debug)]
+pub(crate) struct FileStream {
+    /// Bytes that hyper does not have yet.
+    left: u64,
+    state: StreamState,
+}
+
+#[derive(Debug)]
+enum StreamState {
+    Read(Bytes, Source),
+    Idle(Source),
+    Reading(JoinHandle<(io::Result<Bytes>, Source)>),
+    Failed,
+}
+
+impl FileStream {
+    /// The next piece of those left. After an error hyper closes the connection, so that the client
+    /// notices that bytes are missing.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let (piece, source) = match std::mem::replace(&mut self.state, StreamState::Failed) {
+            StreamState::Read(piece, source) => (piece, source),
+            StreamState::Failed => return Poll::Ready(Err(io::ErrorKind::Other.into())),
+            StreamState::Idle(source) => {
+                self.state = StreamState::Reading(source.read(self.left));
+                return self.poll_piece(cx);
+            }
+            StreamState::Reading(mut reading) => {
+                let Poll::Ready(done) = Pin::new(&mut reading).poll(cx) else {
+                    self.state = StreamState::Reading(reading);
+                    return Poll::Pending;
+                };
+                let (piece, source) = done?;
+                (piece?, source)
+            }
+        };
+        self.left -= piece.len() as u64;
+        if self.left == 0 {
+            return Poll::Ready(Ok(source.last_piece(piece)));
+        }
+        self.state = StreamState::Idle(source);
+        Poll::Ready(Ok(piece))
+    }
+}
+
+/// The source of a stream, with its permit. A thread that reads for a client which has left keeps
+/// the permit until it is done.
+#[derive(Debug)]
+struct Source {
+    reader: PieceReader,
+    permit: Permit,
+}
+
 #[derive(Debug)]
 enum PieceReader {
-    /// A file of the dumps. Its descriptor is closed with this, whether all was sent or not.
+    /// A file of the dumps, read from `at`. Its descriptor is closed with this, whether all was
+    /// sent or not.
     Dump {
         file: File,
-        /// The place in the file of the next byte.
         at: u64,
         dump: Arc<Dump>,
         complaints: Arc<RateLimitedLog>,
@@ -88,9 +143,36 @@ enum PieceReader {
     Body(Box<LongBodyReader>),
 }
 
+impl Source {
+    /// Reads the next piece of the bytes left, on a thread that may wait for the disk. Its memory
+    /// is allocated here, where it is freed: the allocator keeps memory apart for each thread.
+    fn read(mut self, left: u64) -> JoinHandle<(io::Result<Bytes>, Source)> {
+        let bytes = usize::try_from(left.min(PIECE_BYTES)).expect("a piece fits in memory");
+        let piece = vec![0; bytes];
+        spawn_blocking(move || (self.reader.fill(piece), self))
+    }
+
+    /// Attaches the permit to the last piece, which keeps it until it is sent.
+    fn last_piece(self, bytes: Bytes) -> Bytes {
+        struct LastPiece {
+            bytes: Bytes,
+            _permit: Permit,
+        }
+        impl AsRef<[u8]> for LastPiece {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+        Bytes::from_owner(LastPiece {
+            bytes,
+            _permit: self.permit,
+        })
+    }
+}
+
 impl PieceReader {
     /// Fills the next piece. Waits for the disk.
-    fn fill(&mut self, piece: Vec<u8>) -> io::Result<Bytes> {
+    fn fill(&mut self, mut piece: Vec<u8>) -> io::Result<Bytes> {
         match self {
             PieceReader::Dump {
                 file,
@@ -98,175 +180,62 @@ impl PieceReader {
                 dump,
                 complaints,
             } => {
-                let read = read(file, *at, piece).inspect_err(|error| {
+                file.read_exact_at(&mut piece, *at).inspect_err(|error| {
                     let path = dump.path().display();
                     complaints.write(&format!("{path}: {error} at byte {at}; a download failed"));
                 })?;
-                *at += read.len() as u64;
-                Ok(read)
+                *at += piece.len() as u64;
+                Ok(piece.into())
             }
             PieceReader::Body(reader) => reader.fill(piece).map_err(io::Error::other),
         }
     }
 }
 
-/// A body that is being sent in pieces.
-#[derive(Debug)]
-pub(crate) struct PieceStream {
-    /// Bytes that hyper does not have yet.
-    left: u64,
-    state: StreamState,
-}
-
-/// A reader, with its place among the downloads that there may be at a time. A thread that reads for a client
-/// which has gone away keeps the place until it is done.
-#[derive(Debug)]
-struct Source {
-    reader: PieceReader,
-    place: Place,
-}
-
-#[derive(Debug)]
-enum StreamState {
-    /// Nothing is being read; a piece may be there already.
-    Idle(Option<Bytes>, Source),
-    Reading(JoinHandle<(io::Result<Bytes>, Source)>),
-    Ended,
-}
-
-/// A piece behind which none follows: it keeps the place until it is sent.
-struct LastPiece {
-    bytes: Bytes,
-    _place: Place,
-}
-
-/// The last piece of a download, which keeps its place.
-fn with_place(bytes: Bytes, place: Place) -> Bytes {
-    Bytes::from_owner(LastPiece {
-        bytes,
-        _place: place,
-    })
-}
-
-impl AsRef<[u8]> for LastPiece {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl PieceStream {
-    /// Bytes that hyper does not have yet.
-    pub(crate) fn left(&self) -> u64 {
-        self.left
-    }
-
-    /// The next piece. After an error hyper cuts the connection, so that the client sees that bytes
-    /// are missing.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        loop {
-            match std::mem::replace(&mut self.state, StreamState::Ended) {
-                StreamState::Idle(Some(mut piece), source) => {
-                    self.left -= piece.len() as u64;
-                    if self.left == 0 {
-                        piece = with_place(piece, source.place);
-                    } else {
-                        self.state = StreamState::Idle(None, source);
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(piece))));
-                }
-                StreamState::Idle(None, mut source) if self.left > 0 => {
-                    let piece = room(self.left);
-                    let reading = spawn_blocking(move || (source.reader.fill(piece), source));
-                    self.state = StreamState::Reading(reading);
-                }
-                StreamState::Reading(mut reading) => {
-                    let Poll::Ready(outcome) = Pin::new(&mut reading).poll(cx) else {
-                        self.state = StreamState::Reading(reading);
-                        return Poll::Pending;
-                    };
-                    match outcome {
-                        Ok((Ok(piece), source)) => {
-                            self.state = StreamState::Idle(Some(piece), source);
-                        }
-                        Ok((Err(error), _)) => return Poll::Ready(Some(Err(error))),
-                        Err(stopped) => return Poll::Ready(Some(Err(io::Error::other(stopped)))),
-                    }
-                }
-                StreamState::Idle(None, _) | StreamState::Ended => return Poll::Ready(None),
-            }
-        }
-    }
-}
-
-/// Memory for the next piece of what is left. It is taken where it will be given back: the allocator keeps
-/// memory apart for each thread.
-fn room(left: u64) -> Vec<u8> {
-    vec![0; usize::try_from(left.min(PIECE_BYTES)).expect("a piece fits in memory")]
-}
-
-/// Fills `piece` from a file. Waits for the disk.
-fn read(file: &File, at: u64, mut piece: Vec<u8>) -> io::Result<Bytes> {
-    file.read_exact_at(&mut piece, at)?;
-    Ok(piece.into())
-}
-
-/// A body to open before its response can be sent.
+/// A body that must be opened before the head of its response is sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Download {
-    /// A part of a dump.
-    Dump { dump: Arc<Dump>, part: Part },
+    Dump(Arc<Dump>, Part),
     /// A long body of the API.
     Body(LongBody),
 }
 
 impl Download {
-    /// Opens the body and reads the first piece. A body that fits in one needs no descriptor any more.
-    /// Errors are in the log, or counted as damage.
+    /// Opens the body and reads the first piece. A body of one piece needs no descriptor from then
+    /// on. Without a permit, as for HEAD, nothing is read: a dump is opened to find out whether it
+    /// can be. Errors are logged, or counted as damage.
     pub(crate) async fn open(
         self,
-        place: Place,
+        permit: Option<Permit>,
         complaints: &Arc<RateLimitedLog>,
     ) -> Result<ResponseBody, ApiError> {
-        let bytes = match &self {
-            Download::Dump { part, .. } => part.bytes(),
-            Download::Body(body) => body.bytes(),
+        let (bytes, reader) = match self {
+            Download::Body(body) if permit.is_none() => {
+                return Ok(ResponseBody::Omitted(body.bytes()));
+            }
+            Download::Body(body) => (body.bytes(), open_long(body).await?),
+            Download::Dump(dump, part) => {
+                let reader = open_dump(dump, part.first, Arc::clone(complaints)).await?;
+                (part.bytes(), reader)
+            }
         };
-        let reader = match self {
-            Download::Dump { dump, part } => open_dump(dump, part, Arc::clone(complaints)).await?,
-            Download::Body(body) => open_long(body).await?,
+        let Some(permit) = permit else {
+            return Ok(ResponseBody::Omitted(bytes));
         };
-        let mut source = Source { reader, place };
-        let piece = room(bytes);
-        let reading = run_blocking(move || (source.reader.fill(piece), source));
-        let (first, source) = reading.await?;
+        let source = Source { reader, permit };
+        let (first, source) = source.read(bytes).await.map_err(|_| ApiError::Damaged)?;
         let first = first.map_err(|_| ApiError::Damaged)?;
         if first.len() as u64 == bytes {
-            let last = with_place(first, source.place);
-            return Ok(ResponseBody::Whole(last));
+            return Ok(ResponseBody::Whole(source.last_piece(first)));
         }
-        Ok(ResponseBody::Stream(Box::new(PieceStream {
+        Ok(ResponseBody::Stream(Box::new(FileStream {
             left: bytes,
-            state: StreamState::Idle(Some(first), source),
+            state: StreamState::Read(first, source),
         })))
-    }
-
-    /// The response to HEAD: a dump is opened, which shows whether it can be, and nothing is read.
-    pub(crate) async fn head(
-        self,
-        complaints: &Arc<RateLimitedLog>,
-    ) -> Result<ResponseBody, ApiError> {
-        match self {
-            Download::Dump { dump, part } => {
-                let bytes = part.bytes();
-                open_dump(dump, part, Arc::clone(complaints)).await?;
-                Ok(ResponseBody::Omitted(bytes))
-            }
-            Download::Body(body) => Ok(ResponseBody::Omitted(body.bytes())),
-        }
     }
 }
 
-/// Runs something that waits for the disk, or takes long, on a thread for such work.
+/// Runs work that waits for the disk, or takes long, on a thread for such work.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -275,47 +244,41 @@ async fn run_blocking<T: Send + 'static>(
 
 async fn open_dump(
     dump: Arc<Dump>,
-    part: Part,
+    at: u64,
     complaints: Arc<RateLimitedLog>,
 ) -> Result<PieceReader, ApiError> {
+    /// Too many files are open: in the whole system, or in this process.
+    const OUT_OF_DESCRIPTORS: [Option<i32>; 2] = [Some(23), Some(24)];
     run_blocking(move || match dump.open() {
         Ok(file) => Ok(PieceReader::Dump {
             file,
-            at: part.first,
+            at,
             dump,
             complaints,
         }),
         Err(error) => {
             complaints.write(&format!("{}: {error}", dump.path().display()));
-            Err(if is_for_want_of_descriptors(&error) {
-                ApiError::Busy
+            if OUT_OF_DESCRIPTORS.contains(&error.raw_os_error()) {
+                Err(ApiError::Busy)
             } else {
-                ApiError::Damaged
-            })
+                Err(ApiError::Damaged)
+            }
         }
     })
     .await?
 }
 
-/// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none follows
-/// when the client has gone away.
+/// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none
+/// follows when the client has left.
 async fn open_long(body: LongBody) -> Result<PieceReader, ApiError> {
     let mut reader = Box::new(body.reader());
     loop {
-        let stepping = run_blocking(move || (reader.verify_step(), reader));
-        let (step, stepped) = stepping.await?;
+        let (step, stepped) = run_blocking(move || (reader.verify_step(), reader)).await?;
         reader = stepped;
         if step.map_err(|_| ApiError::Damaged)? {
             return Ok(PieceReader::Body(reader));
         }
     }
-}
-
-/// Whether a file could not be opened since too many are open, here or in the whole system.
-fn is_for_want_of_descriptors(error: &io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use crate::observe::Log;
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 
-/// A place among the files that may be open.
-fn place() -> Place {
-    Arc::new(crate::server::conn::limiter::Room::new(1, 1))
+/// The permit of one download.
+fn permit() -> Permit {
+    Arc::new(crate::server::conn::limiter::ConnectionLimiter::new(1, 1))
         .take()
         .unwrap()
 }
@@ -67,16 +67,10 @@ impl Scene {
     }
 
     fn open(&self, first: u64, last: u64, with_bytes: bool) -> Result<ResponseBody, ApiError> {
-        let download = Download::Dump {
-            dump: Arc::clone(&self.dump),
-            part: Part { first, last },
-        };
+        let download = Download::Dump(Arc::clone(&self.dump), Part { first, last });
         self.runtime.block_on(async {
-            if with_bytes {
-                download.open(place(), &self.complaints).await
-            } else {
-                download.head(&self.complaints).await
-            }
+            let permit = with_bytes.then(permit);
+            download.open(permit, &self.complaints).await
         })
     }
 
@@ -111,7 +105,7 @@ fn any_part_comes_whole_in_pieces_that_are_announced() {
             let wanted = last - first + 1;
             let in_pieces = if wanted > PIECE_BYTES { wanted } else { 0 };
             let streamed = match &body {
-                ResponseBody::Stream(stream) => stream.left(),
+                ResponseBody::Stream(stream) => stream.left,
                 _ => 0,
             };
             assert_eq!(streamed, in_pieces);
@@ -166,27 +160,24 @@ fn a_file_that_is_cut_short_meanwhile_is_an_error_and_not_an_end() {
 }
 
 #[test]
-fn who_waits_for_the_disk_keeps_nobody_else_waiting() {
+fn a_read_that_waits_for_the_disk_delays_no_other_task() {
     let scene = Scene::new("waits", 2 * PIECE_BYTES);
     let runtime = Builder::new_current_thread()
         .max_blocking_threads(1)
         .build()
         .unwrap();
-    // The one thread that may wait does so until it is told.
-    let (answer, asked) = std::sync::mpsc::channel::<()>();
-    runtime.spawn_blocking(move || asked.recv());
-    let download = Download::Dump {
-        dump: Arc::clone(&scene.dump),
-        part: Part { first: 0, last: 9 },
-    };
+    // The one thread that may wait does so until it is released.
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || blocked.recv());
+    let download = Download::Dump(Arc::clone(&scene.dump), Part { first: 0, last: 9 });
     let complaints = Arc::clone(&scene.complaints);
     runtime.block_on(async move {
-        let opening = tokio::spawn(async move { download.open(place(), &complaints).await });
+        let opening = tokio::spawn(async move { download.open(Some(permit()), &complaints).await });
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
         assert!(!opening.is_finished());
-        answer.send(()).unwrap();
+        release.send(()).unwrap();
         let body = opening.await.unwrap().unwrap();
         assert_eq!(body.size_hint().exact(), Some(10));
     });

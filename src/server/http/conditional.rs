@@ -1,5 +1,5 @@
-//! Conditional requests and ranges of what has a strong entity tag, a date and a length (RFC 9110
-//! sections 13 and 14).
+//! Conditional requests and ranges for files, which have a strong entity tag, a date and a length
+//! (RFC 9110 sections 13 and 14).
 
 use bytes::Bytes;
 use hyper::header::{
@@ -9,9 +9,9 @@ use hyper::{HeaderMap, Method};
 
 use crate::calendar::UnixSeconds;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::negotiate::is_known;
+use crate::server::http::request_head::is_not_modified;
 
-/// What a client may make conditions about.
+/// The validators of a file, and its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     /// Strong, quotes included.
@@ -20,7 +20,7 @@ pub(crate) struct Validators<'a> {
     pub(crate) bytes: u64,
 }
 
-/// What a request gets of a thing.
+/// The part of a file that a response carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// 200
@@ -28,10 +28,10 @@ pub(crate) enum Selection {
     /// 206
     Part(Part),
     /// 304
-    Known,
+    NotModified,
 }
 
-/// Some bytes of a thing, at least one.
+/// A range of bytes, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) first: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// All of something, unless that is nothing.
+    /// The whole of a file, unless it is empty.
     pub(crate) fn all(bytes: u64) -> Option<Part> {
         let last = bytes.checked_sub(1)?;
         Some(Part { first: 0, last })
@@ -49,140 +49,111 @@ impl Part {
         self.last - self.first + 1
     }
 
-    /// These bytes of all.
+    /// The bytes of the range.
     pub(crate) fn of(self, all: &Bytes) -> Bytes {
-        let place = |at: u64| usize::try_from(at).expect("a place in memory");
-        all.slice(place(self.first)..=place(self.last))
+        let index = |at: u64| usize::try_from(at).expect("an index in memory");
+        all.slice(index(self.first)..=index(self.last))
     }
 }
 
-/// Judges the conditions in the order of RFC 9110 section 13.2.2. The method is GET or HEAD.
+/// Evaluates the conditions in the order of RFC 9110 section 13.2.2. The method is GET or HEAD.
 pub(crate) fn select(
     method: &Method,
     headers: &HeaderMap,
-    thing: Validators<'_>,
+    file: Validators<'_>,
 ) -> Result<Selection, ApiError> {
-    let unchanged = if headers.contains_key(IF_MATCH) {
-        matches(headers, thing.etag)
+    let holds = if headers.contains_key(IF_MATCH) {
+        if_match(headers, file.etag)
     } else {
-        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| thing.modified <= since)
+        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| file.modified <= since)
     };
-    if !unchanged {
+    if !holds {
         return Err(ApiError::PreconditionFailed);
     }
-    let known = if headers.contains_key(IF_NONE_MATCH) {
-        is_known(headers, thing.etag.as_bytes())
+    let is_not_modified = if headers.contains_key(IF_NONE_MATCH) {
+        is_not_modified(headers, file.etag.as_bytes())
     } else {
-        date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| thing.modified <= since)
+        date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| file.modified <= since)
     };
-    if known {
-        return Ok(Selection::Known);
+    if is_not_modified {
+        return Ok(Selection::NotModified);
     }
     // Ranges are defined for GET alone.
-    if *method != Method::GET || !is_in_range(headers, thing) {
+    if *method != Method::GET || !if_range(headers, file) {
         return Ok(Selection::Whole);
     }
-    match sole(headers, &RANGE).and_then(Range::parse) {
-        Some(range) => range.select(thing.bytes),
-        None => Ok(Selection::Whole),
-    }
+    let range = sole(headers, &RANGE);
+    range.map_or(Ok(Selection::Whole), |range| {
+        select_range(range, file.bytes)
+    })
 }
 
-/// Whether `If-Match` names the entity tag: strongly, so that a weak one never does.
-fn matches(headers: &HeaderMap, etag: &str) -> bool {
+/// Whether `If-Match` names the entity tag by strong comparison, so that a weak tag never matches.
+fn if_match(headers: &HeaderMap, etag: &str) -> bool {
     headers.get_all(IF_MATCH).iter().any(|value| {
         let mut tags = value.as_bytes().split(|byte| *byte == b',');
         tags.any(|tag| matches!(tag.trim_ascii(), tag if tag == b"*" || tag == etag.as_bytes()))
     })
 }
 
-/// Whether a range may be cut out of what there is now: `If-Range` names it, by tag or date, or is not
-/// there. Anything else makes the client start over.
-fn is_in_range(headers: &HeaderMap, thing: Validators<'_>) -> bool {
+/// Whether a range may be sent: `If-Range` is absent, or names the current file by tag or date.
+/// Otherwise the client gets the whole.
+fn if_range(headers: &HeaderMap, file: Validators<'_>) -> bool {
     if !headers.contains_key(IF_RANGE) {
         return true;
     }
     sole(headers, &IF_RANGE).is_some_and(|value| {
-        value == thing.etag || UnixSeconds::parse_http(value) == Some(thing.modified)
+        value == file.etag || UnixSeconds::parse_http(value) == Some(file.modified)
     })
 }
 
-/// The moment that a header names. One that is malformed, or there twice, counts as not there.
+/// The date in a header. A malformed or repeated one counts as absent.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<UnixSeconds> {
     UnixSeconds::parse_http(sole(headers, name)?)
 }
 
-/// The value of a header that is there once.
+/// The value of a header that is sent exactly once.
 fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value.trim_ascii())
 }
 
-/// A range as sent.
-#[derive(Clone, Copy, Debug)]
-enum Range {
-    /// `first-last` or `first-`
-    From { first: u64, last: u64 },
-    /// `-bytes`
-    Suffix { bytes: u64 },
+/// Selects one range of a file of this length. A list of ranges, another unit and a malformed range
+/// select the whole: a server may ignore ranges, and many of them would cost more than the whole.
+fn select_range(range: &str, bytes: u64) -> Result<Selection, ApiError> {
+    let parsed = range.split_once('=').and_then(|(unit, range)| {
+        let is_bytes = unit.eq_ignore_ascii_case("bytes");
+        range.split_once('-').filter(|_| is_bytes)
+    });
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, last) = match parsed {
+        Some((first, last)) if is_digits(first) && is_digits(last) => (first, last),
+        _ => return Ok(Selection::Whole),
+    };
+    let (first, last) = match (first, last) {
+        ("", "") => return Ok(Selection::Whole),
+        ("", suffix) => match (number(suffix), bytes) {
+            // The last bytes of an empty file are all of it.
+            (1.., 0) => return Ok(Selection::Whole),
+            (0, _) => (u64::MAX, u64::MAX),
+            (suffix, _) => (bytes.saturating_sub(suffix), u64::MAX),
+        },
+        (first, "") => (number(first), u64::MAX),
+        // Compared as digits too, since longer numbers saturate: a range that ends before it begins
+        // is malformed.
+        (first, last) if significant(last) < significant(first) => return Ok(Selection::Whole),
+        (first, last) => (number(first), number(last)),
+    };
+    if first >= bytes {
+        return Err(ApiError::RangeNotSatisfiable { bytes });
+    }
+    let last = last.min(bytes - 1);
+    Ok(Selection::Part(Part { first, last }))
 }
 
-impl Range {
-    /// Reads one range of bytes. A list of them, another unit and what is malformed give `None`: a server
-    /// may leave a range out of account, and many ranges would make more work than the whole.
-    fn parse(value: &str) -> Option<Range> {
-        let (unit, range) = value.split_once('=')?;
-        let (first, last) = range.split_once('-')?;
-        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if !unit.eq_ignore_ascii_case("bytes") || !are_digits(first) || !are_digits(last) {
-            return None;
-        }
-        match (first, last) {
-            ("", "") => None,
-            ("", bytes) => Some(Range::Suffix {
-                bytes: position(bytes),
-            }),
-            (first, "") => Some(Range::From {
-                first: position(first),
-                last: u64::MAX,
-            }),
-            // Longer numbers than fit are compared too: a range that ends before it begins is malformed.
-            (first, last) if significant(last) < significant(first) => None,
-            (first, last) => Some(Range::From {
-                first: position(first),
-                last: position(last),
-            }),
-        }
-    }
-
-    /// The part of a thing of this length.
-    fn select(self, bytes: u64) -> Result<Selection, ApiError> {
-        let outside = Err(ApiError::RangeNotSatisfiable { bytes });
-        let Some(end) = bytes.checked_sub(1) else {
-            // Nothing has no first byte; its last ones are all of it.
-            return match self {
-                Range::Suffix { bytes: 1.. } => Ok(Selection::Whole),
-                _ => outside,
-            };
-        };
-        match self {
-            Range::From { first, .. } if first > end => outside,
-            Range::From { first, last } => Ok(Selection::Part(Part {
-                first,
-                last: last.min(end),
-            })),
-            Range::Suffix { bytes: 0 } => outside,
-            Range::Suffix { bytes: wanted } => Ok(Selection::Part(Part {
-                first: bytes.saturating_sub(wanted),
-                last: end,
-            })),
-        }
-    }
-}
-
-/// The value of digits; the greatest there is for more than fit, which is beyond any file's end.
-fn position(digits: &str) -> u64 {
+/// The value of digits; `u64::MAX` for more than fit, which is beyond the end of every file.
+fn number(digits: &str) -> u64 {
     digits.parse().unwrap_or(u64::MAX)
 }
 

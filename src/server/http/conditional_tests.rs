@@ -1,5 +1,5 @@
-//! The oracles are slow and obvious: bytes are selected one by one, conditions are judged from what a
-//! request means and not from its text.
+//! The oracles are slow and obvious: bytes are selected one by one, conditions are evaluated from
+//! what a request means and not from its text.
 
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 use hyper::StatusCode;
@@ -15,7 +15,7 @@ fn outcome(selected: Result<Selection, ApiError>) -> (u16, Option<Part>) {
     match selected {
         Ok(Selection::Whole) => (200, None),
         Ok(Selection::Part(part)) => (206, Some(part)),
-        Ok(Selection::Known) => (304, None),
+        Ok(Selection::NotModified) => (304, None),
         Err(error) => (error.status().as_u16(), None),
     }
 }
@@ -31,7 +31,7 @@ fn of_range(value: &[u8], bytes: u64) -> (u16, Option<Part>) {
     outcome(select(&Method::GET, &headers, validators))
 }
 
-/// Asks of each byte whether it is meant. Numbers are compared as people do, digit by digit.
+/// Checks for each byte whether it is selected. Numbers are compared by hand, digit by digit.
 fn slow_range(value: &str, bytes: u64) -> (u16, Option<Part>) {
     let whole = (200, None);
     let Some(at) = value.find('=') else {
@@ -288,22 +288,22 @@ fn conditions_agree_with_the_steps_of_the_rfc() {
         let found = outcome(select(&method, &headers, validators));
 
         let moment = |date: &Option<Date>| date.as_ref().and_then(|date| date.moment);
-        let want = 'judged: {
+        let want = 'evaluated: {
             // Steps 1 and 2.
             if let Some(tags) = &if_match {
                 if !tags.any && !tags.strong {
-                    break 'judged (412, None);
+                    break 'evaluated (412, None);
                 }
             } else if moment(&unmodified).is_some_and(|since| MODIFIED.0 > since) {
-                break 'judged (412, None);
+                break 'evaluated (412, None);
             }
             // Steps 3 and 4.
             if let Some(tags) = &if_none_match {
                 if tags.any || tags.strong || tags.weak {
-                    break 'judged (304, None);
+                    break 'evaluated (304, None);
                 }
             } else if moment(&modified).is_some_and(|since| MODIFIED.0 <= since) {
-                break 'judged (304, None);
+                break 'evaluated (304, None);
             }
             // Steps 5 and 6.
             match range {
@@ -311,7 +311,7 @@ fn conditions_agree_with_the_steps_of_the_rfc() {
                     if is_get && if_range.as_ref().is_none_or(|(_, holds)| *holds) =>
                 {
                     if *first >= 10 {
-                        break 'judged (416, None);
+                        break 'evaluated (416, None);
                     }
                     let (first, last) = (*first, (*last).min(9));
                     (206, Some(Part { first, last }))

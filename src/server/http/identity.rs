@@ -1,4 +1,5 @@
-//! Who asks, and may they: address and key to a caller, and a caller to its quota.
+//! The caller of a request, and its quota: from address and key to a [`Caller`], and from that to
+//! admission.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
-use crate::calendar::UtcDay;
+use crate::calendar::{RequestTime, UtcDay};
 use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
 use crate::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TierLimits};
 use crate::request::{self, SentKey, TrustedProxies};
@@ -16,47 +17,45 @@ use crate::sync::ArcSwapCache;
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const SCHEME: &[u8] = b"bearer ";
 
-/// Tells callers apart and counts their requests. One for each worker; the counters are shared.
+/// Authenticates callers, and counts their requests against their quotas. Each worker has its own;
+/// all share the counters.
 #[derive(Debug)]
-pub struct Gate {
-    /// The keys that are valid now.
+pub struct QuotaGate {
+    /// The valid keys.
     pub keys: ArcSwapCache<KeyTable>,
     /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
     /// The counters of keys.
     pub keyed: Arc<KeyedQuota>,
-    /// What each may ask.
+    /// Requests per day, by tier.
     pub limits: TierLimits,
-    /// Whose word on addresses is believed.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Arc<TrustedProxies>,
 }
 
-/// What is known of a connection.
+/// The identity of a connection, found once.
 #[derive(Debug)]
-pub struct Visit {
-    peer: Peer,
-    /// The key that was found valid last, which its client is likely to send again.
-    recognised: RefCell<Option<Recognised>>,
+pub struct ConnectionIdentity {
+    peer: PeerKind,
+    /// The key verified last, which the client is likely to send again.
+    verified: RefCell<Option<VerifiedKey>>,
 }
 
 #[derive(Debug)]
-enum Peer {
-    Client {
-        client: AnonymousClient,
-        address: IpAddr,
-    },
-    /// A trusted proxy: each request has a client of its own.
+enum PeerKind {
+    Client(AnonymousClient, IpAddr),
+    /// A trusted proxy: each request has its own client.
     Proxy(IpAddr),
 }
 
 #[derive(Debug)]
-struct Recognised {
+struct VerifiedKey {
     generation: u64,
     key: Box<[u8]>,
     entry: KeyEntry,
 }
 
-/// Whom a request counts for.
+/// The caller that a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// An address.
@@ -66,7 +65,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Its key, if it has one.
+    /// The id of its key.
     pub fn key(self) -> Option<KeyId> {
         match self {
             Caller::Anonymous(_) => None,
@@ -82,7 +81,7 @@ impl Caller {
         }
     }
 
-    /// A number for the caller, which hardly any other has.
+    /// A number that hardly any other caller has.
     pub fn number(self) -> u64 {
         match self {
             Caller::Anonymous(client) => client.number(),
@@ -91,110 +90,117 @@ impl Caller {
     }
 }
 
-/// Why what was sent as a key is not accepted.
+/// The quota of a caller on the current day (SPEC section 8).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QuotaStatus {
+    pub(crate) limit: u32,
+    pub(crate) remaining: u32,
+    pub(crate) reset_seconds: u32,
+}
+
+/// The reason why a key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyFault {
+pub enum KeyError {
     /// The header is not `Bearer` and a key.
     Scheme,
-    /// More than one key, so that it is not clear whose request this is.
+    /// More than one key, so that the caller is ambiguous.
     Twice,
-    /// Malformed, unknown, or with a wrong secret: never told apart.
+    /// Malformed, unknown, or with a wrong secret: indistinguishable on purpose.
     Invalid,
     /// Disabled; the secret was right.
     Revoked,
 }
 
-impl Gate {
-    /// A new connection. A direct peer's place among the counters is found here, once.
-    pub fn arrive(&self, peer: IpAddr) -> Visit {
+impl QuotaGate {
+    /// The identity of a new connection. Finds the counter of a direct client.
+    pub fn connect(&self, peer: IpAddr) -> ConnectionIdentity {
         let peer = if self.proxies.contains(peer) {
-            Peer::Proxy(peer)
+            PeerKind::Proxy(peer)
         } else {
-            Peer::Client {
-                client: AnonymousClient::new(&self.anonymous, peer),
-                address: peer,
-            }
+            PeerKind::Client(AnonymousClient::new(&self.anonymous, peer), peer)
         };
-        Visit {
+        ConnectionIdentity {
             peer,
-            recognised: RefCell::new(None),
+            verified: RefCell::new(None),
         }
     }
 
-    /// Whom a request counts for without a key (CONTRACT section 7).
+    /// The client that a request without a key counts for (CONTRACT section 7).
     #[inline]
-    pub fn client(&self, visit: &Visit, headers: &HeaderMap) -> AnonymousClient {
-        match visit.peer {
-            Peer::Client { client, .. } => client,
-            Peer::Proxy(_) => AnonymousClient::new(&self.anonymous, self.address(visit, headers)),
+    pub fn client(&self, identity: &ConnectionIdentity, headers: &HeaderMap) -> AnonymousClient {
+        match identity.peer {
+            PeerKind::Client(client, _) => client,
+            PeerKind::Proxy(_) => {
+                AnonymousClient::new(&self.anonymous, self.address(identity, headers))
+            }
         }
     }
 
-    /// The address that a request comes from, as far as it is believed.
-    pub fn address(&self, visit: &Visit, headers: &HeaderMap) -> IpAddr {
-        match visit.peer {
-            Peer::Client { address, .. } => address,
-            Peer::Proxy(proxy) => {
+    /// The address of the client, as far as it is trusted.
+    pub fn address(&self, identity: &ConnectionIdentity, headers: &HeaderMap) -> IpAddr {
+        match identity.peer {
+            PeerKind::Client(_, address) => address,
+            PeerKind::Proxy(proxy) => {
                 let lines = headers.get_all(FORWARDED_FOR).iter();
                 self.proxies.client(proxy, lines.map(HeaderValue::as_bytes))
             }
         }
     }
 
-    /// Whether a peer is a proxy that is trusted.
+    /// Whether a peer is a trusted proxy.
     pub fn is_proxy(&self, peer: IpAddr) -> bool {
         self.proxies.contains(peer)
     }
 
-    /// Whom a request counts for: the key of the header, else of the query, else the address.
+    /// The caller of a request: the key of the header, else of the query, else the address.
     #[inline]
-    pub fn caller(
+    pub fn authenticate(
         &self,
-        visit: &Visit,
+        identity: &ConnectionIdentity,
         headers: &HeaderMap,
         query: Option<&str>,
-    ) -> Result<Caller, KeyFault> {
+    ) -> Result<Caller, KeyError> {
         let mut lines = headers.get_all(AUTHORIZATION).iter();
         match (lines.next(), lines.next()) {
             (None, _) => match request::key(query) {
-                SentKey::None => Ok(Caller::Anonymous(self.client(visit, headers))),
-                SentKey::Once(key) => self.judge(visit, key.as_bytes()),
-                SentKey::Twice => Err(KeyFault::Twice),
+                SentKey::None => Ok(Caller::Anonymous(self.client(identity, headers))),
+                SentKey::Once(key) => self.verify(identity, key.as_bytes()),
+                SentKey::Twice => Err(KeyError::Twice),
             },
             (Some(line), None) => {
-                let key = bearer(line.as_bytes()).ok_or(KeyFault::Scheme)?;
-                self.judge(visit, key)
+                let key = bearer(line.as_bytes()).ok_or(KeyError::Scheme)?;
+                self.verify(identity, key)
             }
-            (Some(_), Some(_)) => Err(KeyFault::Twice),
+            (Some(_), Some(_)) => Err(KeyError::Twice),
         }
     }
 
-    /// Judges a key. One that was valid on this connection is known again by its bytes, until any
-    /// key is issued, revoked or restored.
-    fn judge(&self, visit: &Visit, key: &[u8]) -> Result<Caller, KeyFault> {
-        if let Some(known) = &*visit.recognised.borrow()
-            && known.generation == self.keys.generation()
-            && constant_time_eq(&known.key, key)
+    /// Verifies a key. The one verified last on this connection is recognized by its bytes, until
+    /// the key table changes.
+    fn verify(&self, identity: &ConnectionIdentity, key: &[u8]) -> Result<Caller, KeyError> {
+        if let Some(last) = &*identity.verified.borrow()
+            && last.generation == self.keys.generation()
+            && constant_time_eq(&last.key, key)
         {
-            return Ok(Caller::Keyed(known.entry));
+            return Ok(Caller::Keyed(last.entry));
         }
         let (generation, table) = self.keys.load_full_with_generation();
         match table.verify(key) {
             KeyStatus::Active(entry) => {
-                let known = Recognised {
+                let key = key.into();
+                identity.verified.replace(Some(VerifiedKey {
                     generation,
-                    key: key.into(),
+                    key,
                     entry,
-                };
-                visit.recognised.replace(Some(known));
+                }));
                 Ok(Caller::Keyed(entry))
             }
-            KeyStatus::Revoked => Err(KeyFault::Revoked),
-            KeyStatus::Unknown => Err(KeyFault::Invalid),
+            KeyStatus::Revoked => Err(KeyError::Revoked),
+            KeyStatus::Unknown => Err(KeyError::Invalid),
         }
     }
 
-    /// What a caller may ask a day.
+    /// Requests per day of a caller.
     pub fn limit(&self, caller: Caller) -> u32 {
         match caller {
             Caller::Anonymous(_) => self.limits.anonymous.into(),
@@ -202,7 +208,21 @@ impl Gate {
         }
     }
 
-    /// Counts a request of the caller, if it has one left.
+    /// The quota of a caller of which so many requests remain.
+    pub(in crate::server) fn status(
+        &self,
+        caller: Caller,
+        remaining: u32,
+        now: RequestTime,
+    ) -> QuotaStatus {
+        QuotaStatus {
+            limit: self.limit(caller),
+            remaining,
+            reset_seconds: now.reset_seconds,
+        }
+    }
+
+    /// Counts a request of a caller, if its quota is not spent.
     #[inline]
     pub fn admit(&self, caller: Caller, day: UtcDay) -> Decision {
         match caller {
@@ -213,8 +233,8 @@ impl Gate {
         }
     }
 
-    /// Requests that the caller has left. Counts nothing.
-    pub fn left(&self, caller: Caller, day: UtcDay) -> u32 {
+    /// Requests that remain of a caller's quota. Counts nothing.
+    pub fn remaining(&self, caller: Caller, day: UtcDay) -> u32 {
         match caller {
             Caller::Anonymous(client) => self.anonymous.peek(client, self.limits.anonymous, day),
             Caller::Keyed(entry) => self
@@ -224,7 +244,7 @@ impl Gate {
     }
 }
 
-/// The credentials of an `Authorization` line whose scheme, in any case, is `Bearer`; perhaps none.
+/// The credentials, perhaps empty, of an `Authorization` line whose scheme is `Bearer` in any case.
 fn bearer(line: &[u8]) -> Option<&[u8]> {
     let (scheme, credentials) = line.split_at_checked(SCHEME.len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);

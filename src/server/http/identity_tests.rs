@@ -1,4 +1,4 @@
-//! Keys and addresses that come one way or another, and who they are taken for.
+//! Keys and addresses sent in different ways, and the callers that result.
 
 use super::*;
 use crate::calendar::UnixSeconds;
@@ -12,7 +12,7 @@ const DAY: UtcDay = UtcDay(20_777);
 struct World {
     store: KeyStore,
     latest: Arc<ArcSwap<KeyTable>>,
-    gate: Gate,
+    gate: QuotaGate,
     directory: std::path::PathBuf,
 }
 
@@ -25,7 +25,7 @@ impl World {
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, DAY, &|_| {}).unwrap();
         let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
-        let gate = Gate {
+        let gate = QuotaGate {
             keys: ArcSwapCache::new(Arc::clone(&latest)),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
@@ -59,8 +59,8 @@ impl World {
             .swap(KeyTable::new(KeyPrefix::default(), &records));
     }
 
-    fn visit(&self) -> Visit {
-        self.gate.arrive("198.51.100.1".parse().unwrap())
+    fn identity(&self) -> ConnectionIdentity {
+        self.gate.connect("198.51.100.1".parse().unwrap())
     }
 }
 
@@ -82,9 +82,9 @@ fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
 fn the_header_wins_over_the_query_and_both_over_the_address() {
     let world = World::new("wins");
     let (one, other) = (world.issue(Tier::Free), world.issue(Tier::Pro));
-    let visit = world.visit();
+    let identity = world.identity();
     let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
-        world.gate.caller(&visit, &headers(lines), query)
+        world.gate.authenticate(&identity, &headers(lines), query)
     };
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
     let keyed = |number, tier| {
@@ -112,46 +112,46 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
     let encoded = format!("%6Bey={}", one.replace('_', "%5F"));
     assert_eq!(caller(&[], Some(&encoded)), keyed(0, Tier::Free));
     let both = [("authorization", &*bearer), ("authorization", &*bearer)];
-    assert_eq!(caller(&both, None), Err(KeyFault::Twice));
+    assert_eq!(caller(&both, None), Err(KeyError::Twice));
     let twice = format!("key={one}&key={one}");
-    assert_eq!(caller(&[], Some(&twice)), Err(KeyFault::Twice));
+    assert_eq!(caller(&[], Some(&twice)), Err(KeyError::Twice));
     for line in ["", "Bearer", &one, "Basic aTpq", "Bearer: x", "Bearer\tx"] {
         let fault = caller(&[("authorization", line)], Some(&in_query));
-        assert_eq!(fault, Err(KeyFault::Scheme), "{line}");
+        assert_eq!(fault, Err(KeyError::Scheme), "{line}");
     }
     for query in ["key", "key=", "key=%ff", "key=im_live_x", "a=1&key=+"] {
-        assert_eq!(caller(&[], Some(query)), Err(KeyFault::Invalid), "{query}");
+        assert_eq!(caller(&[], Some(query)), Err(KeyError::Invalid), "{query}");
     }
 }
 
 #[test]
-fn a_recognised_key_is_judged_anew_when_keys_change() {
-    let world = World::new("anew");
+fn a_recognized_key_is_verified_again_when_keys_change() {
+    let world = World::new("again");
     let key = world.issue(Tier::Free);
-    let visit = world.visit();
+    let identity = world.identity();
     let line = format!("Bearer {key}");
     let sent = headers(&[("authorization", &line)]);
-    let judge = || world.gate.caller(&visit, &sent, None);
-    assert!(judge().is_ok() && judge().is_ok());
+    let verify = || world.gate.authenticate(&identity, &sent, None);
+    assert!(verify().is_ok() && verify().is_ok());
     let id = key[8..18].parse().unwrap();
     assert!(world.store.revoke(id, UnixSeconds(1)).unwrap());
-    assert!(judge().is_ok(), "not loaded yet");
+    assert!(verify().is_ok(), "not loaded yet");
     world.reload();
-    assert_eq!(judge(), Err(KeyFault::Revoked));
-    assert_eq!(judge(), Err(KeyFault::Revoked));
+    assert_eq!(verify(), Err(KeyError::Revoked));
+    assert_eq!(verify(), Err(KeyError::Revoked));
     assert!(world.store.restore(id).unwrap());
     world.reload();
-    assert!(judge().is_ok());
-    // A wrong secret of the same length on the same connection is not the recognised key.
+    assert!(verify().is_ok());
+    // A wrong secret of the same length on the same connection is not the recognized key.
     let mut wrong = line.clone().into_bytes();
     wrong[40] ^= 1;
     let wrong = headers(&[("authorization", std::str::from_utf8(&wrong).unwrap())]);
-    let fault = world.gate.caller(&visit, &wrong, None);
-    assert_eq!(fault, Err(KeyFault::Invalid));
+    let fault = world.gate.authenticate(&identity, &wrong, None);
+    assert_eq!(fault, Err(KeyError::Invalid));
 }
 
 #[test]
-fn addresses_are_believed_from_trusted_proxies_only() {
+fn forwarded_addresses_are_trusted_from_trusted_proxies_only() {
     let world = World::new("proxies");
     let gate = &world.gate;
     let client = |text: &str| AnonymousClient::new(&gate.anonymous, text.parse().unwrap());
@@ -159,12 +159,12 @@ fn addresses_are_believed_from_trusted_proxies_only() {
         ("x-forwarded-for", "1.1.1.1"),
         ("x-forwarded-for", "2.2.2.2"),
     ]);
-    let direct = gate.arrive("198.51.100.1".parse().unwrap());
+    let direct = gate.connect("198.51.100.1".parse().unwrap());
     assert_eq!(gate.client(&direct, &forwarded), client("198.51.100.1"));
     for proxy in ["10.0.0.1", "::ffff:10.0.0.1"] {
-        let visit = gate.arrive(proxy.parse().unwrap());
-        assert_eq!(gate.client(&visit, &forwarded), client("2.2.2.2"));
-        assert_eq!(gate.client(&visit, &headers(&[])), client("10.0.0.1"));
+        let identity = gate.connect(proxy.parse().unwrap());
+        assert_eq!(gate.client(&identity, &forwarded), client("2.2.2.2"));
+        assert_eq!(gate.client(&identity, &headers(&[])), client("10.0.0.1"));
     }
 }
 
@@ -176,11 +176,11 @@ fn each_tier_has_its_own_limit_and_counter() {
         let query = format!("key={key}");
         let caller = world
             .gate
-            .caller(&world.visit(), &headers(&[]), Some(&query));
+            .authenticate(&world.identity(), &headers(&[]), Some(&query));
         let caller = caller.unwrap();
         assert_eq!(world.gate.limit(caller), limit);
         for remaining in (0..limit).rev() {
-            assert_eq!(world.gate.left(caller, DAY), remaining + 1);
+            assert_eq!(world.gate.remaining(caller, DAY), remaining + 1);
             let decision = world.gate.admit(caller, DAY);
             assert_eq!(decision, Decision::Admit { remaining });
         }
@@ -188,7 +188,7 @@ fn each_tier_has_its_own_limit_and_counter() {
     }
     let anonymous = world
         .gate
-        .caller(&world.visit(), &headers(&[]), None)
+        .authenticate(&world.identity(), &headers(&[]), None)
         .unwrap();
-    assert_eq!(world.gate.left(anonymous, DAY), 2);
+    assert_eq!(world.gate.remaining(anonymous, DAY), 2);
 }

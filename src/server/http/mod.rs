@@ -1,16 +1,22 @@
-//! HTTP: from a request head to a response. `pipeline` is the whole service as one function.
+//! HTTP: request heads, callers, conditions, responses and their bodies, and hyper around a
+//! connection.
+//!
+//! Must not depend on pages. In reading order:
+//!
+//! - `request_head`: the head of a request, and the headers that select the form of a response;
+//! - `identity`: the caller of a request, and its quota;
+//! - `worker_cache`: the responses that one worker sends most;
+//! - `conditional`: conditional requests and ranges;
+//! - `api_error`, `response`, `body`: responses;
+//! - `access_record`: the lines of the access log;
+//! - `connection`: hyper, driven over one connection.
 
+pub(in crate::server) mod access_record;
 pub(in crate::server) mod api_error;
 pub(in crate::server) mod body;
 pub(in crate::server) mod conditional;
 pub(in crate::server) mod connection;
 pub(in crate::server) mod identity;
-pub(in crate::server) mod lines;
-pub(in crate::server) mod negotiate;
-pub(in crate::server) mod pipeline;
 pub(in crate::server) mod request_head;
-pub(in crate::server) mod request_id;
 pub(in crate::server) mod response;
-pub(in crate::server) mod response_context;
-pub(in crate::server) mod worker;
 pub(in crate::server) mod worker_cache;

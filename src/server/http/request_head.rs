@@ -1,20 +1,14 @@
-//! What is judged, and from what: a request's head, and the state it finds.
+//! `RequestHead`, and the headers that select the form of a response: `Accept`, `Accept-Encoding`
+//! and `If-None-Match`.
 
-use std::sync::Arc;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, HOST, HeaderName, IF_NONE_MATCH};
+use hyper::{HeaderMap, Method, Request, Version};
 
-use hyper::header::HOST;
-use hyper::{HeaderMap, Method, Version};
-
-use crate::server::conn::limiter::Room;
-use crate::server::conn::turn::Turn;
-use crate::server::http::identity::Gate;
-use crate::server::http::worker_cache::WorkerCache;
-use crate::server::web::pages::Pages;
-use crate::snapshot::Snapshot;
-
-/// The part of a request that is judged. Of bodies, only forms of sign-up are read, elsewhere.
+/// The part of a request that the pipeline sees. The only bodies read are forms of sign-up,
+/// elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head<'a> {
+pub(crate) struct RequestHead<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
@@ -22,41 +16,173 @@ pub(crate) struct Head<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// What a request is answered from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct State<'a> {
-    pub(crate) snapshot: &'a Snapshot,
-    /// Which of the snapshots that is.
-    pub(crate) generation: u64,
-    /// The responses that the worker sends most.
-    pub(crate) cache: &'a WorkerCache,
-    /// Places for dumps and long bodies that are being sent.
-    pub(crate) downloads: &'a Arc<Room>,
-    /// The connection's turn, which work that may take long is a part of.
-    pub(crate) turn: &'a Turn,
-    pub(crate) gate: &'a Gate,
-    pub(crate) pages: &'a Pages,
-    /// Whether there is sign-up.
-    pub(crate) sign_up: bool,
-}
+impl<'a> RequestHead<'a> {
+    pub(in crate::server) fn new(request: &'a Request<Incoming>) -> RequestHead<'a> {
+        RequestHead {
+            method: request.method(),
+            path: request.uri().path(),
+            query: request.uri().query(),
+            version: request.version(),
+            headers: request.headers(),
+        }
+    }
 
-impl Head<'_> {
-    /// RFC 9112 section 3.2: exactly one Host line in HTTP/1.1, and one that could be a host.
-    pub(in crate::server) fn host_fault(self) -> Option<&'static str> {
+    /// Checks RFC 9112 section 3.2: HTTP/1.1 requires exactly one Host header, with a valid host.
+    pub(in crate::server) fn host_error(self) -> Option<&'static str> {
         let mut hosts = self.headers.get_all(HOST).iter();
         match (hosts.next(), hosts.next()) {
             (None, _) if self.version < Version::HTTP_11 => None,
-            (None, _) => Some("the Host header is missing; HTTP/1.1 wants exactly one"),
+            (None, _) => Some("the Host header is missing; HTTP/1.1 requires exactly one"),
             (Some(_), Some(_)) => {
-                Some("the Host header is given twice; HTTP/1.1 wants exactly one")
+                Some("the Host header is repeated; HTTP/1.1 requires exactly one")
             }
             (Some(host), None) => {
-                let sound = |byte: &u8| {
+                let is_valid = |byte: &u8| {
                     byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte)
                 };
-                let fault = "the Host header is no host; want name, name:port or [address]:port";
-                (!host.as_bytes().iter().all(sound)).then_some(fault)
+                let error = "the Host header must be name, name:port or [address]:port";
+                (!host.as_bytes().iter().all(is_valid)).then_some(error)
             }
         }
+    }
+}
+
+/// Whether to send gzip (RFC 9110 section 12.5.3): it is accepted, and weighs no less than identity
+/// where both have weights.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let (mut gzip, mut identity, mut any) = (None, None, None);
+    for (coding, weight) in weighted(headers, &ACCEPT_ENCODING) {
+        if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
+            gzip = Some(weight);
+        } else if coding.eq_ignore_ascii_case("identity") {
+            identity = Some(weight);
+        } else if coding == "*" {
+            any = Some(weight);
+        }
+    }
+    let gzip = gzip.or(any).unwrap_or(0);
+    gzip > 0 && gzip >= identity.unwrap_or(0)
+}
+
+/// Whether the client prefers JSON to a page: `Accept` names JSON, and HTML not or with less
+/// weight.
+pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
+    let (json, html) = json_and_html(headers);
+    json > html
+}
+
+/// Whether the client accepts HTML by name, as browsers do.
+pub(crate) fn names_html(headers: &HeaderMap) -> bool {
+    let (json, html) = json_and_html(headers);
+    html > 0 && html >= json
+}
+
+/// The weights of JSON and HTML; 0 where they are not named.
+fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
+    let (mut json, mut html) = (0, 0);
+    for (media_type, weight) in weighted(headers, &ACCEPT) {
+        if media_type.eq_ignore_ascii_case("application/json") {
+            json = weight;
+        } else if media_type.eq_ignore_ascii_case("text/html") {
+            html = weight;
+        }
+    }
+    (json, html)
+}
+
+/// The items of a list header, each with its weight in thousandths; 0 for one that is malformed.
+fn weighted<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, u32)> {
+    let values = headers.get_all(name).into_iter();
+    let items = values.filter_map(|value| value.to_str().ok());
+    items.flat_map(|value| value.split(',')).map(|item| {
+        let mut parts = item.split(';');
+        let coding = parts.next().unwrap_or_default().trim();
+        let weight = parts.find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            let is_weight = name.trim().eq_ignore_ascii_case("q");
+            is_weight.then(|| thousandths(value.trim()))
+        });
+        (coding, weight.unwrap_or(1000))
+    })
+}
+
+fn thousandths(text: &str) -> u32 {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_valid = matches!(whole, "0" | "1")
+        && fraction.len() <= 3
+        && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_valid {
+        return 0;
+    }
+    let fraction: u32 = format!("{fraction:0<3}").parse().unwrap_or(0);
+    if whole == "1" { 1000 } else { fraction }
+}
+
+/// Whether `If-None-Match` names the entity tag (weak comparison, RFC 9110 section 13.1.2).
+pub(crate) fn is_not_modified(headers: &HeaderMap, etag: &[u8]) -> bool {
+    headers.get_all(IF_NONE_MATCH).iter().any(|value| {
+        value.as_bytes().split(|byte| *byte == b',').any(|tag| {
+            let tag = tag.trim_ascii();
+            tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(accept_encoding: &str, want: bool) {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, accept_encoding.parse().unwrap());
+        assert_eq!(accepts_gzip(&headers), want, "{accept_encoding}");
+    }
+
+    #[test]
+    fn json_is_preferred_where_it_is_named_and_html_weighs_less() {
+        for (accept, want) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8, */*;q=0.1", true),
+            ("text/html;q=0.4, application/json;q=0.5", true),
+            ("text/html, application/json;q=0.9", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("application/json;q=0", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(prefers_json(&headers), want, "{accept}");
+            let names = accept.contains("html") && !want;
+            assert_eq!(names_html(&headers), names, "{accept}");
+        }
+        for accept in [
+            "text/html;q=0",
+            "text/html-x",
+            "x/y;a=\"text/html\"",
+            "text/html;q=0, */*",
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert!(!names_html(&headers), "{accept}");
+        }
+        assert!(!prefers_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn weights_are_honoured() {
+        check("gzip", true);
+        check("br, GZIP;q=0.5", true);
+        check("gzip;q=0", false);
+        check("gzip;q=0.000", false);
+        check("*", true);
+        check("*;q=0", false);
+        check("*, gzip;q=0", false);
+        check("identity, gzip;q=0.5", false);
+        check("identity;q=0.2, gzip;q=0.5", true);
+        check("deflate, br", false);
+        check("", false);
+        check("gzip;q=nonsense", false);
     }
 }

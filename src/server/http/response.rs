@@ -1,290 +1,285 @@
-//! `Answer`: status, header lines and body of a response; every header rule of CONTRACT section 6.
+//! `ApiResponse`: status, header lines and body of a response, by the header rules of CONTRACT
+//! section 6.
 //!
-//! Header lines are text from the start: most are the same for all answers of a kind, and hyper is
-//! not made to take them apart and put them together again. The guard puts them into the head.
+//! Header lines are text from the start: most are the same for all responses of a kind, and hyper
+//! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
+use std::fmt;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use bytes::Bytes;
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 
+use crate::observe::LocalCounter;
+use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, ResponseBody};
 use crate::server::http::conditional::{Part, Selection};
-use crate::server::http::lines::{figure, found, line};
-use crate::server::http::request_id::RequestId;
-use crate::server::web::page::{Notice, Page};
-use crate::snapshot::{Content, Dump, DumpFormat, Encoded};
+use crate::server::http::identity::QuotaStatus;
+use crate::server::http::request_head::is_not_modified;
+use crate::snapshot::{Content, Dump, DumpFormat, Encoded, EntityTag};
 
-/// On every answer.
-const COMMON: &str = "access-control-allow-origin: *\r\n\
+/// On every response that pages of other sites may read.
+const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
     access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
-/// Of these, what is on pages that only our own may read.
-const NOSNIFF: &str = "x-content-type-options: nosniff\r\n";
-/// On 200 and 304: as long as a refresh may go unnoticed.
-const KEPT: &str = "cache-control: private, max-age=60\r\n\
+/// On all others.
+const SAME_ORIGIN: &str = "x-content-type-options: nosniff\r\n";
+/// For bodies that stay the same for as long as a refresh may go unnoticed.
+pub(in crate::server) const CACHED_A_MINUTE: &str = "cache-control: private, max-age=60\r\n\
     vary: Accept-Encoding, Authorization\r\n";
-/// The same of what is true now only.
-const ASKED_ANEW: &str = "cache-control: private, max-age=0\r\n\
+/// For bodies that are revalidated with each request.
+pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
-/// Of dumps, which are the same for everybody. Names keep, bytes change: caches ask again once a minute,
-/// as long as the index may be older than a file.
-const KEPT_BY_ALL: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
-const VARY_BY_ACCEPT: &str = "vary: Accept\r\n";
-const RANGES: &str = "accept-ranges: bytes\r\n";
-const JSON: &str = "content-type: application/json\r\n";
-const CSV: &str = "content-type: text/csv; charset=utf-8\r\n";
-const GZIP_FILE: &str = "content-type: application/gzip\r\n";
-const BYTES: &str = "content-type: application/octet-stream\r\n";
+/// For dumps, which are the same for all clients. Their names stay and their bytes change: caches
+/// revalidate once a minute, the time for which the index may be older than a file.
+const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
+pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
-/// A browser may send these; `*` would not cover `Authorization`. It may remember that for a day, which is
-/// as long as browsers do.
+/// Headers that a browser may send; `*` would not cover `Authorization`. Browsers cache this for a
+/// day at most.
 const PREFLIGHT: &str = "access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
     access-control-allow-headers: Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range\r\n\
     access-control-max-age: 86400\r\n";
-const FAILED: &str = "content-type: application/json\r\n\
+const ERROR: &str = "content-type: application/json\r\n\
     cache-control: no-store\r\n";
 const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
 const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 
-/// A client's figures of the day (SPEC section 8).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) limit: u32,
-    pub(crate) remaining: u32,
-    pub(crate) reset_seconds: u32,
+/// A number that identifies a response, in its head and in the access log: sixteen hexadecimal
+/// digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestId(pub(crate) u64);
+
+impl RequestId {
+    fn digits(self) -> [u8; 16] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        std::array::from_fn(|at| {
+            let digit = self.0 >> (60 - 4 * at) & 15;
+            DIGITS[usize::try_from(digit).expect("below 16")]
+        })
+    }
 }
 
-/// What a request is answered with, before it is an HTTP message.
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The source of a worker's request ids: a counter, encrypted with a secret, so that an id reveals
+/// neither the next one nor the number of responses. No id repeats.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// 200, or 304 where the client knows the entity tag.
-    Found {
-        body: Encoded,
-        links: Option<Bytes>,
-        known: bool,
-    },
-    /// 200 or 304 of a body that is not to be kept.
-    Momentary { body: Encoded, known: bool },
-    /// A page for people: 200, or 304.
-    Page(Page),
-    /// A page for one client, of any status.
-    Notice(Notice),
-    /// What is asked of sign-up, which answers with a page; until then, that nobody has answered.
+pub(crate) struct RequestIds {
+    secret: RandomState,
+    count: LocalCounter,
+}
+
+impl RequestIds {
+    pub(crate) fn new() -> RequestIds {
+        RequestIds {
+            secret: RandomState::new(),
+            count: LocalCounter::default(),
+        }
+    }
+
+    /// The next id. A Feistel network of four rounds: it is a permutation, so different counts stay
+    /// different, and with three rounds some structure of the count could still be seen.
+    #[inline]
+    pub(crate) fn next(&self) -> RequestId {
+        self.count.add(1);
+        let count = self.count.get();
+        let (mut left, mut right) = (count >> 32, count & u64::from(u32::MAX));
+        for round in 0..4_u32 {
+            let mixed = self.secret.hash_one((round, right)) >> 32;
+            (left, right) = (right, left ^ mixed);
+        }
+        RequestId(left << 32 | right)
+    }
+}
+
+/// A response before it is an HTTP message. Not shown by `Debug`: the body may hold a key.
+pub(crate) struct ApiResponse {
+    pub(crate) status: StatusCode,
+    /// Whether pages of other sites may read it.
+    pub(crate) is_cross_origin: bool,
+    pub(crate) etag: Option<EntityTag>,
+    /// The fixed header lines of its kind.
+    pub(crate) lines: &'static [&'static str],
+    pub(crate) link: Option<Bytes>,
+    /// The `content-type` line where it is not among `lines`; empty with 304.
+    pub(crate) content_type: &'static str,
+    pub(crate) gzip: bool,
+    pub(crate) retry_after_seconds: Option<u32>,
+    /// Header lines with values of their own, which few kinds have.
+    pub(crate) more_lines: String,
+    /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
+    pub(crate) body: ResponseBody,
+    pub(crate) pending_body: Option<Box<PendingBody>>,
+}
+
+/// A body that takes waiting.
+pub(crate) enum PendingBody {
+    /// It is read from a disk, with the permit that this takes unless for HEAD.
+    Download(Download, Option<Permit>),
+    /// The form of sign-up is read, and the sign-up service responds to it with a page.
     SignUp,
-    /// A file outside the API: 200, 206 or 304.
-    Dump {
-        dump: Arc<Dump>,
-        selection: Selection,
-        /// Whether who looks at pages is answered with a page in its place.
-        is_page: bool,
-    },
-    /// 204 to OPTIONS.
-    Preflight {
-        /// Whether forms may be posted there; by pages of ours only, which need not ask.
-        takes_forms: bool,
-    },
-    /// A failure.
-    Failed(ApiError),
 }
 
-impl Answer {
-    /// The status.
-    pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Answer::Found { known, .. } | Answer::Momentary { known, .. } => {
-                if *known {
-                    StatusCode::NOT_MODIFIED
-                } else {
-                    StatusCode::OK
-                }
-            }
-            Answer::Dump { selection, .. } => match selection {
-                Selection::Whole => StatusCode::OK,
-                Selection::Part(_) => StatusCode::PARTIAL_CONTENT,
-                Selection::Known => StatusCode::NOT_MODIFIED,
-            },
-            Answer::Page(page) => page.status(),
-            Answer::Notice(notice) => notice.status,
-            Answer::SignUp => ApiError::Busy.status(),
-            Answer::Preflight { .. } => StatusCode::NO_CONTENT,
-            Answer::Failed(error) => error.status(),
+impl ApiResponse {
+    /// A response without a body.
+    pub(crate) fn new(status: StatusCode, lines: &'static [&'static str]) -> ApiResponse {
+        ApiResponse {
+            status,
+            is_cross_origin: true,
+            etag: None,
+            lines,
+            link: None,
+            content_type: "",
+            gzip: false,
+            retry_after_seconds: None,
+            more_lines: String::new(),
+            body: ResponseBody::Whole(Bytes::new()),
+            pending_body: None,
         }
     }
 
-    /// The header lines, but for `connection`, `content-length` and `date`.
-    pub(crate) fn write_lines(&self, limits: Limits, id: RequestId, lines: &mut Vec<u8>) {
-        figure(lines, "x-ratelimit-limit: ", limits.limit);
-        figure(lines, "x-ratelimit-remaining: ", limits.remaining);
-        figure(lines, "x-ratelimit-reset: ", limits.reset_seconds);
-        line(lines, "x-request-id: ", &id.digits());
-        // With more, any site's script could read them with its visitor's address.
-        let common = if matches!(self, Answer::Notice(notice) if notice.is_apart) {
-            NOSNIFF
+    /// 200 with a body; 304 if the client has it.
+    pub(crate) fn cacheable(
+        headers: &HeaderMap,
+        body: Encoded,
+        lines: &'static [&'static str],
+        content_type: &'static str,
+    ) -> ApiResponse {
+        let mut response = ApiResponse::new(StatusCode::NOT_MODIFIED, lines);
+        response.etag = Some(body.etag);
+        if is_not_modified(headers, body.etag.as_bytes()) {
+            return response;
+        }
+        response.status = StatusCode::OK;
+        response.content_type = content_type;
+        response.gzip = body.gzip;
+        match body.content {
+            Content::Whole(bytes) => response.body = ResponseBody::Whole(bytes),
+            Content::Omitted(bytes) => {
+                response.body = ResponseBody::Omitted(bytes.unwrap_or_default());
+            }
+            Content::Long(body) => {
+                let body = PendingBody::Download(Download::Body(body), None);
+                response.pending_body = Some(Box::new(body));
+            }
+        }
+        response
+    }
+
+    /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
+    pub(crate) fn dump(dump: &Arc<Dump>, selection: Selection, varies: bool) -> ApiResponse {
+        let (status, part) = match selection {
+            Selection::Whole => (StatusCode::OK, Part::all(dump.bytes)),
+            Selection::Part(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
+            Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
+        };
+        let mut response = ApiResponse::new(status, &[]);
+        let vary = if varies { "vary: Accept\r\n" } else { "" };
+        let (etag, modified) = (&dump.etag, dump.modified.to_http());
+        response.more_lines =
+            format!("{vary}etag: {etag}\r\nlast-modified: {modified}\r\n{PUBLIC}");
+        if status != StatusCode::NOT_MODIFIED {
+            let content_type = match dump.format {
+                DumpFormat::Csv => "text/csv; charset=utf-8",
+                DumpFormat::Json => "application/json",
+                DumpFormat::Gzip => "application/gzip",
+                DumpFormat::Other => "application/octet-stream",
+            };
+            let lines = format!("accept-ranges: bytes\r\ncontent-type: {content_type}\r\n");
+            response.more_lines.push_str(&lines);
+        }
+        if let Selection::Part(Part { first, last }) = selection {
+            let line = format!("content-range: bytes {first}-{last}/{}\r\n", dump.bytes);
+            response.more_lines.push_str(&line);
+        }
+        match (part, dump.content()) {
+            (Some(part), Some(bytes)) => response.body = ResponseBody::Whole(part.of(bytes)),
+            (Some(part), None) => {
+                let download = Download::Dump(Arc::clone(dump), part);
+                response.pending_body = Some(Box::new(PendingBody::Download(download, None)));
+            }
+            (None, _) => {}
+        }
+        response
+    }
+
+    /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
+    pub(crate) fn preflight(takes_forms: bool) -> ApiResponse {
+        let lines: &[&str] = if takes_forms {
+            &[ALLOW_FORMS, PREFLIGHT]
         } else {
-            COMMON
+            &[ALLOW, PREFLIGHT]
         };
-        lines.extend_from_slice(common.as_bytes());
-        match self {
-            Answer::Found { body, links, known } => {
-                found(lines, body, KEPT);
-                if let Some(links) = links {
-                    line(lines, "link: ", links);
-                }
-                content(lines, body, JSON, *known);
-            }
-            Answer::Momentary { body, known } => {
-                found(lines, body, ASKED_ANEW);
-                content(lines, body, JSON, *known);
-            }
-            Answer::Page(page) => page.write_lines(lines),
-            Answer::Notice(notice) => notice.write_lines(lines),
-            Answer::SignUp => failed(lines, &ApiError::Busy, limits),
-            Answer::Dump {
-                dump,
-                selection,
-                is_page,
-            } => {
-                if *is_page {
-                    lines.extend_from_slice(VARY_BY_ACCEPT.as_bytes());
-                }
-                file(lines, dump, *selection);
-            }
-            Answer::Preflight { takes_forms } => {
-                allow(lines, *takes_forms);
-                lines.extend_from_slice(PREFLIGHT.as_bytes());
-            }
-            Answer::Failed(error) => failed(lines, error, limits),
-        }
+        ApiResponse::new(StatusCode::NO_CONTENT, lines)
     }
 
-    /// Whether its body is sent as gzip.
-    pub(crate) fn is_gzip(&self) -> bool {
-        match self {
-            Answer::Found { body, known, .. }
-            | Answer::Momentary { body, known }
-            | Answer::Page(Page { body, known, .. }) => body.gzip && !known,
-            Answer::Notice(_)
-            | Answer::SignUp
-            | Answer::Dump { .. }
-            | Answer::Preflight { .. }
-            | Answer::Failed(_) => false,
-        }
-    }
-
-    /// What has to be opened before this can be sent.
-    pub(crate) fn download(&self) -> Option<Download> {
-        match self {
-            Answer::Dump {
-                dump, selection, ..
-            } => {
-                let part = selected(*selection, dump.bytes)?;
-                let dump = Arc::clone(dump);
-                dump.content()
-                    .is_none()
-                    .then_some(Download::Dump { dump, part })
-            }
-            Answer::Found {
-                body, known: false, ..
-            } => match &body.content {
-                Content::Long(long) => Some(Download::Body(long.clone())),
-                Content::Whole(_) | Content::Omitted(_) => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// The body; empty with 204 and 304, and where a download brings it.
-    pub(crate) fn into_body(self) -> ResponseBody {
-        let bytes = match self {
-            Answer::Found { body, known, .. }
-            | Answer::Momentary { body, known }
-            | Answer::Page(Page { body, known, .. }) => match body.content {
-                Content::Whole(bytes) if !known => bytes,
-                Content::Omitted(Some(bytes)) if !known => return ResponseBody::Omitted(bytes),
-                _ => Bytes::new(),
-            },
-            Answer::Dump {
-                dump, selection, ..
-            } => {
-                let held = dump.content().zip(selected(selection, dump.bytes));
-                held.map_or_else(Bytes::new, |(bytes, part)| part.of(bytes))
-            }
-            Answer::Notice(notice) => notice.html,
-            Answer::SignUp => ApiError::Busy.body(),
-            Answer::Preflight { .. } => Bytes::new(),
-            Answer::Failed(error) => error.body(),
+    /// Appends the header lines, but for `connection`, `content-length` and `date`.
+    pub(crate) fn write_lines(&self, quota: QuotaStatus, id: RequestId, out: &mut Vec<u8>) {
+        number(out, "x-ratelimit-limit: ", quota.limit);
+        number(out, "x-ratelimit-remaining: ", quota.remaining);
+        number(out, "x-ratelimit-reset: ", quota.reset_seconds);
+        line(out, "x-request-id: ", &id.digits());
+        let common = if self.is_cross_origin {
+            CROSS_ORIGIN
+        } else {
+            SAME_ORIGIN
         };
-        ResponseBody::Whole(bytes)
-    }
-}
-
-/// What is said of a body that is sent; a client that knows it gets neither type nor bytes.
-fn content(lines: &mut Vec<u8>, body: &Encoded, kind: &str, known: bool) {
-    if known {
-        return;
-    }
-    lines.extend_from_slice(kind.as_bytes());
-    if body.gzip {
-        lines.extend_from_slice(GZIP.as_bytes());
-    }
-}
-
-/// The bytes that are sent of something, if there are any.
-fn selected(selection: Selection, bytes: u64) -> Option<Part> {
-    match selection {
-        Selection::Whole => Part::all(bytes),
-        Selection::Part(part) => Some(part),
-        Selection::Known => None,
-    }
-}
-
-fn file(lines: &mut Vec<u8>, dump: &Dump, selection: Selection) {
-    line(lines, "etag: ", dump.etag.as_bytes());
-    line(lines, "last-modified: ", dump.modified.to_http().as_bytes());
-    lines.extend_from_slice(KEPT_BY_ALL.as_bytes());
-    if selection == Selection::Known {
-        return;
-    }
-    lines.extend_from_slice(RANGES.as_bytes());
-    let format = match dump.format {
-        DumpFormat::Csv => CSV,
-        DumpFormat::Json => JSON,
-        DumpFormat::Gzip => GZIP_FILE,
-        DumpFormat::Other => BYTES,
-    };
-    lines.extend_from_slice(format.as_bytes());
-    if let Selection::Part(Part { first, last }) = selection {
-        let range = format!("bytes {first}-{last}/{}", dump.bytes);
-        line(lines, "content-range: ", range.as_bytes());
-    }
-}
-
-fn allow(lines: &mut Vec<u8>, takes_forms: bool) {
-    let allow = if takes_forms { ALLOW_FORMS } else { ALLOW };
-    lines.extend_from_slice(allow.as_bytes());
-}
-
-fn failed(lines: &mut Vec<u8>, error: &ApiError, limits: Limits) {
-    lines.extend_from_slice(FAILED.as_bytes());
-    if let Some(seconds) = error.retry_after_seconds() {
-        figure(lines, "retry-after: ", seconds);
-    }
-    match error {
-        ApiError::RateLimited { .. } => figure(lines, "retry-after: ", limits.reset_seconds),
-        ApiError::MethodNotAllowed { takes_forms } => allow(lines, *takes_forms),
-        ApiError::InvalidKey(_) => lines.extend_from_slice(AUTHENTICATE.as_bytes()),
-        ApiError::RangeNotSatisfiable { bytes } => {
-            line(
-                lines,
-                "content-range: ",
-                format!("bytes */{bytes}").as_bytes(),
-            );
+        out.extend_from_slice(common.as_bytes());
+        if let Some(etag) = &self.etag {
+            line(out, "etag: ", etag.as_bytes());
         }
-        _ => {}
+        for text in self.lines {
+            out.extend_from_slice(text.as_bytes());
+        }
+        if let Some(link) = &self.link {
+            line(out, "link: ", link);
+        }
+        out.extend_from_slice(self.content_type.as_bytes());
+        if self.gzip {
+            out.extend_from_slice(GZIP.as_bytes());
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            number(out, "retry-after: ", seconds);
+        }
+        out.extend_from_slice(self.more_lines.as_bytes());
     }
+}
+
+impl From<ApiError> for ApiResponse {
+    fn from(error: ApiError) -> ApiResponse {
+        let lines: &[&str] = match error {
+            ApiError::MethodNotAllowed { takes_forms: true } => &[ERROR, ALLOW_FORMS],
+            ApiError::MethodNotAllowed { takes_forms: false } => &[ERROR, ALLOW],
+            ApiError::InvalidKey(_) => &[ERROR, AUTHENTICATE],
+            _ => &[ERROR],
+        };
+        let mut response = ApiResponse::new(error.status(), lines);
+        response.retry_after_seconds = error.retry_after_seconds();
+        if let ApiError::RangeNotSatisfiable { bytes } = error {
+            response.more_lines = format!("content-range: bytes */{bytes}\r\n");
+        }
+        response.body = ResponseBody::Whole(error.body());
+        response
+    }
+}
+
+/// Appends a line. Values are visible ASCII: entity tags, percent-encoded links, digits.
+fn line(out: &mut Vec<u8>, start: &str, value: &[u8]) {
+    out.extend_from_slice(start.as_bytes());
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number(out: &mut Vec<u8>, start: &str, value: u32) {
+    line(out, start, itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

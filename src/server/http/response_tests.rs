@@ -1,75 +1,90 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::server::web::page::Kind;
-use crate::snapshot::EntityTag;
+use crate::server::web::page::{PageKind, page, uncached_page};
 
-const LIMITS: Limits = Limits {
+const QUOTA: QuotaStatus = QuotaStatus {
     limit: u32::MAX,
     remaining: 0,
     reset_seconds: 86_400,
 };
 
-/// One of each kind.
-fn answers() -> Vec<Answer> {
-    let mut answers = Vec::from([false, true].map(|takes_forms| Answer::Preflight { takes_forms }));
-    let part = Part { first: 1, last: 2 };
-    for selection in [Selection::Whole, Selection::Part(part), Selection::Known] {
-        let dump = Arc::new(Dump::in_memory("index.json", b"text"));
-        answers.push(Answer::Dump {
-            dump,
-            selection,
-            is_page: true,
-        });
+/// One of each kind, with a name.
+fn responses() -> Vec<(String, ApiResponse)> {
+    let mut responses = Vec::new();
+    let mut add = |name: String, response| responses.push((name, response));
+    for takes_forms in [false, true] {
+        add("preflight".to_owned(), ApiResponse::preflight(takes_forms));
     }
-    for (gzip, known) in [(false, false), (false, true), (true, false), (true, true)] {
+    let part = Part { first: 1, last: 2 };
+    for selection in [
+        Selection::Whole,
+        Selection::Part(part),
+        Selection::NotModified,
+    ] {
+        let dump = Arc::new(Dump::in_memory("index.json", b"text"));
+        let name = format!("dump {selection:?}");
+        add(name, ApiResponse::dump(&dump, selection, true));
+    }
+    for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
         let body = Encoded {
             content: Content::Whole(Bytes::from_static(b"body")),
             etag: EntityTag::new(UnixSeconds(i64::MAX), u32::MAX, gzip),
             gzip,
         };
-        for links in [None, Some(Bytes::from_static(b"</v1/x?a=1>; rel=\"next\""))] {
-            let body = body.clone();
-            answers.push(Answer::Found { body, links, known });
+        let mut headers = HeaderMap::new();
+        if is_known {
+            headers.insert("if-none-match", "*".parse().unwrap());
         }
-        let page = body.clone();
-        answers.push(Answer::Momentary { body, known });
-        for kind in [Kind::Html, Kind::HtmlOfRoot, Kind::Svg] {
-            let body = page.clone();
-            answers.push(Answer::Page(Page { body, known, kind }));
+        for link in [None, Some(Bytes::from_static(b"</v1/x?a=1>; rel=\"next\""))] {
+            for lines in [&[CACHED_A_MINUTE], &[REVALIDATED]] {
+                let mut response = ApiResponse::cacheable(&headers, body.clone(), lines, JSON);
+                assert_eq!(response.gzip, gzip && !is_known);
+                response.link = link.clone();
+                add(format!("body, gzip {gzip}, known {is_known}"), response);
+            }
+        }
+        for kind in [PageKind::Html, PageKind::HtmlOfRoot, PageKind::Svg] {
+            let response = page(&headers, body.clone(), kind);
+            add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }
-    for (retry_after, is_apart) in [(None, false), (Some(7), true)] {
-        answers.push(Answer::Notice(Notice {
-            status: StatusCode::FORBIDDEN,
-            html: Bytes::from_static(b"<p>"),
-            retry_after,
-            is_apart,
-        }));
+    for (retry_after, private) in [(None, false), (Some(7), true)] {
+        let html = "<p>".to_owned();
+        let response = uncached_page(StatusCode::FORBIDDEN, html, retry_after, private);
+        add("uncached page".to_owned(), response);
     }
-    answers.push(Answer::SignUp);
-    // Texts stand in the body; none may come into the head.
+    // Messages stand in the body; none may come into the head.
     let text = "a\r\nb: c";
-    answers.extend(
-        [
-            ApiError::BadRequest(text.to_owned()),
-            ApiError::InvalidKey(text),
-            ApiError::KeyRevoked,
-            ApiError::NotFound(text.to_owned()),
-            ApiError::MethodNotAllowed { takes_forms: true },
-            ApiError::MethodNotAllowed { takes_forms: false },
-            ApiError::RateLimited { limit: 7 },
-            ApiError::NotReady,
-            ApiError::Busy,
-            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
-            ApiError::Damaged,
-            ApiError::PreconditionFailed,
-            ApiError::RangeNotSatisfiable { bytes: u64::MAX },
-        ]
-        .map(Answer::Failed),
-    );
-    answers
+    for error in [
+        ApiError::BadRequest(text.to_owned()),
+        ApiError::InvalidKey(text),
+        ApiError::KeyRevoked,
+        ApiError::NotFound(text.to_owned()),
+        ApiError::MethodNotAllowed { takes_forms: true },
+        ApiError::MethodNotAllowed { takes_forms: false },
+        ApiError::RateLimited {
+            limit: 7,
+            reset_seconds: 9,
+        },
+        ApiError::NotReady,
+        ApiError::Busy,
+        ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
+        ApiError::Damaged,
+        ApiError::PreconditionFailed,
+        ApiError::RangeNotSatisfiable { bytes: u64::MAX },
+    ] {
+        add(format!("{error:?}"), error.into());
+    }
+    responses
+}
+
+fn lines(response: &ApiResponse) -> String {
+    let mut lines = b"before\r\n".to_vec();
+    response.write_lines(QUOTA, RequestId(7), &mut lines);
+    let text = String::from_utf8(lines).unwrap();
+    text.strip_prefix("before\r\n").unwrap().to_owned()
 }
 
 /// Names and values. Panics at what is no header line.
@@ -83,48 +98,53 @@ fn parsed(text: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn header_lines_are_well_formed_and_none_comes_twice() {
-    for answer in answers() {
-        let mut lines = b"before\r\n".to_vec();
-        answer.write_lines(LIMITS, RequestId(7), &mut lines);
-        let text = std::str::from_utf8(&lines).unwrap();
-        let text = text.strip_prefix("before\r\n").unwrap();
+    for (what, response) in responses() {
         let mut names = BTreeSet::new();
-        for (name, value) in parsed(text) {
+        let lines = lines(&response);
+        for (name, value) in parsed(&lines) {
             let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
-            assert!(name.bytes().all(fits), "{name:?} of {answer:?}");
+            assert!(name.bytes().all(fits), "{name:?} of {what}");
             let visible = |byte: u8| matches!(byte, b' '..=b'~');
             assert!(value.bytes().all(visible), "{name}: {value:?}");
             assert!(!value.is_empty() && value.trim() == value, "{name}");
-            assert!(names.insert(name), "{name} twice in {answer:?}");
+            assert!(names.insert(name), "{name} twice in {what}");
         }
-        // Hyper, or whoever writes the whole answer, adds these.
+        // Hyper adds these, or the writer of a whole response.
         for name in ["connection", "content-length", "date"] {
-            assert!(!names.contains(name), "{name} in {answer:?}");
+            assert!(!names.contains(name), "{name} in {what}");
         }
     }
 }
 
 #[test]
-fn what_describes_a_body_comes_with_a_body_only() {
-    for answer in answers() {
-        let mut lines = Vec::new();
-        answer.write_lines(LIMITS, RequestId(7), &mut lines);
-        let text = String::from_utf8(lines).unwrap();
+fn headers_that_describe_a_body_come_with_a_body_only() {
+    for (what, response) in responses() {
+        let text = lines(&response);
         let has = |name| parsed(&text).iter().any(|line| line.0 == name);
-        let gzip = matches!(
-            &answer,
-            Answer::Found { body, .. } | Answer::Momentary { body, .. } | Answer::Page(Page { body, .. })
-                if body.gzip
-        );
-        let what = format!("{answer:?}");
-        let status = answer.status();
-        let full = answer.into_body().bytes() > 0;
+        let status = response.status;
+        let full = response.body.bytes() > 0;
         assert_eq!(full, status != 304 && status != 204, "{what}");
         assert_eq!(has("content-type"), full, "{what}");
-        assert_eq!(has("content-encoding"), full && gzip, "{what}");
+        assert_eq!(has("content-encoding"), response.gzip, "{what}");
+        assert!(full || !response.gzip, "{what}");
         let tagged = matches!(status.as_u16(), 200 | 206 | 304);
         assert_eq!(has("etag"), tagged, "{what}");
         let ranged = matches!(status.as_u16(), 206 | 416);
         assert_eq!(has("content-range"), ranged, "{what}");
+        let waits = matches!(status.as_u16(), 429 | 500 | 503);
+        assert!(has("retry-after") || !waits, "{what}");
+    }
+}
+
+#[test]
+fn no_request_id_repeats_and_its_digits_read_back() {
+    let ids = RequestIds::new();
+    let mut seen = HashSet::new();
+    for _ in 0..100_000 {
+        let id = ids.next();
+        let digits = id.digits();
+        let text = std::str::from_utf8(&digits).unwrap();
+        assert_eq!(u64::from_str_radix(text, 16), Ok(id.0));
+        assert!(seen.insert(id.0));
     }
 }

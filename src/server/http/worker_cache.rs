@@ -1,8 +1,8 @@
-//! `WorkerCache`: the responses that one worker sends most, found by route.
+//! `WorkerCache`: the responses that one worker sends most, keyed by route.
 //!
-//! The caches of a snapshot are shared by all workers: their entries are behind locks, and sending a
-//! body changes its reference count. On many cores both move one cache line from core to core. The
-//! entries of this cache have a reference count of their own, so nothing is written that another core
+//! All workers share the caches of a snapshot: their entries are behind locks, and sending a body
+//! changes its reference count. On many cores both move one cache line from core to core. The
+//! entries of this cache have their own reference counts, so nothing is written that another core
 //! reads.
 
 use ahash::RandomState;
@@ -14,133 +14,107 @@ use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Slots in the table, of which each route has one.
 const SLOTS: usize = 256;
-/// Longer bodies are not kept. They cost so much to send that counting references does not matter.
+/// Longer bodies are not cached. They cost so much to send that counting references does not
+/// matter.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Routes with longer texts are not kept: they are searches that find nothing.
+/// Routes with longer texts are not cached: they are searches that find nothing.
 const ROUTE_BYTES_MAX: usize = 1024;
-/// What an entry takes besides its body, its links and the texts of its route: blocks of the allocator.
+/// The size of an entry besides its body, its links and the texts of its route: blocks of the
+/// allocator.
 const ENTRY_BYTES: usize = 512;
 
-/// One worker's cache. It holds at most a given number of bytes.
+/// One worker's cache of at most a given number of bytes.
 #[derive(Debug)]
 pub(crate) struct WorkerCache {
     // Locked only by this worker's one thread, so there is never contention.
-    table: Mutex<Table>,
+    table: Mutex<CacheTable>,
     hasher: RandomState,
     bytes_max: usize,
 }
 
-#[derive(Debug)]
-struct Table {
+#[derive(Debug, Default)]
+struct CacheTable {
     /// The snapshot that the responses are from.
     generation: u64,
     slots: Vec<Slot>,
-    /// What the entries take together.
+    /// The size of all entries.
     bytes: usize,
-    /// The slot at which the next search for an entry to remove begins.
+    /// The slot for the route that was not found last, if it was requested twice in a row, and the
+    /// entry's own route not in between. A route that is requested only once is never cached.
+    wanted: Option<usize>,
+    /// The slot after which the next search for an entry to evict begins.
     hand: usize,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    entry: Option<Entry>,
-    /// The hash of the last route that was requested and not found here. A route that is requested only
-    /// once is never kept.
+    entry: Option<CachedEntry>,
+    /// The hash of the last route that was requested and not found here.
     requested: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedEntry {
     route: Route,
     accepts_gzip: bool,
     found: Found,
     bytes: usize,
-    /// Whether it was sent since another route was to have its slot.
+    /// Whether it was sent since another route was requested twice in a row.
     used: bool,
-}
-
-/// A route that is not in the cache.
-#[derive(Debug)]
-pub(crate) struct EmptySlot<'a> {
-    cache: &'a WorkerCache,
-    route: &'a Route,
-    accepts_gzip: bool,
-    generation: u64,
-    slot: usize,
-    /// Whether the route is to have the slot.
-    is_wanted: bool,
 }
 
 impl WorkerCache {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
-            table: Mutex::new(Table {
-                generation: 0,
-                slots: Vec::new(),
-                bytes: 0,
-                hand: 0,
-            }),
+            table: Mutex::default(),
             hasher: RandomState::new(),
             bytes_max,
         }
     }
 
-    /// Returns the response to a route from the snapshot of a generation, or the place to put it.
-    pub(crate) fn get<'a>(
-        &'a self,
-        (route, accepts_gzip): (&'a Route, bool),
-        generation: u64,
-    ) -> Result<Found, EmptySlot<'a>> {
-        let hash = self.hasher.hash_one((route, accepts_gzip));
-        let slot = usize::try_from(hash % SLOTS as u64).expect("below a usize");
-        let mut table = self.table();
-        table.turn_to(generation);
-        let is_wanted = match &mut table.slots[slot].entry {
-            Some(entry) if entry.accepts_gzip == accepts_gzip && entry.route == *route => {
+    /// Returns the response to a route from the snapshot of a generation.
+    pub(crate) fn get(&self, form: (&Route, bool), generation: u64) -> Option<Found> {
+        let hash = self.hasher.hash_one(form);
+        let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
+        let mut table = self.table(generation);
+        let slot = &mut table.slots[at];
+        let was_used = match &mut slot.entry {
+            Some(entry) if (&entry.route, entry.accepts_gzip) == form => {
                 entry.used = true;
-                return Ok(entry.found.clone());
+                return Some(entry.found.clone());
             }
-            _ => table.slots[slot].wants(hash),
+            Some(entry) => std::mem::take(&mut entry.used),
+            None => false,
         };
-        Err(EmptySlot {
-            cache: self,
-            route,
-            accepts_gzip,
-            generation,
-            slot,
-            is_wanted,
-        })
+        let again = std::mem::replace(&mut slot.requested, hash) == hash;
+        table.wanted = (again && !was_used).then_some(at);
+        None
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        lock(&self.table)
-    }
-}
-
-impl EmptySlot<'_> {
-    /// Keeps a response, if its route was requested twice in a row and its body is short.
-    pub(crate) fn fill(self, found: &Found) {
-        let Content::Whole(body) = &found.body.content else {
+    /// Caches the response to the route that was not found last, if it is requested often and
+    /// short.
+    pub(crate) fn put(&self, form: (&Route, bool), generation: u64, found: &Found) {
+        let (route, accepts_gzip) = form;
+        let mut table = self.table(generation);
+        let (Some(at), Content::Whole(body)) = (table.wanted.take(), &found.body.content) else {
             return;
         };
-        let text_bytes = self.route.text_bytes();
-        if !self.is_wanted || body.len() > BODY_BYTES_MAX || text_bytes > ROUTE_BYTES_MAX {
+        let text_bytes = route.text_bytes();
+        if body.len() > BODY_BYTES_MAX || text_bytes > ROUTE_BYTES_MAX {
             return;
         }
         let links = found.links.as_ref().map_or(0, Bytes::len);
         let bytes = body.len() + links + text_bytes + ENTRY_BYTES;
-        if bytes > self.cache.bytes_max {
+        if bytes > self.bytes_max {
             return;
         }
-        let mut table = self.cache.table();
-        table.turn_to(self.generation);
-        table.remove(self.slot);
-        table.make_room(bytes, self.cache.bytes_max);
+        table.remove(at);
+        table.evict(self.bytes_max - bytes);
         table.bytes += bytes;
-        table.slots[self.slot].entry = Some(Entry {
-            route: self.route.clone(),
-            accepts_gzip: self.accepts_gzip,
+        table.slots[at].entry = Some(CachedEntry {
+            route: route.clone(),
+            accepts_gzip,
             found: Found {
                 body: found.body.with_own_refcount(),
                 links: found.links.clone().map(Bytes::from_owner),
@@ -149,50 +123,37 @@ impl EmptySlot<'_> {
             used: false,
         });
     }
+
+    /// The table, without the responses of another snapshot.
+    fn table(&self, generation: u64) -> MutexGuard<'_, CacheTable> {
+        let mut table = lock(&self.table);
+        if table.generation != generation || table.slots.is_empty() {
+            *table = CacheTable {
+                generation,
+                ..CacheTable::default()
+            };
+            table.slots.resize_with(SLOTS, Slot::default);
+        }
+        table
+    }
 }
 
-impl Table {
-    /// Removes the responses of another snapshot.
-    fn turn_to(&mut self, generation: u64) {
-        if self.generation != generation || self.slots.is_empty() {
-            self.generation = generation;
-            self.slots.clear();
-            self.slots.resize_with(SLOTS, Slot::default);
-            self.bytes = 0;
-        }
-    }
-
-    fn remove(&mut self, slot: usize) {
-        if let Some(entry) = self.slots[slot].entry.take() {
+impl CacheTable {
+    fn remove(&mut self, at: usize) {
+        if let Some(entry) = self.slots[at].entry.take() {
             self.bytes -= entry.bytes;
         }
     }
 
-    /// Removes entries, in second-chance order, until there is room for so many bytes, which an empty table
-    /// has.
-    fn make_room(&mut self, bytes: usize, bytes_max: usize) {
-        while self.bytes + bytes > bytes_max {
+    /// Removes entries, in second-chance order, until the others take at most `bytes_max`.
+    fn evict(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
             self.hand = (self.hand + 1) % SLOTS;
             let entry = self.slots[self.hand].entry.as_mut();
             let was_used = entry.is_some_and(|entry| std::mem::take(&mut entry.used));
             if !was_used {
                 self.remove(self.hand);
             }
-        }
-    }
-}
-
-impl Slot {
-    /// Whether the route with that hash is to have the slot: when it is requested twice in a row, and the
-    /// slot's own route was not requested in between.
-    fn wants(&mut self, hash: u64) -> bool {
-        let again = std::mem::replace(&mut self.requested, hash) == hash;
-        match &mut self.entry {
-            Some(entry) if entry.used => {
-                entry.used = false;
-                false
-            }
-            _ => again,
         }
     }
 }
@@ -215,26 +176,26 @@ mod tests {
         }
     }
 
-    /// Requests a route; `text` is the response elsewhere. Returns whether the cache had it, and the text.
+    /// Requests a route; `text` is the response elsewhere. Returns whether the cache had it, and
+    /// the text.
     fn request(
         cache: &WorkerCache,
         (route, gzip): (&Route, bool),
         generation: u64,
         text: &str,
     ) -> (bool, Bytes) {
-        let (was_there, found) = match cache.get((route, gzip), generation) {
-            Ok(found) => (true, found),
-            Err(slot) => {
-                let found = found(text.to_owned());
-                slot.fill(&found);
-                (false, found)
-            }
-        };
+        let cached = cache.get((route, gzip), generation);
+        let was_there = cached.is_some();
+        let found = cached.unwrap_or_else(|| {
+            let found = found(text.to_owned());
+            cache.put((route, gzip), generation, &found);
+            found
+        });
         (was_there, found.body.content.into_bytes().unwrap())
     }
 
     #[test]
-    fn a_response_is_of_the_route_the_form_and_the_snapshot_requested() {
+    fn a_cached_response_is_of_the_route_the_form_and_the_snapshot_requested() {
         arbtest::arbtest(|u| {
             let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 30))?;
             let cache = WorkerCache::new(bytes_max);
@@ -247,7 +208,7 @@ mod tests {
                 let text = format!("{path} {gzip} {generation}");
                 let (_, body) = request(&cache, (&route, gzip), generation, &text);
                 assert_eq!(body, text);
-                let table = cache.table();
+                let table = cache.table(generation);
                 let entries = table.slots.iter().filter_map(|slot| slot.entry.as_ref());
                 assert_eq!(table.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
                 assert!(table.bytes <= bytes_max);
@@ -267,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn long_routes_and_long_bodies_are_not_kept() {
+    fn long_routes_and_long_bodies_are_not_cached() {
         let cache = WorkerCache::new(usize::MAX);
         let long_slug = Route::Creator("x".repeat(ROUTE_BYTES_MAX + 1));
         let long_body = "x".repeat(BODY_BYTES_MAX + 1);
@@ -279,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_does_not_remove_what_is_in_use() {
+    fn a_sweep_does_not_evict_what_is_in_use() {
         for bytes_max in [usize::MAX, 20 * (ENTRY_BYTES + 10)] {
             let cache = WorkerCache::new(bytes_max);
             let mut misses = 0;

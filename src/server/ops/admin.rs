@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::observe::Exposition;
-use crate::server::conn::limiter::{Place, Room};
+use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::http::body::ResponseBody;
 use crate::server::ops::metrics;
 use crate::server::ops::state::ServerState;
@@ -50,7 +50,7 @@ pub(crate) fn bind(
 
 /// Accepts connections for the life of the process.
 pub(crate) async fn serve(listener: TcpListener, server: Arc<ServerState>) {
-    let limiter = Arc::new(Room::new(CONNECTIONS_MAX, u16::MAX));
+    let limiter = Arc::new(ConnectionLimiter::new(CONNECTIONS_MAX, u16::MAX));
     loop {
         let accepted = listener.accept().await;
         match (accepted, limiter.take()) {
@@ -65,7 +65,7 @@ pub(crate) async fn serve(listener: TcpListener, server: Arc<ServerState>) {
     }
 }
 
-async fn serve_connection(stream: TcpStream, server: Arc<ServerState>, _permit: Place) {
+async fn serve_connection(stream: TcpStream, server: Arc<ServerState>, _permit: Permit) {
     let service = service_fn(move |request: Request<Incoming>| {
         let response = respond(request.method(), request.uri().path(), &server);
         std::future::ready(Ok::<_, Infallible>(response))
@@ -132,7 +132,7 @@ fn readiness(server: &ServerState) -> Result<String, String> {
     if server
         .workers
         .iter()
-        .any(|worker| worker.roster.is_stopping())
+        .any(|worker| worker.registry.is_stopping())
     {
         return Err("stopping".to_owned());
     }

@@ -1,7 +1,7 @@
 //! The numbers of connections and downloads, and the division of `--memory`.
 
 use crate::observe::max_fds;
-use crate::server::conn::limiter::Room;
+use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::settings::{OTHER_FDS, Settings};
 
 /// One connection in eight can send a dump or a long body. Each of them has a file descriptor in
@@ -32,14 +32,14 @@ impl Settings {
     }
 
     /// A limiter for connections, with an additional permit for each listener.
-    pub(in crate::server) fn connection_limiter(&self, listeners: u32) -> Room {
+    pub(in crate::server) fn connection_limiter(&self, listeners: u32) -> ConnectionLimiter {
         let total = self.connections_max();
         let per_address = u32::from(self.connections.of_address).min(total / 2);
         limiter(total.saturating_add(listeners), per_address)
     }
 
     /// A limiter for simultaneous dumps and long bodies.
-    pub(in crate::server) fn download_limiter(&self) -> Room {
+    pub(in crate::server) fn download_limiter(&self) -> ConnectionLimiter {
         let in_memory = u32::try_from(self.memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
         let total = (self.connections_max() / CONNECTIONS_PER_DOWNLOAD).min(in_memory);
         let total = total.max(DOWNLOADS_MIN);
@@ -57,6 +57,6 @@ impl Settings {
     }
 }
 
-fn limiter(total: u32, per_address: u32) -> Room {
-    Room::new(total, u16::try_from(per_address.max(1)).unwrap_or(u16::MAX))
+fn limiter(total: u32, per_address: u32) -> ConnectionLimiter {
+    ConnectionLimiter::new(total, u16::try_from(per_address.max(1)).unwrap_or(u16::MAX))
 }

@@ -12,17 +12,15 @@ use hyper::rt::{Read, Write};
 use crate::calendar::Clock;
 use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
-use crate::server::conn::limiter::Room;
-use crate::server::conn::registry::Roster;
-use crate::server::conn::timed_io::Shared;
-use crate::server::http::connection::attend;
-use crate::server::http::identity::Gate;
-use crate::server::http::request_id::RequestIds;
-use crate::server::http::worker::Worker;
+use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::conn::registry::ConnectionRegistry;
+use crate::server::http::identity::QuotaGate;
+use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::Visits;
+use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -36,7 +34,7 @@ impl InMemoryServer {
     /// Returns a server of `snapshot`. Files of dumps can only be served in a tokio runtime.
     pub fn new(
         snapshot: Snapshot,
-        gate: Gate,
+        gate: QuotaGate,
         clock: Clock,
         base_url: &str,
     ) -> io::Result<InMemoryServer> {
@@ -47,13 +45,13 @@ impl InMemoryServer {
             pages: Pages::new(base_url, Arc::new(Visits::new())),
             window: None,
             clock: Arc::new(clock),
-            roster: Arc::new(Roster::default()),
+            registry: Arc::new(ConnectionRegistry::default()),
             buffers: Arc::default(),
             complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
             limits: ConnectionLimits::default(),
             metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
             ids: RequestIds::new(),
-            downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
+            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
             access: None,
         });
         Ok(InMemoryServer { worker })
@@ -61,9 +59,11 @@ impl InMemoryServer {
 
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
-        let membership = self.worker.roster.join(None);
-        let shared = Shared::new(&self.worker, membership);
+        let context = self.worker.connection(self.worker.registry.join(None));
         let send_buffer_bytes = |_: &S| 0;
-        let _ = attend(&self.worker, socket, peer, send_buffer_bytes, &shared).await;
+        let _ = self
+            .worker
+            .serve_io(socket, peer, send_buffer_bytes, &context)
+            .await;
     }
 }

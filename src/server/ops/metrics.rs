@@ -163,7 +163,7 @@ const METRICS: &[Metric] = metrics! {
     Gauge "island_metrics_worker_heartbeat_age_seconds"
         "Time since the last heartbeat of each worker."
         |server, page| {
-            let ages = server.workers.iter().map(|worker| worker.roster.silent_for());
+            let ages = server.workers.iter().map(|worker| worker.registry.silent_for());
             labelled(page, "worker", 0.., ages.map(|age| age.as_secs_f64()));
         };
     Gauge "island_metrics_build_info"

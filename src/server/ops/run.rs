@@ -9,13 +9,14 @@ use tokio::runtime::Builder;
 
 use crate::arena;
 use crate::observe::{Log, Notifier};
-use crate::server::conn::limiter::Room;
-use crate::server::conn::listener::{Sockets, accept, accept_rest};
-use crate::server::http::worker::Worker;
+use crate::server::accept::{accept, accept_rest};
+use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::conn::listener::Listeners;
 use crate::server::ops::admin;
 use crate::server::ops::state::ServerState;
 use crate::server::ops::supervisor::{Events, Supervisor};
 use crate::server::settings::{Settings, StartError};
+use crate::server::worker::Worker;
 
 /// Threads of a worker that read dumps and inflate long bodies; they end when idle. More would not
 /// make a disk faster, and each holds a piece in memory.
@@ -45,7 +46,7 @@ fn serve(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Binding and signal handlers require a runtime.
     let entered = runtime.enter();
-    let mut sockets = Sockets::open(settings)?;
+    let mut sockets = Listeners::open(settings)?;
     let admin_listener = admin::bind(settings, sockets.admin.take())?;
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
@@ -81,14 +82,14 @@ fn default_base_url(address: SocketAddr) -> String {
 struct WorkerListeners {
     sockets: Vec<TcpListener>,
     are_inherited: bool,
-    limiter: Arc<Room>,
+    limiter: Arc<ConnectionLimiter>,
 }
 
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
     state: &ServerState,
-    sockets: Sockets,
+    sockets: Listeners,
 ) -> io::Result<Vec<JoinHandle<()>>> {
     // Each listener holds a permit for the connection that it waits for.
     let listeners = sockets.of_workers.iter().map(Vec::len).sum::<usize>();
@@ -133,7 +134,7 @@ async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
         let task = accept(Arc::clone(&listener), Arc::clone(&worker), limiter);
         accepting.push((tokio::spawn(task), listener));
     }
-    worker.roster.stopped().await;
+    worker.registry.stopped().await;
     for (task, listener) in accepting {
         task.abort();
         let _ = task.await;
@@ -142,5 +143,5 @@ async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
             accept_rest(&listener, &worker, &listeners.limiter).await;
         }
     }
-    worker.roster.emptied().await;
+    worker.registry.emptied().await;
 }

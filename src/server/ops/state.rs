@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
-use crate::server::conn::registry::Roster;
-use crate::server::http::identity::Gate;
-use crate::server::http::request_id::RequestIds;
-use crate::server::http::worker::Worker;
+use crate::server::conn::registry::ConnectionRegistry;
+use crate::server::http::identity::QuotaGate;
+use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::ops::publish_reload::PublishReloader;
 use crate::server::ops::quota_state::QuotaState;
@@ -18,6 +17,7 @@ use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_handle::Window;
+use crate::server::worker::Worker;
 use crate::snapshot::{Snapshot, join};
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
@@ -63,7 +63,7 @@ impl ServerState {
             Arc::new(Worker {
                 snapshot: ArcSwapCache::new(Arc::clone(&snapshot)),
                 cache: WorkerCache::new(settings.worker_cache_bytes()),
-                gate: Gate {
+                gate: QuotaGate {
                     keys: ArcSwapCache::new(Arc::clone(&quota.keys)),
                     anonymous: Arc::clone(&quota.anonymous),
                     keyed: Arc::clone(&quota.keyed),
@@ -73,7 +73,7 @@ impl ServerState {
                 pages: pages.with_own_refcount(),
                 window: signup.clone(),
                 clock: Arc::clone(&quota.clock),
-                roster: Arc::new(Roster::new(settings.connections)),
+                registry: Arc::new(ConnectionRegistry::new(settings.connections)),
                 buffers: Arc::default(),
                 complaints: Arc::clone(&complaints),
                 limits: settings.connections,
@@ -122,12 +122,18 @@ impl ServerState {
 
     /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.roster.size()).sum()
+        self.workers
+            .iter()
+            .map(|worker| worker.registry.size())
+            .sum()
     }
 
     /// Returns a worker without a heartbeat for longer than `max`, and for how long.
     pub(crate) fn stalled_worker(&self, max: Duration) -> Option<(usize, Duration)> {
-        let ages = self.workers.iter().map(|worker| worker.roster.silent_for());
+        let ages = self
+            .workers
+            .iter()
+            .map(|worker| worker.registry.silent_for());
         ages.enumerate().find(|(_, age)| *age > max)
     }
 }

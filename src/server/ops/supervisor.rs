@@ -158,7 +158,7 @@ impl Supervisor {
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
         let before = std::mem::replace(&mut self.ticks, ticks);
         for worker in &self.server.workers {
-            worker.roster.tick(ticks);
+            worker.registry.tick(ticks);
         }
         self.notifier.retry();
         self.notify_watchdog(before);
@@ -221,7 +221,7 @@ impl Supervisor {
         self.server.log.write(line);
         self.notifier.stopping(line);
         for worker in &self.server.workers {
-            worker.roster.stop();
+            worker.registry.stop();
         }
         self.stopping = Some(Instant::now());
     }

@@ -1,19 +1,16 @@
-//! `Page`: what people look at, and its header lines.
+//! Responses with pages and the files beside them.
 
-use std::fmt;
-
-use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
 
-use crate::server::http::lines::{figure, found};
-use crate::server::http::negotiate::is_known;
+use crate::server::http::body::ResponseBody;
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE};
 use crate::snapshot::Encoded;
 
-/// What a page is, for a browser.
+/// The kind of a cacheable page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     Html,
-    /// The same at `/`, where a client that wants JSON is answered otherwise.
+    /// HTML at `/`, where a client that prefers JSON gets another response.
     HtmlOfRoot,
     Style,
     Script,
@@ -21,96 +18,52 @@ pub(crate) enum Kind {
     Markdown,
 }
 
-/// A page that is the same for everybody until its entity tag changes.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) body: Encoded,
-    pub(crate) known: bool,
-    pub(crate) kind: Kind,
-}
-
-/// A page for one client at one moment. Its text is not shown by `Debug`: it may hold a key.
-pub(crate) struct Notice {
-    pub(crate) status: StatusCode,
-    pub(crate) html: Bytes,
-    pub(crate) retry_after: Option<u32>,
-    /// Whether only pages of ours may read it: it holds addresses, ids of keys, what forms carry.
-    pub(crate) is_apart: bool,
-}
-
-impl fmt::Debug for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notice")
-            .field("status", &self.status)
-            .finish_non_exhaustive()
-    }
-}
-
-/// As for the API's answers; what it varies by stands apart.
-const KEPT_A_MINUTE: &str = "cache-control: private, max-age=60\r\n";
-const VARY: &str = "vary: Accept-Encoding, Authorization\r\n";
-const VARY_OF_ROOT: &str = "vary: Accept, Accept-Encoding, Authorization\r\n";
+const CACHED_A_MINUTE_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
+    vary: Accept, Accept-Encoding, Authorization\r\n";
 const NO_STORE: &str = "cache-control: no-store\r\n";
 const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
-/// Style and scripts are files of ours, and whatever else a page could be made to do it must not. Under this
-/// rule a form tells its origin, and no link tells the pass of its page.
+/// Style and scripts are files of this service; everything else that a page could load is
+/// forbidden. Under this policy a form sends its origin, and no link sends the token of its page.
 const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
     referrer-policy: strict-origin\r\n";
-/// And no page elsewhere may even embed it.
-const APART: &str = "cross-origin-resource-policy: same-origin\r\n";
+/// No page of another site may embed it.
+const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 
-impl Page {
-    /// A page whose client may know it.
-    pub(crate) fn new(headers: &HeaderMap, body: Encoded, kind: Kind) -> Page {
-        let known = is_known(headers, body.etag.as_bytes());
-        Page { body, known, kind }
-    }
-
-    pub(crate) fn status(&self) -> StatusCode {
-        if self.known {
-            StatusCode::NOT_MODIFIED
-        } else {
-            StatusCode::OK
-        }
-    }
-
-    pub(in crate::server) fn write_lines(&self, lines: &mut Vec<u8>) {
-        found(lines, &self.body, KEPT_A_MINUTE);
-        let vary = if self.kind == Kind::HtmlOfRoot {
-            VARY_OF_ROOT
-        } else {
-            VARY
-        };
-        lines.extend_from_slice(vary.as_bytes());
-        lines.extend_from_slice(POLICY.as_bytes());
-        if self.known {
-            return;
-        }
-        let kind = match self.kind {
-            Kind::Html | Kind::HtmlOfRoot => HTML,
-            Kind::Style => "content-type: text/css; charset=utf-8\r\n",
-            Kind::Script => "content-type: text/javascript; charset=utf-8\r\n",
-            Kind::Svg => "content-type: image/svg+xml\r\n",
-            Kind::Markdown => "content-type: text/markdown; charset=utf-8\r\n",
-        };
-        lines.extend_from_slice(kind.as_bytes());
-        if self.body.gzip {
-            lines.extend_from_slice(b"content-encoding: gzip\r\n");
-        }
-    }
+/// A page that is the same for all clients until its entity tag changes: 200 or 304.
+pub(crate) fn page(headers: &HeaderMap, body: Encoded, kind: PageKind) -> ApiResponse {
+    let lines: &[&str] = if kind == PageKind::HtmlOfRoot {
+        &[CACHED_A_MINUTE_BY_ACCEPT, POLICY]
+    } else {
+        &[CACHED_A_MINUTE, POLICY]
+    };
+    let content_type = match kind {
+        PageKind::Html | PageKind::HtmlOfRoot => HTML,
+        PageKind::Style => "content-type: text/css; charset=utf-8\r\n",
+        PageKind::Script => "content-type: text/javascript; charset=utf-8\r\n",
+        PageKind::Svg => "content-type: image/svg+xml\r\n",
+        PageKind::Markdown => "content-type: text/markdown; charset=utf-8\r\n",
+    };
+    ApiResponse::cacheable(headers, body, lines, content_type)
 }
 
-impl Notice {
-    pub(in crate::server) fn write_lines(&self, lines: &mut Vec<u8>) {
-        lines.extend_from_slice(NO_STORE.as_bytes());
-        lines.extend_from_slice(POLICY.as_bytes());
-        if self.is_apart {
-            lines.extend_from_slice(APART.as_bytes());
-        }
-        lines.extend_from_slice(HTML.as_bytes());
-        if let Some(seconds) = self.retry_after {
-            figure(lines, "retry-after: ", seconds);
-        }
+/// A page for one client at one moment. Only pages of this service may read one that is `private`:
+/// it contains addresses, ids of keys, form tokens.
+pub(crate) fn uncached_page(
+    status: StatusCode,
+    html: String,
+    retry_after_seconds: Option<u32>,
+    private: bool,
+) -> ApiResponse {
+    let lines: &[&str] = if private {
+        &[NO_STORE, POLICY, SAME_ORIGIN, HTML]
+    } else {
+        &[NO_STORE, POLICY, HTML]
+    };
+    ApiResponse {
+        is_cross_origin: !private,
+        retry_after_seconds,
+        body: ResponseBody::Whole(html.into()),
+        ..ApiResponse::new(status, lines)
     }
 }

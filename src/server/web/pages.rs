@@ -15,9 +15,9 @@ use crate::model::IslandCode;
 use crate::quota::AnonymousClient;
 use crate::request::{IslandQuery, Route, SITE_FILES};
 use crate::server::http::api_error::ApiError;
-use crate::server::http::negotiate::{accepts_gzip, is_known};
-use crate::server::http::response::Answer;
-use crate::server::web::page::{Kind, Notice, Page};
+use crate::server::http::request_head::{accepts_gzip, is_not_modified};
+use crate::server::http::response::ApiResponse;
+use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::Visits;
 use crate::site::{self, SearchQuery};
 use crate::snapshot::{
@@ -55,10 +55,10 @@ impl Visitor<'_> {
     }
 
     /// A page, compressed only if it is sent.
-    fn page(&self, html: String, published: UnixSeconds, kind: Kind) -> Answer {
+    fn page(&self, html: String, published: UnixSeconds, kind: PageKind) -> ApiResponse {
         let gzip = accepts_gzip(self.headers);
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
-        let content = if self.is_head || is_known(self.headers, etag.as_bytes()) {
+        let content = if self.is_head || is_not_modified(self.headers, etag.as_bytes()) {
             Content::Omitted((!gzip).then_some(html.len() as u64))
         } else if gzip {
             // Compressed while others wait: fast rather than small.
@@ -71,7 +71,7 @@ impl Visitor<'_> {
             etag,
             gzip,
         };
-        Answer::Page(Page::new(self.headers, body, kind))
+        page(self.headers, body, kind)
     }
 }
 
@@ -101,26 +101,26 @@ impl Pages {
     }
 
     /// A fixed text, by its index in [`SITE_FILES`].
-    pub(crate) fn file(&self, index: usize, headers: &HeaderMap) -> Answer {
+    pub(crate) fn file(&self, index: usize, headers: &HeaderMap) -> ApiResponse {
         let kind = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") => Kind::Markdown,
-            Some("css") => Kind::Style,
-            Some("js") => Kind::Script,
-            Some("svg") => Kind::Svg,
-            _ => Kind::Html,
+            Some("txt") => PageKind::Markdown,
+            Some("css") => PageKind::Style,
+            Some("js") => PageKind::Script,
+            Some("svg") => PageKind::Svg,
+            _ => PageKind::Html,
         };
         let body = self.files[index].choose(accepts_gzip(headers));
-        Answer::Page(Page::new(headers, body, kind))
+        page(headers, body, kind)
     }
 
     /// `/`
-    pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        drawn(snapshot.home_page(), headers, Kind::HtmlOfRoot)
+    pub(crate) fn home(snapshot: &Snapshot, headers: &HeaderMap) -> ApiResponse {
+        drawn(snapshot.home_page(), headers, PageKind::HtmlOfRoot)
     }
 
     /// `/docs`
-    pub(crate) fn docs(snapshot: &Snapshot, headers: &HeaderMap) -> Answer {
-        drawn(snapshot.docs_page(), headers, Kind::Html)
+    pub(crate) fn docs(snapshot: &Snapshot, headers: &HeaderMap) -> ApiResponse {
+        drawn(snapshot.docs_page(), headers, PageKind::Html)
     }
 
     /// `/` with a question.
@@ -129,19 +129,19 @@ impl Pages {
         query: &IslandQuery,
         snapshot: &Snapshot,
         visitor: Visitor<'_>,
-    ) -> Answer {
+    ) -> Result<ApiResponse, ApiError> {
         if let Some(hurried) = self.hurried(visitor, "") {
-            return hurried;
+            return Ok(hurried);
         }
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let route = Route::Islands(query.clone());
         let found = match snapshot.get(&route, visitor.context()) {
             Ok(found) => found.body.content.into_bytes(),
-            Err(_) => return not_ready(),
+            Err(_) => return Err(ApiError::NotReady),
         };
         let Ok(body) = found else {
-            return Answer::Failed(ApiError::Damaged);
+            return Err(ApiError::Damaged);
         };
         let others: Vec<_> = query.given().filter(|(name, _)| *name != "q").collect();
         let q = query.q.as_deref().unwrap_or_default();
@@ -155,7 +155,7 @@ impl Pages {
                 page_at: &|offset| format!("{}{offset}", query.to_query()),
             },
         );
-        visitor.page(html, published(snapshot), Kind::HtmlOfRoot)
+        Ok(visitor.page(html, published(snapshot), PageKind::HtmlOfRoot))
     }
 
     /// `/islands/{code}`
@@ -164,12 +164,12 @@ impl Pages {
         code: IslandCode,
         snapshot: &Snapshot,
         visitor: Visitor<'_>,
-    ) -> Answer {
+    ) -> Result<ApiResponse, ApiError> {
         if let Some(hurried) = self.hurried(visitor, "../") {
-            return hurried;
+            return Ok(hurried);
         }
         if !snapshot.readiness().islands {
-            return not_ready();
+            return Err(ApiError::NotReady);
         }
         let body = |route| -> Result<Bytes, Missing> {
             let found = snapshot.get(&route, visitor.context())?;
@@ -184,18 +184,18 @@ impl Pages {
             Ok(site::island(&detail, history.as_deref()))
         });
         match drawn {
-            Ok(html) => visitor.page(html, published(snapshot), Kind::Html),
-            Err(Missing::Damaged(_)) => Answer::Failed(ApiError::Damaged),
+            Ok(html) => Ok(visitor.page(html, published(snapshot), PageKind::Html)),
+            Err(Missing::Damaged(_)) => Err(ApiError::Damaged),
             Err(_) => {
                 let message = format!("The island {code} is not tracked.");
                 let html = site::message_page("No such island", &message, "../");
-                notice(StatusCode::NOT_FOUND, html, None)
+                Ok(uncached_page(StatusCode::NOT_FOUND, html, None, false))
             }
         }
     }
 
     /// The dumps, from their index, which stands at that path too.
-    pub(crate) fn dumps(&self, index: &[u8], path: &str, visitor: Visitor<'_>) -> Answer {
+    pub(crate) fn dumps(&self, index: &[u8], path: &str, visitor: Visitor<'_>) -> ApiResponse {
         let (root, folder) = if path.ends_with('/') {
             ("../", "")
         } else {
@@ -205,32 +205,32 @@ impl Pages {
             return hurried;
         }
         let html = site::dumps(index, root, folder);
-        notice(StatusCode::OK, html, None)
+        uncached_page(StatusCode::OK, html, None, false)
     }
 
     /// What an address is answered that has pages drawn faster than anybody looks at them.
-    fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<Answer> {
+    fn hurried(&self, visitor: Visitor<'_>, root: &str) -> Option<ApiResponse> {
         let wait = self.visits.count(visitor.address, visitor.moment).err()?;
         let message = "You are opening pages faster than they are drawn for one address. Programs should \
             use the API; for everything at once there are the dumps.";
         let status = StatusCode::TOO_MANY_REQUESTS;
         let html = site::message_page("A moment, please", message, root);
-        Some(notice(status, html, Some(wait)))
+        Some(uncached_page(status, html, Some(wait), false))
     }
 }
 
 /// A failure in a page of its own, where it is one that a visitor of pages may meet.
-pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
+pub(crate) fn failed(error: ApiError, path: &str) -> ApiResponse {
     let title = match &error {
         ApiError::NotFound(_) => "Not found",
         ApiError::BadRequest(_) => "This cannot be answered",
         ApiError::NotReady | ApiError::NoDumps => "Not there yet",
         ApiError::Damaged => "Something is damaged",
-        _ => return Answer::Failed(error),
+        _ => return error.into(),
     };
     let depth = path.bytes().filter(|byte| *byte == b'/').count();
     if depth > SEGMENTS_MAX {
-        return Answer::Failed(error);
+        return error.into();
     }
     // Those of questions begin with the name of a parameter.
     let message = match &error {
@@ -239,7 +239,8 @@ pub(crate) fn failed(error: ApiError, path: &str) -> Answer {
     };
     let root = "../".repeat(depth.saturating_sub(1));
     let html = site::message_page(title, &message, &root);
-    notice(error.status(), html, error.retry_after_seconds())
+    let retry_after = error.retry_after_seconds();
+    uncached_page(error.status(), html, retry_after, false)
 }
 
 /// A message of the API as a sentence.
@@ -252,22 +253,8 @@ fn sentence(message: &str) -> String {
 }
 
 /// A page that was drawn when the snapshot was opened.
-fn drawn(page: &Body, headers: &HeaderMap, kind: Kind) -> Answer {
-    let body = page.choose(accepts_gzip(headers));
-    Answer::Page(Page::new(headers, body, kind))
-}
-
-fn notice(status: StatusCode, html: String, retry_after: Option<u32>) -> Answer {
-    Answer::Notice(Notice {
-        status,
-        html: html.into(),
-        retry_after,
-        is_apart: false,
-    })
-}
-
-fn not_ready() -> Answer {
-    Answer::Failed(ApiError::NotReady)
+fn drawn(body: &Body, headers: &HeaderMap, kind: PageKind) -> ApiResponse {
+    page(headers, body.choose(accepts_gzip(headers)), kind)
 }
 
 fn published(snapshot: &Snapshot) -> UnixSeconds {

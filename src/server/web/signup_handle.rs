@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use crate::calendar::UnixSeconds;
 use crate::keys::{FREE_KEYS_MAX, NewKey};
 use crate::observe::Log;
-use crate::server::http::response::Answer;
+use crate::server::http::response::ApiResponse;
 use crate::server::settings::{Settings, SignUp, StartError};
-use crate::server::web::page::Notice;
+use crate::server::web::page::uncached_page;
 use crate::server::web::rate_limiter::Visits;
 use crate::server::web::signup_form::Unfit;
 use crate::signup::{Desk, Mailer, Mode, Refused, Reply, Say, Terms, Wish};
@@ -109,7 +109,7 @@ impl Window {
         client: IpAddr,
         wish: Result<Wish, Unfit>,
         moment: UnixSeconds,
-    ) -> Answer {
+    ) -> ApiResponse {
         let wish = match wish {
             Ok(wish) => wish,
             Err((status, message)) => {
@@ -142,7 +142,7 @@ impl Window {
     }
 
     /// The page of a reply to somebody who came with that pass.
-    fn page(&self, reply: Reply, pass: Option<String>) -> Answer {
+    fn page(&self, reply: Reply, pass: Option<String>) -> ApiResponse {
         match reply {
             Reply::Ask { pass } => told(StatusCode::OK, site::keys_form(&pass), None),
             Reply::Mailed => told(StatusCode::OK, site::keys_mailed(), None),
@@ -185,17 +185,12 @@ impl Window {
 }
 
 /// What a browser is answered where there is no sign-up.
-pub(crate) fn closed() -> Answer {
+pub(crate) fn closed() -> ApiResponse {
     told(StatusCode::NOT_FOUND, site::keys_closed(), None)
 }
 
-fn told(status: StatusCode, page: String, retry_after: Option<u32>) -> Answer {
-    Answer::Notice(Notice {
-        status,
-        html: page.into(),
-        retry_after,
-        is_apart: true,
-    })
+fn told(status: StatusCode, page: String, retry_after: Option<u32>) -> ApiResponse {
+    uncached_page(status, page, retry_after, true)
 }
 
 fn status(refused: Refused) -> StatusCode {

@@ -23,7 +23,7 @@ use island_metrics::publish::open_sample;
 use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
-use island_metrics::server::{Gate, InMemoryServer};
+use island_metrics::server::{InMemoryServer, QuotaGate};
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use libfuzzer_sys::fuzz_target;
@@ -256,14 +256,14 @@ fn is_sent_as_key(before: &[u8]) -> bool {
 }
 
 /// Who may ask, and how much.
-fn gate(clock: &Clock) -> Gate {
+fn gate(clock: &Clock) -> QuotaGate {
     let keyed = KeyedQuota::new(None);
     let numbers = known::records().numbers_end();
     keyed
         .reserve(numbers, clock.now().day, &|_| {})
         .expect("in memory");
     let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
-    Gate {
+    QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100_000))),
         keyed: Arc::new(keyed),

@@ -1,5 +1,5 @@
-//! What requests are answered with in the scenes: each body and its lines are no other's, so that none
-//! can be taken for another.
+//! The responses of the scenes: each body and its lines are unique, so that none can be taken for
+//! another.
 
 use std::cell::Cell;
 use std::io;
@@ -12,10 +12,10 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use crate::server::conn::timed_io::Shared;
-use crate::server::http::worker::is_last;
+use crate::server::conn::context::ConnectionContext;
+use crate::server::http::connection::is_last;
 
-/// A body that no other answer has. Some look like an answer.
+/// A body that no other response has. Some look like a response.
 pub(in crate::server) fn body(number: usize, size: usize) -> Vec<u8> {
     let text = if number.is_multiple_of(3) {
         format!("HTTP/1.1 200 OK\r\nx-number: {number}\r\n\r\n")
@@ -36,14 +36,14 @@ pub(in crate::server) fn refusal(status: u16) -> Vec<u8> {
     format!("HTTP/1.1 {status} Refused\r\ncontent-length: 7\r\n\r\nrefused").into_bytes()
 }
 
-/// A body that comes whole, or in pieces of which none is there when it is asked for first.
+/// A body that comes whole, or in pieces, each of which is pending at first.
 pub(in crate::server) struct Pieces {
     pub(in crate::server) left: Bytes,
     pub(in crate::server) piece: usize,
     pub(in crate::server) is_there: bool,
     /// How many bytes come before it fails.
     pub(in crate::server) sound: usize,
-    /// How many pieces have been read from a disk, if the test says.
+    /// How many pieces have been read from a disk, where the test decides that.
     pub(in crate::server) read: Option<Rc<Cell<usize>>>,
 }
 
@@ -92,8 +92,11 @@ impl Body for Pieces {
     }
 }
 
-/// Answers as a worker does, with what the target says.
-pub(in crate::server) fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Pieces> {
+/// Responds as a worker does, as the target demands.
+pub(in crate::server) fn respond(
+    request: &Request<Incoming>,
+    context: &ConnectionContext,
+) -> Response<Pieces> {
     let target = request.uri().to_string();
     let mut words = target
         .trim_matches(|c: char| c == '/' || c == ':')
@@ -102,18 +105,18 @@ pub(in crate::server) fn answer(request: &Request<Incoming>, shared: &Shared) ->
     let (number, status, size, piece) = (figure(), figure(), figure(), figure());
     let last = is_last(request);
     if last {
-        shared.pending.set_last();
+        context.pending.set_last();
     }
     let size = if status == 304 { 0 } else { size };
     let is_head = request.method() == "HEAD";
     let streamed_bytes = if piece > 0 && !is_head { size } else { 0 };
-    let is_last = shared.pending.put(streamed_bytes as u64, |text| {
-        text.extend_from_slice(lines(number).as_bytes());
-    });
     let left: Bytes = body(number, size).into();
-    if is_last && piece == 0 && !is_head {
-        shared.pending.set_last_body(left.clone());
-    }
+    let in_memory = (piece == 0 && !is_head).then_some(&left);
+    context
+        .pending
+        .put(in_memory, streamed_bytes as u64, |text| {
+            text.extend_from_slice(lines(number).as_bytes());
+        });
     let mut response = Response::new(Pieces {
         left,
         piece,
@@ -122,7 +125,7 @@ pub(in crate::server) fn answer(request: &Request<Incoming>, shared: &Shared) ->
         read: None,
     });
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
-    let stops = shared.membership.is_stopping();
+    let stops = context.handle.is_stopping();
     if last || stops || words.next() == Some("close") {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

@@ -1,9 +1,11 @@
-//! Answering allocates nothing beyond what hyper allocates by itself.
+//! Responding allocates nothing beyond what hyper allocates by itself.
 //!
-//! The real connection and a bare hyper that sends an empty answer are asked the same, each over a
-//! socket, and the allocations of this thread, which does all of it, are compared.
+//! The real connection and a bare hyper that sends an empty response get the same requests, each
+//! over a socket, and the allocations of this thread, which does all of it, are compared.
 
+use bytes::Bytes;
 use http_body_util::Full;
+use hyper::server::conn::http1;
 use memchr::memmem;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -12,13 +14,15 @@ use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::Tier;
-use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
+use crate::observe::Log;
+use crate::observe::RateLimitedLog;
+use crate::observe::WorkerMetrics;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use crate::request::Endpoint;
-use crate::server::conn::limiter::Room;
-use crate::server::http::identity::Gate;
-use crate::server::http::request_id::RequestIds;
+use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::http::identity::QuotaGate;
+use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
@@ -36,7 +40,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     Arc::new(Worker {
         snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
         cache: WorkerCache::new(1 << 20),
-        gate: Gate {
+        gate: QuotaGate {
             keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
@@ -50,13 +54,13 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         pages: Pages::new("http://x.test", Arc::new(Visits::new())),
         window: None,
         clock,
-        roster: Arc::default(),
+        registry: Arc::default(),
         buffers: Arc::default(),
         complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         limits: ConnectionLimits::default(),
         metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
         ids: RequestIds::new(),
-        downloads: Arc::new(Room::new(u32::MAX, u16::MAX)),
+        downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
         access: None,
     })
 }
@@ -65,7 +69,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_io().build().unwrap()
 }
 
-/// Answers with nothing, and gives the request's map back to hyper as the real server does.
+/// Sends empty responses, and returns the request's map to hyper as the real server does.
 async fn serve_bare(stream: TcpStream) {
     let service = service_fn(|mut request: Request<Incoming>| {
         let mut headers = std::mem::take(request.headers_mut());
@@ -80,27 +84,28 @@ async fn serve_bare(stream: TcpStream) {
     connection.await.unwrap();
 }
 
-/// Sends requests one after the other and reads their answers, into memory that is there already.
-async fn ask(stream: &TcpStream, request: &[u8], want: u16, buffer: &mut [u8]) {
+/// Sends requests one after the other and reads their responses, into memory that is allocated
+/// already.
+async fn request_all(stream: &TcpStream, request: &[u8], want: u16, buffer: &mut [u8]) {
     for _ in 0..REQUESTS {
         stream.writable().await.unwrap();
         assert_eq!(stream.try_write(request).unwrap(), request.len());
-        let (mut held, mut whole) = (0, usize::MAX);
-        while held < whole {
+        let (mut received, mut whole) = (0, usize::MAX);
+        while received < whole {
             stream.readable().await.unwrap();
-            match stream.try_read(&mut buffer[held..]) {
+            match stream.try_read(&mut buffer[received..]) {
                 Ok(0) => panic!("the connection was closed"),
-                Ok(count) => held += count,
+                Ok(count) => received += count,
                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
             }
-            whole = whole_length(&buffer[..held]).unwrap_or(usize::MAX);
+            whole = whole_length(&buffer[..received]).unwrap_or(usize::MAX);
         }
-        assert_eq!(held, whole);
+        assert_eq!(received, whole);
         assert!(buffer[9..].starts_with(want.to_string().as_bytes()));
     }
 }
 
-/// The length of the answer that begins here, once its head is there.
+/// The length of the response that begins here, once its head is complete.
 fn whole_length(bytes: &[u8]) -> Option<usize> {
     let head = memmem::find(bytes, b"\r\n\r\n")? + 4;
     let name = b"\r\ncontent-length: ";
@@ -113,7 +118,7 @@ fn whole_length(bytes: &[u8]) -> Option<usize> {
     Some(head + digits.fold(0, |length, digit| length * 10 + usize::from(digit - b'0')))
 }
 
-/// Allocations of answering [`REQUESTS`] requests on a connection that has answered as many.
+/// Allocations of [`REQUESTS`] responses on a connection that has sent as many.
 fn allocations<F>(serve: impl FnOnce(TcpStream) -> F, request: &str, want: u16) -> u64
 where
     F: Future<Output = ()> + Send + 'static,
@@ -126,13 +131,14 @@ where
         stream.unwrap()
     });
     let mut buffer = vec![0; 1 << 20];
-    let mut ask = || runtime.block_on(ask(&stream, request.as_bytes(), want, &mut buffer));
-    ask();
-    allocation_counter::measure(ask).count_total
+    let mut request_all =
+        || runtime.block_on(request_all(&stream, request.as_bytes(), want, &mut buffer));
+    request_all();
+    allocation_counter::measure(request_all).count_total
 }
 
 #[test]
-fn a_fixed_body_is_answered_without_an_allocation_of_ours() {
+fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
     let directory = std::env::temp_dir().join(format!("im-allocations-{}", std::process::id()));
     let store = KeyStore::new(&directory);
     let address = "a@x.test".parse().unwrap();
@@ -163,9 +169,9 @@ fn a_fixed_body_is_answered_without_an_allocation_of_ours() {
     ] {
         let request = get(target, lines);
         let by_hyper = allocations(serve_bare, &request, 200);
-        let peer = SocketAddr::from(([198, 51, 100, 1], 1));
+        let peer = IpAddr::from([198, 51, 100, 1]);
         let in_all = allocations(
-            |stream| serve(Arc::clone(&worker), stream, peer, worker.roster.join(None)),
+            |stream| Arc::clone(&worker).serve(stream, peer, worker.registry.join(None)),
             &request,
             want,
         );

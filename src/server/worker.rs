@@ -1,0 +1,391 @@
+//! `Worker`: the state that the connections of one thread share, and their way from accept to
+//! close.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
+use hyper::rt::{Read, Write};
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+
+use crate::calendar::{Clock, RequestTime};
+use crate::observe::RateLimitedLog;
+use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
+use crate::server::conn::context::{ConnectionContext, TimeSlice};
+use crate::server::conn::limiter::{ConnectionLimiter, Permit};
+use crate::server::conn::lingering_close::lingering_close;
+use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
+use crate::server::conn::send_buffer::BufferPool;
+use crate::server::conn::timed_io::TimedIo;
+use crate::server::http::access_record::AccessRecord;
+use crate::server::http::api_error::ApiError;
+use crate::server::http::body::ResponseBody;
+use crate::server::http::connection::{drive, is_last};
+use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
+use crate::server::http::request_head::RequestHead;
+use crate::server::http::response::{ApiResponse, PendingBody, RequestId, RequestIds};
+use crate::server::http::worker_cache::WorkerCache;
+use crate::server::pipeline::{Handled, RequestContext, respond};
+use crate::server::settings::ConnectionLimits;
+use crate::server::web::pages::Pages;
+use crate::server::web::signup_form::Form;
+use crate::server::web::signup_handle::Window;
+use crate::snapshot::Snapshot;
+use crate::sync::ArcSwapCache;
+
+/// The state that all connections of a worker share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) snapshot: ArcSwapCache<Snapshot>,
+    pub(crate) cache: WorkerCache,
+    pub(crate) gate: QuotaGate,
+    pub(crate) pages: Pages,
+    /// The sign-up service, where clients can sign up.
+    pub(crate) window: Option<Window>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) registry: Arc<ConnectionRegistry>,
+    pub(crate) buffers: Arc<BufferPool>,
+    pub(crate) complaints: Arc<RateLimitedLog>,
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) metrics: Arc<WorkerMetrics>,
+    pub(crate) ids: RequestIds,
+    /// Limits the dumps and long bodies that are being sent.
+    pub(crate) downloads: Arc<ConnectionLimiter>,
+    /// `None` where there is no access log.
+    pub(crate) access: Option<Arc<AccessLogBuffer>>,
+}
+
+/// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
+type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
+
+/// What a response needs besides what the pipeline made.
+struct ResponseContext {
+    id: RequestId,
+    is_head: bool,
+    /// `None` where there is no access log.
+    record: Option<AccessRecord>,
+    /// Has the version and the headers for hyper.
+    message: Response<ResponseBody>,
+}
+
+impl Worker {
+    /// Serves an accepted connection in a task of its own.
+    pub(in crate::server) fn spawn(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut permit: Permit,
+    ) {
+        self.metrics.accepted.add(1);
+        // A proxy has the connections of many clients.
+        if !self.gate.is_proxy(peer.ip()) && !permit.count_for(peer.ip()) {
+            self.metrics.refused.add(1);
+            return;
+        }
+        let handle = self.registry.join(Some(permit));
+        tokio::spawn(Arc::clone(self).serve(stream, peer.ip(), handle));
+    }
+
+    /// Serves a connection to its end.
+    pub(in crate::server) async fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: IpAddr,
+        handle: ConnectionHandle,
+    ) {
+        // Only a hint to the kernel: without it responses are late, not wrong.
+        let _ = stream.set_nodelay(true);
+        let context = self.connection(handle);
+        let send_buffer_bytes = |socket: &TokioIo<TcpStream>| {
+            let socket = SockRef::from(socket.inner());
+            socket.send_buffer_size().unwrap_or(0)
+        };
+        let socket = TokioIo::new(stream);
+        match self
+            .serve_io(socket, peer, send_buffer_bytes, &context)
+            .await
+        {
+            Ok((socket, rest_time)) => {
+                lingering_close(socket.into_inner(), rest_time, &context.handle).await;
+            }
+            Err((reason, socket)) => {
+                self.metrics.closed[reason as usize].add(1);
+                if reason == CloseReason::Send {
+                    // The system would keep what it stores for the client for minutes otherwise.
+                    let stream = socket.into_inner();
+                    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                }
+            }
+        }
+    }
+
+    pub(in crate::server) fn connection(&self, handle: ConnectionHandle) -> Arc<ConnectionContext> {
+        ConnectionContext::new(handle, &self.buffers, &self.metrics, self.access.clone())
+    }
+
+    /// Serves the requests that come on a socket. Returns it when all is written, with the time
+    /// that a slow client may need to read that; or with the reason for which the server closed the
+    /// connection.
+    pub(in crate::server) async fn serve_io<S: Read + Write + Unpin>(
+        &self,
+        socket: S,
+        peer: IpAddr,
+        send_buffer_bytes: fn(&S) -> usize,
+        context: &Arc<ConnectionContext>,
+    ) -> Result<(S, Duration), (CloseReason, S)> {
+        let identity = self.gate.connect(peer);
+        // A head that cannot be read has no key and no forwarded address.
+        let caller = Caller::Anonymous(self.gate.client(&identity, &HeaderMap::new()));
+        let error_response = |status| self.error_response(status, caller, peer, context);
+        let io = TimedIo::new(
+            socket,
+            error_response,
+            send_buffer_bytes,
+            Arc::clone(context),
+        );
+        let service = service_fn(move |request: Request<Incoming>| {
+            let handled = self.handle(request, &identity, context);
+            async move {
+                Ok::<_, Infallible>(match handled {
+                    Ok(response) => response,
+                    Err(deferred) => deferred.await,
+                })
+            }
+        });
+        match drive(io, service, context).await {
+            Ok(io) => {
+                let rest_time = io.rest_time();
+                Ok((io.into_socket(), rest_time))
+            }
+            Err((reason, io)) => Err((reason, io.into_socket())),
+        }
+    }
+
+    /// Handles a request of a connection.
+    fn handle<'a>(
+        &'a self,
+        mut request: Request<Incoming>,
+        identity: &ConnectionIdentity,
+        context: &'a ConnectionContext,
+    ) -> Result<Response<ResponseBody>, DeferredResponse<'a>> {
+        let now = self.clock.now();
+        let head = RequestHead::new(&request);
+        let mut handled = self.respond(&head, identity, now, &context.time_slice);
+        let id = self.ids.next();
+        let record = context.access_log.is_enabled().then(|| {
+            let client = self.gate.address(identity, head.headers);
+            AccessRecord::new(
+                now.moment(),
+                id,
+                client,
+                handled.caller,
+                &head,
+                handled.endpoint,
+            )
+        });
+        let form = match (handled.response.pending_body.as_deref(), &self.window) {
+            (Some(PendingBody::SignUp), Some(window)) => {
+                let client = self.gate.address(identity, head.headers);
+                let form = Form::new(head.method, head.query, head.headers, client);
+                Some((form, window))
+            }
+            _ => None,
+        };
+        let is_head = request.method() == Method::HEAD;
+        let sent = ResponseContext {
+            id,
+            is_head,
+            record,
+            message: self.message(&mut request, context),
+        };
+        if let Some((form, window)) = form {
+            return Err(Box::pin(async move {
+                let wish = form.wish(request.into_body(), &window.base_url).await;
+                // With the time of the request, a rate limiter's clock could go back.
+                let moment = self.clock.now().moment();
+                let signup = window.answer(form.client, wish, moment);
+                handled.response = context.pending.wait(signup).await;
+                self.finish(handled, sent, context)
+            }));
+        }
+        let pending_body = handled.response.pending_body.take().map(|body| *body);
+        if let Some(PendingBody::Download(download, permit)) = pending_body {
+            return Err(Box::pin(async move {
+                let opening = download.open(permit, &self.complaints);
+                match context.pending.wait(opening).await {
+                    Ok(body) => handled.response.body = body,
+                    Err(error) => handled.response = error.into(),
+                }
+                self.finish(handled, sent, context)
+            }));
+        }
+        let response = self.finish(handled, sent, context);
+        if context.time_slice.is_over() {
+            return Err(Box::pin(async move {
+                context.pending.wait(tokio::task::yield_now()).await;
+                response
+            }));
+        }
+        Ok(response)
+    }
+
+    fn respond(
+        &self,
+        head: &RequestHead<'_>,
+        identity: &ConnectionIdentity,
+        now: RequestTime,
+        time_slice: &TimeSlice,
+    ) -> Handled {
+        self.snapshot.with(|generation, snapshot| {
+            let context = RequestContext {
+                now,
+                identity,
+                time_slice,
+                snapshot,
+                generation,
+                cache: &self.cache,
+                downloads: &self.downloads,
+                gate: &self.gate,
+                pages: &self.pages,
+                has_sign_up: self.window.is_some(),
+            };
+            respond(head, &context)
+        })
+    }
+
+    /// The message for hyper, as yet without status and body. It ends the connection where no
+    /// further request is read.
+    #[inline]
+    fn message(
+        &self,
+        request: &mut Request<Incoming>,
+        context: &ConnectionContext,
+    ) -> Response<ResponseBody> {
+        let mut message = Response::new(ResponseBody::Omitted(0));
+        context.requests.add(1);
+        let is_last = is_last(request);
+        let closes = is_last
+            || context.requests.get() >= u64::from(self.limits.requests)
+            || context.handle.is_stopping()
+            || context.handle.age() >= self.limits.age;
+        // Hyper ends without offering all of the response then.
+        if closes && (is_last || request.headers().contains_key(UPGRADE)) {
+            context.pending.set_last();
+        }
+        // The request's map has capacity, and hyper reuses it for the next request.
+        let mut headers = std::mem::take(request.headers_mut());
+        headers.clear();
+        if closes {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            // The version of the request: hyper adds `keep-alive` for HTTP/1.0 otherwise.
+            *message.version_mut() = request.version();
+        }
+        *message.headers_mut() = headers;
+        message
+    }
+
+    /// Passes the header lines and the log line of a response on, and counts it.
+    fn finish(
+        &self,
+        handled: Handled,
+        sent: ResponseContext,
+        context: &ConnectionContext,
+    ) -> Response<ResponseBody> {
+        let ResponseContext {
+            id,
+            is_head,
+            record,
+            mut message,
+        } = sent;
+        let (response, endpoint) = (handled.response, handled.endpoint);
+        let (in_memory, streamed_bytes) = match &response.body {
+            ResponseBody::Whole(bytes) if !is_head => (Some(bytes), 0),
+            ResponseBody::Stream(_) => (None, response.body.bytes()),
+            _ => (None, 0),
+        };
+        let write_lines = |lines: &mut Vec<u8>| response.write_lines(handled.quota, id, lines);
+        context.pending.put(in_memory, streamed_bytes, write_lines);
+        let status = response.status;
+        let body_bytes = if is_head { 0 } else { response.body.bytes() };
+        let route = endpoint as usize;
+        self.metrics
+            .count_response(route, status.as_u16(), body_bytes, response.gzip);
+        if status == StatusCode::TOO_MANY_REQUESTS && endpoint.is_metered() {
+            let tier = handled.caller.map_or(0, Caller::tier);
+            self.metrics.quota_rejections[tier].add(1);
+        }
+        if let Some(record) = record {
+            record.push(&context.access_log, status, body_bytes, response.gzip);
+        }
+        *message.status_mut() = status;
+        *message.body_mut() = response.body;
+        message
+    }
+
+    /// The whole response to a head that hyper cannot read.
+    fn error_response(
+        &self,
+        status: u16,
+        caller: Caller,
+        peer: IpAddr,
+        context: &ConnectionContext,
+    ) -> Vec<u8> {
+        self.metrics.count_parse_error(status);
+        let now = self.clock.now();
+        let remaining = self.gate.remaining(caller, now.day);
+        let quota = self.gate.status(caller, remaining, now);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        let error = ApiError::UnreadableHead(status);
+        let body = error.body();
+        let id = self.ids.next();
+        let date = now.moment().to_http();
+        let mut out =
+            format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
+        ApiResponse::from(error).write_lines(quota, id, &mut out);
+        out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        out.extend_from_slice(&body);
+        if context.access_log.is_enabled() {
+            let record = AccessRecord::unreadable(now.moment(), id, peer);
+            record.push(&context.access_log, status, body.len() as u64, false);
+        }
+        out
+    }
+
+    /// Heartbeat: runs a health request, records that it succeeded, and flushes the access log.
+    pub(crate) async fn live(self: Arc<Self>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        let identity = self.gate.connect(IpAddr::from([127, 0, 0, 1]));
+        let time_slice = TimeSlice::default();
+        let head = RequestHead {
+            method: &Method::GET,
+            path: "/v1/health",
+            query: None,
+            version: Version::HTTP_11,
+            headers: &headers,
+        };
+        loop {
+            let handled = self.respond(&head, &identity, self.clock.now(), &time_slice);
+            if handled.response.status == StatusCode::OK {
+                self.registry.beat();
+            }
+            if let Some(pen) = &self.access {
+                pen.flush();
+            }
+            self.registry.heartbeat_due().await;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "allocation_tests.rs"]
+mod tests;
