@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::api_bodies::RankingBody;
 use super::html::{Escaped, each, encoded, page, wrapped};
 use super::markdown::{inline, prose};
-use super::openapi::{Operation, ParameterDoc, errors, info, operations};
+use super::openapi::{Document, Operation, ParameterDoc};
 
 // Placeholders for what depends on the service and its data. No other text has such characters.
 const BASE: &str = "\u{1}base\u{1}";
@@ -28,16 +28,17 @@ pub fn docs(base_url: &str, ranking: Option<&[u8]>) -> String {
 }
 
 fn template() -> String {
-    let operations = operations();
+    let document = Document::parsed();
+    let operations = document.operations();
     let contents = each(&operations, |operation| {
         let (id, path, summary) = (operation.id, operation.path, Escaped(operation.summary));
         format!("<li><a href=#{id}>{path}</a> {summary}")
     });
     // The licence is in the footer of every page.
-    let sections = info("description").split("\n\n");
+    let sections = document.info("description").split("\n\n");
     let sections = sections.filter(|text| !text.starts_with("## Licence"));
     let sections = each(sections, prose);
-    let errors = each(errors(), |(status, about)| {
+    let errors = each(document.errors(), |(status, about)| {
         format!("<tr><td>{status}<td>{}", inline(about))
     });
     let endpoints = each(&operations, endpoint);
@@ -65,7 +66,7 @@ fn example_island(ranking: Option<&[u8]>) -> (String, String) {
 }
 
 /// Returns the form of an endpoint: description, parameters, request, and statuses.
-fn endpoint(operation: &Operation) -> String {
+fn endpoint(operation: &Operation<'_>) -> String {
     let Operation { path, id, .. } = operation;
     let description = inline(operation.description);
     let mut filled = (*path).to_owned();
@@ -88,7 +89,7 @@ fn endpoint(operation: &Operation) -> String {
     )
 }
 
-fn parameter_row(parameter: &ParameterDoc) -> String {
+fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
     let (name, default, choices) = (parameter.name, &parameter.default, &parameter.choices);
     let note = match parameter.place {
         "query" => String::new(),
@@ -118,7 +119,7 @@ fn parameter_row(parameter: &ParameterDoc) -> String {
 }
 
 /// Returns an example of a parameter: as text, and encoded for a path.
-fn example(parameter: &ParameterDoc) -> [&str; 2] {
+fn example<'a>(parameter: &'a ParameterDoc<'_>) -> [&'a str; 2] {
     match parameter.name {
         "code" => [CODE; 2],
         "slug" | "creator" => [SLUG, SLUG_IN_PATH],

@@ -3,7 +3,7 @@
 
 use super::html::{Escaped, each, page};
 use super::markdown::{inline, prose};
-use super::openapi::{MemberDoc, ObjectDoc, Operation, objects, operations};
+use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
 
 /// What all objects have in common. Markdown.
 const COMMON: &str = include_str!("objects.md");
@@ -13,7 +13,8 @@ const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// Returns the page.
 pub(super) fn objects_page(base_url: &str) -> String {
-    let (objects, operations) = (objects(), operations());
+    let document = Document::parsed();
+    let (objects, operations) = (document.objects(), document.operations());
     let object = |name: &str| objects.iter().find(|object| object.name == name);
     let common = prose(COMMON.trim_end());
     let contents = each(&operations, |operation| {
@@ -21,9 +22,10 @@ pub(super) fn objects_page(base_url: &str) -> String {
         format!("<li><a href=\"#{id}\">GET {path}</a>")
     });
     let responses = each(&operations, |operation| {
-        response(operation, operation.object.and_then(object), base_url)
+        let object = operation.object.and_then(object);
+        response(&document, operation, object, base_url)
     });
-    let is_part = |object: &&ObjectDoc| {
+    let is_part = |object: &&ObjectDoc<'_>| {
         let mut responses = operations.iter().map(|operation| operation.object);
         responses.all(|name| name != Some(object.name))
     };
@@ -39,7 +41,12 @@ pub(super) fn objects_page(base_url: &str) -> String {
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.
-fn response(operation: &Operation, object: Option<&ObjectDoc>, base_url: &str) -> String {
+fn response(
+    document: &Document,
+    operation: &Operation<'_>,
+    object: Option<&ObjectDoc<'_>>,
+    base_url: &str,
+) -> String {
     let Operation { path, id, .. } = operation;
     let (name, anchor) = object.map_or(("A file", *id), |object| (object.name, object.name));
     let about = match object {
@@ -49,7 +56,7 @@ fn response(operation: &Operation, object: Option<&ObjectDoc>, base_url: &str) -
     let example = each(operation.example, |(kind, example)| {
         let (text, cut) = match object {
             Some(object) => (
-                object.pretty(example),
+                document.pretty(object, example),
                 "; lists of more than 13 are cut to three",
             ),
             None => (example.as_str().unwrap_or_default().to_owned(), ""),
@@ -66,7 +73,7 @@ fn response(operation: &Operation, object: Option<&ObjectDoc>, base_url: &str) -
     )
 }
 
-fn description(object: &ObjectDoc) -> String {
+fn description(object: &ObjectDoc<'_>) -> String {
     let about = inline(object.about);
     let base = each(object.base, |base| {
         format!(" The members of <a href=\"#{base}\">{base}</a>, and then:")
@@ -80,8 +87,8 @@ fn description(object: &ObjectDoc) -> String {
 }
 
 /// Returns all objects as Markdown without links.
-pub(super) fn objects_text() -> String {
-    let objects = each(objects(), |object| {
+pub(super) fn objects_text(document: &Document) -> String {
+    let objects = each(document.objects(), |object| {
         let base = each(object.base, |base| {
             format!(" The members of {base}, and then:")
         });

@@ -2,15 +2,10 @@
 //! parameters, and the objects of their responses.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use serde_json::Value;
 
 const OPENAPI: &str = include_str!("openapi.json");
-
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    serde_json::from_str(OPENAPI).expect("the document is JSON, as the tests of this module show")
-});
 
 /// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC
 /// section 1).
@@ -19,22 +14,9 @@ pub fn openapi(base_url: &str) -> String {
     OPENAPI.replacen("\"{base_url}\"", &quoted, 1)
 }
 
-/// Returns a text of the section `info`.
-pub(super) fn info(member: &str) -> &'static str {
-    text(&DOCUMENT["info"][member])
-}
-
 /// Returns the name of the schema that a `$ref` points at.
 fn reference(value: &Value) -> Option<&str> {
     value["$ref"].as_str()?.rsplit('/').next()
-}
-
-/// Returns the target of a `$ref` into the document, or the value itself if it is not one.
-fn resolved(value: &'static Value) -> &'static Value {
-    let target = value["$ref"].as_str();
-    let pointer = target.and_then(|target| target.strip_prefix('#'));
-    let target = pointer.and_then(|pointer| DOCUMENT.pointer(pointer));
-    target.unwrap_or(value)
 }
 
 fn text(value: &Value) -> &str {
@@ -64,67 +46,103 @@ fn member_names(schema: &Value) -> Vec<&str> {
 }
 
 /// An endpoint.
-pub(super) struct Operation {
-    pub(super) path: &'static str,
-    pub(super) id: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) description: &'static str,
-    pub(super) parameters: Vec<ParameterDoc>,
+pub(super) struct Operation<'a> {
+    pub(super) path: &'a str,
+    pub(super) id: &'a str,
+    pub(super) summary: &'a str,
+    pub(super) description: &'a str,
+    pub(super) parameters: Vec<ParameterDoc<'a>>,
     /// The name of the object of its response. Files of the dumps have none.
-    pub(super) object: Option<&'static str>,
+    pub(super) object: Option<&'a str>,
     /// An example of the response with its media type, the first one that is text.
-    pub(super) example: Option<(&'static str, &'static Value)>,
+    pub(super) example: Option<(&'a str, &'a Value)>,
     /// The statuses of its responses.
-    pub(super) statuses: Vec<&'static str>,
-}
-
-/// Returns the endpoints in the order of their tags.
-pub(super) fn operations() -> Vec<Operation> {
-    let tags = items(&DOCUMENT["tags"]);
-    let mut paths: Vec<_> = members(&DOCUMENT["paths"])
-        .map(|(path, item)| (path, &item["get"]))
-        .collect();
-    paths.sort_by_key(|(_, get)| tags.iter().position(|tag| tag["name"] == get["tags"][0]));
-    let operation = |(path, get): (&'static str, &'static Value)| {
-        let content = &get["responses"]["200"]["content"];
-        let mut kinds = ["text/csv", "application/json"].into_iter();
-        Operation {
-            path,
-            id: text(&get["operationId"]),
-            summary: text(&get["summary"]),
-            description: text(&get["description"]),
-            parameters: (items(&get["parameters"]).iter().map(ParameterDoc::new)).collect(),
-            object: reference(&content["application/json"]["schema"]),
-            example: kinds
-                .find(|kind| content.get(kind).is_some())
-                .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
-            statuses: members(&get["responses"])
-                .map(|(status, _)| status)
-                .collect(),
-        }
-    };
-    paths.into_iter().map(operation).collect()
+    pub(super) statuses: Vec<&'a str>,
 }
 
 /// A parameter of an endpoint.
-pub(super) struct ParameterDoc {
-    pub(super) name: &'static str,
+pub(super) struct ParameterDoc<'a> {
+    pub(super) name: &'a str,
     /// `path`, `query` or `header`.
-    pub(super) place: &'static str,
-    pub(super) about: &'static str,
+    pub(super) place: &'a str,
+    pub(super) about: &'a str,
     pub(super) example: String,
     pub(super) default: String,
     /// The allowed values if they are listed.
-    pub(super) choices: Vec<&'static str>,
+    pub(super) choices: Vec<&'a str>,
     /// Type, bounds and default in words.
     pub(super) kind: String,
 }
 
-impl ParameterDoc {
-    fn new(value: &'static Value) -> ParameterDoc {
-        let value = resolved(value);
+/// An object in responses.
+pub(super) struct ObjectDoc<'a> {
+    pub(super) name: &'a str,
+    pub(super) about: &'a str,
+    /// A long object, with all members of which this one begins.
+    pub(super) base: Option<&'a str>,
+    /// The members, except those of the base.
+    pub(super) members: Vec<MemberDoc<'a>>,
+    schema: &'a Value,
+}
+
+/// A member of an object.
+pub(super) struct MemberDoc<'a> {
+    pub(super) name: &'a str,
+    /// Its type in words. Objects are links to their own descriptions on the page.
+    pub(super) kind: String,
+    pub(super) about: &'a str,
+}
+
+/// The document, parsed. It is dropped when the pages are written, since it takes 0.8 MiB.
+pub(super) struct Document(Value);
+
+impl Document {
+    /// Parses the document. Its own address is a placeholder.
+    pub(super) fn parsed() -> Document {
+        let parsed = serde_json::from_str(OPENAPI);
+        Document(parsed.expect("the document is JSON, as the tests of this module show"))
+    }
+
+    /// Returns a text of the section `info`.
+    pub(super) fn info(&self, member: &str) -> &str {
+        text(&self.0["info"][member])
+    }
+
+    /// Returns the endpoints in the order of their tags.
+    pub(super) fn operations<'a>(&'a self) -> Vec<Operation<'a>> {
+        let tags = items(&self.0["tags"]);
+        let mut paths: Vec<_> = members(&self.0["paths"])
+            .map(|(path, item)| (path, &item["get"]))
+            .collect();
+        paths.sort_by_key(|(_, get)| tags.iter().position(|tag| tag["name"] == get["tags"][0]));
+        let operation = |(path, get): (_, &'a Value)| {
+            let content = &get["responses"]["200"]["content"];
+            let mut kinds = ["text/csv", "application/json"].into_iter();
+            Operation {
+                path,
+                id: text(&get["operationId"]),
+                summary: text(&get["summary"]),
+                description: text(&get["description"]),
+                parameters: (items(&get["parameters"])
+                    .iter()
+                    .map(|one| self.parameter(one)))
+                .collect(),
+                object: reference(&content["application/json"]["schema"]),
+                example: kinds
+                    .find(|kind| content.get(kind).is_some())
+                    .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
+                statuses: members(&get["responses"])
+                    .map(|(status, _)| status)
+                    .collect(),
+            }
+        };
+        paths.into_iter().map(operation).collect()
+    }
+
+    fn parameter<'a>(&'a self, value: &'a Value) -> ParameterDoc<'a> {
+        let value = self.resolved(value);
         let schema = &value["schema"];
-        let named = resolved(schema["allOf"].get(0).unwrap_or(schema));
+        let named = self.resolved(schema["allOf"].get(0).unwrap_or(schema));
         let choices: Vec<&str> = items(&named["enum"]).iter().map(text).collect();
         let [min, max, default] =
             ["minimum", "maximum", "default"].map(|member| scalar(&schema[member]));
@@ -152,131 +170,122 @@ impl ParameterDoc {
             kind: kind.join(", "),
         }
     }
-}
 
-/// An object in responses.
-pub(super) struct ObjectDoc {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    /// A long object, with all members of which this one begins.
-    pub(super) base: Option<&'static str>,
-    /// The members, except those of the base.
-    pub(super) members: Vec<MemberDoc>,
-    schema: &'static Value,
-}
-
-/// A member of an object.
-pub(super) struct MemberDoc {
-    pub(super) name: &'static str,
-    /// Its type in words. Objects are links to their own descriptions on the page.
-    pub(super) kind: String,
-    pub(super) about: &'static str,
-}
-
-/// Returns all objects, by name.
-pub(super) fn objects() -> Vec<ObjectDoc> {
-    let schemas = members(&DOCUMENT["components"]["schemas"]);
-    let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
-    let object = |(name, schema): (&'static str, &'static Value)| {
-        let all = member_names(schema);
-        let others = schemas.clone();
-        let mut others = others.map(|(name, other)| (name, member_names(other)));
-        let base = others
-            .find(|(_, begin)| (5..all.len()).contains(&begin.len()) && all.starts_with(begin));
-        let (base, known) = base.map_or((None, 0), |(name, begin)| (Some(name), begin.len()));
-        let member = |name: &&'static str| {
-            let value = &schema["properties"][*name];
-            let about = match text(&value["description"]) {
-                "" => text(&resolved(value)["description"]),
-                about => about,
+    /// Returns all objects, by name.
+    pub(super) fn objects<'a>(&'a self) -> Vec<ObjectDoc<'a>> {
+        let schemas = members(&self.0["components"]["schemas"]);
+        let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
+        let object = |(name, schema)| {
+            let all = member_names(schema);
+            let others = schemas.clone();
+            let mut others = others.map(|(name, other)| (name, member_names(other)));
+            let base = others
+                .find(|(_, begin)| (5..all.len()).contains(&begin.len()) && all.starts_with(begin));
+            let (base, known) = base.map_or((None, 0), |(name, begin)| (Some(name), begin.len()));
+            let member = |name: &&'a str| {
+                let value = &schema["properties"][*name];
+                let about = match text(&value["description"]) {
+                    "" => text(&self.resolved(value)["description"]),
+                    about => about,
+                };
+                let kind = self.kind(value);
+                MemberDoc { name, kind, about }
             };
-            let kind = kind(value);
-            MemberDoc { name, kind, about }
+            let members = all[known..].iter().map(member).collect();
+            ObjectDoc {
+                name,
+                about: text(&schema["description"]),
+                base,
+                members,
+                schema,
+            }
         };
-        let members = all[known..].iter().map(member).collect();
-        ObjectDoc {
-            name,
-            about: text(&schema["description"]),
-            base,
-            members,
-            schema,
-        }
-    };
-    schemas.clone().map(object).collect()
-}
-
-impl ObjectDoc {
-    /// Returns a value of the object as JSON: members in their order, on a line each except in
-    /// short arrays.
-    pub(super) fn pretty(&self, value: &Value) -> String {
-        pretty(self.schema, value, "\n")
+        schemas.clone().map(object).collect()
     }
-}
 
-/// `line` is a line break with the indentation of the value.
-fn pretty(schema: &'static Value, value: &Value, line: &str) -> String {
-    let schema = resolved(schema);
-    let inner_line = &format!("{line}  ");
-    let (open, close, parts): (_, _, Vec<String>) = match value {
-        Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
-            let part = |one| pretty(&schema["items"], one, inner_line);
-            ('[', ']', list.iter().map(part).collect())
+    /// Returns the meaning of each error status. The endpoints of the API come last and have the
+    /// most general meanings.
+    pub(super) fn errors(&self) -> BTreeMap<&str, &str> {
+        // No response to GET, so no endpoint has it.
+        let not_allowed =
+            "`method_not_allowed`: only GET, HEAD and OPTIONS are; `Allow` lists them.";
+        let mut errors = BTreeMap::from([("405", not_allowed)]);
+        let responses =
+            members(&self.0["paths"]).flat_map(|(_, item)| members(&item["get"]["responses"]));
+        for (status, response) in responses.filter(|(status, _)| *status >= "400") {
+            errors.insert(status, text(&self.resolved(response)["description"]));
         }
-        Value::Array(list) => {
-            let list: Vec<String> = list.iter().map(Value::to_string).collect();
-            return format!("[{}]", list.join(", "));
-        }
-        Value::Object(_) => {
-            let part = |name: &str| {
-                let value = pretty(&schema["properties"][name], &value[name], inner_line);
-                format!("\"{name}\": {value}")
+        errors
+    }
+
+    /// Returns a value of an object as JSON: members in their order, on a line each except in short
+    /// arrays.
+    pub(super) fn pretty(&self, object: &ObjectDoc<'_>, value: &Value) -> String {
+        self.pretty_value(object.schema, value, "\n")
+    }
+
+    /// `line` is a line break with the indentation of the value.
+    fn pretty_value(&self, schema: &Value, value: &Value, line: &str) -> String {
+        let schema = self.resolved(schema);
+        let inner_line = &format!("{line}  ");
+        let (open, close, parts): (_, _, Vec<String>) = match value {
+            Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
+                let part = |one| self.pretty_value(&schema["items"], one, inner_line);
+                ('[', ']', list.iter().map(part).collect())
+            }
+            Value::Array(list) => {
+                let list: Vec<String> = list.iter().map(Value::to_string).collect();
+                return format!("[{}]", list.join(", "));
+            }
+            Value::Object(_) => {
+                let part = |name: &str| {
+                    let value =
+                        self.pretty_value(&schema["properties"][name], &value[name], inner_line);
+                    format!("\"{name}\": {value}")
+                };
+                let names = member_names(schema).into_iter();
+                ('{', '}', names.map(part).collect())
+            }
+            other => return other.to_string(),
+        };
+        let parts = parts.join(&format!(",{inner_line}"));
+        format!("{open}{inner_line}{parts}{line}{close}")
+    }
+
+    /// Returns a type in words.
+    fn kind(&self, value: &Value) -> String {
+        let either = |kinds: Vec<String>| kinds.join(" or ");
+        if let Some(name) = reference(value) {
+            let choices = items(&self.resolved(value)["enum"]).iter();
+            let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
+            return match choices[..] {
+                [] => format!("[{name}](#{name})"),
+                _ => either(choices),
             };
-            let names = member_names(schema).into_iter();
-            ('{', '}', names.map(part).collect())
         }
-        other => return other.to_string(),
-    };
-    let parts = parts.join(&format!(",{inner_line}"));
-    format!("{open}{inner_line}{parts}{line}{close}")
-}
-
-/// Returns a type in words.
-fn kind(value: &'static Value) -> String {
-    let either = |kinds: Vec<String>| kinds.join(" or ");
-    if let Some(name) = reference(value) {
-        let choices = items(&resolved(value)["enum"]).iter();
-        let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
-        return match choices[..] {
-            [] => format!("[{name}](#{name})"),
-            _ => either(choices),
+        let plain = |one: &Value| match (text(one), text(&value["format"])) {
+            ("string", "date") => "date".to_owned(),
+            ("string", "date-time") => "time".to_owned(),
+            (name, _) => name.to_owned(),
         };
+        match (&value["oneOf"], &value["type"], &value["items"]) {
+            (Value::Array(kinds), ..) => either(kinds.iter().map(|one| self.kind(one)).collect()),
+            (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
+            (_, one, item) if one == "array" && item["maxItems"] == 2 => {
+                "array of pairs".to_owned()
+            }
+            (_, one, item) if one == "array" => format!("array of {}", self.kind(item)),
+            (_, one, _) => plain(one),
+        }
     }
-    let plain = |one: &Value| match (text(one), text(&value["format"])) {
-        ("string", "date") => "date".to_owned(),
-        ("string", "date-time") => "time".to_owned(),
-        (name, _) => name.to_owned(),
-    };
-    match (&value["oneOf"], &value["type"], &value["items"]) {
-        (Value::Array(kinds), ..) => either(kinds.iter().map(kind).collect()),
-        (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
-        (_, one, item) if one == "array" && item["maxItems"] == 2 => "array of pairs".to_owned(),
-        (_, one, item) if one == "array" => format!("array of {}", kind(item)),
-        (_, one, _) => plain(one),
-    }
-}
 
-/// Returns the meaning of each error status. The endpoints of the API come last and have the most
-/// general meanings.
-pub(super) fn errors() -> BTreeMap<&'static str, &'static str> {
-    // No response to GET, so no endpoint has it.
-    let not_allowed = "`method_not_allowed`: only GET, HEAD and OPTIONS are; `Allow` lists them.";
-    let mut errors = BTreeMap::from([("405", not_allowed)]);
-    let responses =
-        members(&DOCUMENT["paths"]).flat_map(|(_, item)| members(&item["get"]["responses"]));
-    for (status, response) in responses.filter(|(status, _)| *status >= "400") {
-        errors.insert(status, text(&resolved(response)["description"]));
+    /// Returns the target of a `$ref` into the document, or the value itself if it is not one.
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let target = value["$ref"].as_str();
+        let pointer = target.and_then(|target| target.strip_prefix('#'));
+        let target = pointer.and_then(|pointer| self.0.pointer(pointer));
+        target.unwrap_or(value)
     }
-    errors
 }
 
 #[cfg(test)]
@@ -285,7 +294,8 @@ mod tests {
 
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
-        for object in objects() {
+        let document = Document::parsed();
+        for object in document.objects() {
             assert!(!object.about.is_empty(), "{}", object.name);
             for MemberDoc { name, kind, about } in object.members {
                 assert!(
@@ -295,7 +305,8 @@ mod tests {
                 );
             }
         }
-        for parameter in operations()
+        for parameter in document
+            .operations()
             .into_iter()
             .flat_map(|operation| operation.parameters)
         {
@@ -306,14 +317,15 @@ mod tests {
 
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
-        let objects = objects();
-        for operation in operations() {
+        let document = Document::parsed();
+        let objects = document.objects();
+        for operation in document.operations() {
             let Some(name) = operation.object else {
                 continue;
             };
             let object = objects.iter().find(|object| object.name == name).unwrap();
             let (_, example) = operation.example.unwrap();
-            let shown = object.pretty(example);
+            let shown = document.pretty(object, example);
             let read: Value = serde_json::from_str(&shown).unwrap();
             assert_eq!(read, *example, "{name}");
             let places = member_names(object.schema).into_iter().map(|name| {
@@ -326,7 +338,8 @@ mod tests {
 
     #[test]
     fn errors_have_their_general_meaning() {
-        let errors = errors();
+        let document = Document::parsed();
+        let errors = document.errors();
         let statuses: Vec<&str> = errors.keys().copied().collect();
         let all = [
             "400", "401", "403", "404", "405", "412", "416", "429", "431", "500", "503",

@@ -3,7 +3,7 @@
 use super::html::{Escaped, each, page};
 use super::markdown::prose;
 use super::objects_page::objects_text;
-use super::openapi::{Operation, ParameterDoc, errors, info, operations};
+use super::openapi::{Document, Operation, ParameterDoc};
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
@@ -74,12 +74,19 @@ pub(super) fn recipes(base_url: &str) -> String {
 
 /// Returns `/llms.txt`, in Markdown.
 pub(super) fn llms(base_url: &str) -> String {
-    let endpoints = each(operations(), endpoint_text);
+    let document = Document::parsed();
+    let endpoints = each(document.operations(), endpoint_text);
     let recipes = each(RECIPES, |Recipe { title, file, .. }| {
         format!("- [{title}]({base_url}/recipes#{file})\n")
     });
-    let errors = each(errors(), |(status, about)| format!("- {status} {about}\n"));
-    let (summary, description, objects) = (info("summary"), info("description"), objects_text());
+    let errors = each(document.errors(), |(status, about)| {
+        format!("- {status} {about}\n")
+    });
+    let (summary, description, objects) = (
+        document.info("summary"),
+        document.info("description"),
+        objects_text(&document),
+    );
     format!(
         "# Island metrics\n\n> {summary}\n\nBase URL: {base_url}\n\n## Endpoints\n{endpoints}\n## Recipes\n{recipes}\
          \n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Answers with an example each]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
@@ -88,7 +95,7 @@ pub(super) fn llms(base_url: &str) -> String {
     )
 }
 
-fn endpoint_text(operation: Operation) -> String {
+fn endpoint_text(operation: Operation<'_>) -> String {
     let Operation {
         path,
         summary,
