@@ -37,7 +37,7 @@ const GROWTH_MAX: [f64; 2] = [1.03, f64::INFINITY];
 /// Log lines of a server without faults. Lines of loaded keys begin with their number.
 const EXPECTED_LOG: [&str; 4] = [
     "serving the publish of ",
-    "looking at keys and data",
+    "reloading keys and data",
     "stopping: ",
     "watching ",
 ];
