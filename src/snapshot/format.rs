@@ -11,6 +11,7 @@
 //! All integers are little-endian. The identity form of a body that has a gzip form is not stored: it was
 //! four fifths of all bodies, and of the memory in which the system caches them.
 
+use std::fmt::{self, Display};
 use std::io;
 
 use super::error::SnapshotError;
@@ -138,12 +139,12 @@ impl BodyRef {
     }
 
     /// The name of the body in messages.
-    pub(crate) fn place(self) -> String {
-        format!("a body at byte {}", self.offset)
+    pub(crate) fn place(self) -> impl Display {
+        fmt::from_fn(move |f| write!(f, "a body at byte {}", self.offset))
     }
 
     pub(crate) fn unreadable(self, source: io::Error) -> SnapshotError {
-        let part = self.place();
+        let part = self.place().to_string();
         SnapshotError::Unreadable { part, source }
     }
 

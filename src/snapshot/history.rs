@@ -222,7 +222,8 @@ impl History {
         &self.orders[ordering * islands..][..islands]
     }
 
-    fn groups(&self, group: Group) -> (&Groups, usize) {
+    /// Returns the family of a group and its index there.
+    fn family(&self, group: Group) -> (&Groups, usize) {
         match group {
             Group::Tag(tag) => (&self.tags, tag),
             Group::Creator(creator) => (&self.creators, creator),
@@ -232,12 +233,12 @@ impl History {
 
     /// Returns the rows of a group in one ordering.
     pub(super) fn group_rows(&self, group: Group, ordering: usize) -> &[U32] {
-        let (groups, at) = self.groups(group);
+        let (groups, at) = self.family(group);
         groups.rows(at, ordering)
     }
 
     pub(super) fn group_set(&self, group: Group) -> Cow<'_, RowSet> {
-        let (groups, at) = self.groups(group);
+        let (groups, at) = self.family(group);
         groups.set(at)
     }
 

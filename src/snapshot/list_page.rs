@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, Found, gzip};
+use super::body::{Content, Encoded, Found, ReadContext, gzip};
 use super::history::History;
 use super::page_template::PageTemplate;
-use super::read_context::ReadContext;
 use super::response_cache::Admission;
 use super::select::SelectedRows;
 use super::views::Texts;

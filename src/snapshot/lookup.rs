@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::body::{Content, Encoded, EntityTag, Found};
+use super::body::{Content, Encoded, EntityTag, Found, ReadContext};
 use super::error::SnapshotError;
 use super::format::{BodyRef, Section};
 use super::history::History;
 use super::long_body::{LONG_BYTES_MIN, LongBody};
 use super::read::Snapshot;
-use super::read_context::ReadContext;
 use super::response_cache::Admission;
 use super::stored_body::{read_stored, to_plain};
 use crate::request::{DayRef, Route};

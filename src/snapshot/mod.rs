@@ -9,7 +9,7 @@
 //! - The file: `format`, `writer`, `file` (the reader), `resident` and `storage` (the bytes behind it),
 //!   `views` (vectors read in place), `stored_body` and `long_body` (bodies, whole and in pieces).
 //! - The lookup: `published` and `manifest` (opening), `read` (`Snapshot`), `history`, `lookup` (by route),
-//!   `response_cache`, `body`, `service_bodies`, `read_context`.
+//!   `response_cache`, `body`, `service_bodies`.
 //! - The lists: `select` (the rows of a page), `groups`, `row_set` and `search` (filters), `list_page` and
 //!   `page_template`.
 //! - Beside these: `dumps`, `throttle` (opening in the background), `corruption_log`, `error`.
@@ -29,7 +29,6 @@ mod manifest;
 mod page_template;
 mod published;
 mod read;
-mod read_context;
 mod resident;
 mod response_cache;
 mod row_set;
@@ -42,7 +41,7 @@ mod throttle;
 mod views;
 mod writer;
 
-pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found};
+pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found, ReadContext};
 pub use corruption_log::CorruptionLog;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
 pub use error::SnapshotError;
@@ -54,7 +53,6 @@ pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use published::OpenError;
 pub use read::{Live, Snapshot};
-pub use read_context::ReadContext;
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;

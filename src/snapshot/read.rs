@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::body::{Body, Encoded, EncodedPair};
+use super::body::{Body, Encoded, EncodedPair, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Identity, SnapshotFile};
 use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
-use super::read_context::ReadContext;
 use super::service_bodies::{self, Readiness};
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};

@@ -11,8 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use ahash::RandomState;
 use bytes::Bytes;
 
-use super::body::{Content, Found};
-use super::read_context::ReadContext;
+use super::body::{Content, Found, ReadContext};
 use crate::request::Route;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 

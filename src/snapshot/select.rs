@@ -33,19 +33,20 @@ pub struct SelectedRows {
 }
 
 impl SelectedRows {
+    fn new(rows: Vec<u32>, total: usize) -> SelectedRows {
+        let total = total as u64;
+        SelectedRows { rows, total }
+    }
+
     /// Returns a page of matches that come in final order.
     fn of_matches(matches: impl Iterator<Item = u32>, page: Page) -> SelectedRows {
         let all: Vec<u32> = matches.collect();
-        SelectedRows {
-            total: all.len() as u64,
-            rows: all[window(all.len(), page)].to_vec(),
-        }
+        SelectedRows::new(all[window(all.len(), page)].to_vec(), all.len())
     }
 
     /// Returns a page of matches given by distinct sort keys.
     fn of_keys(mut keys: Vec<u64>, page: Page) -> SelectedRows {
         let range = window(keys.len(), page);
-        let total = keys.len() as u64;
         if range.end < keys.len() {
             keys.select_nth_unstable(range.end);
         }
@@ -53,10 +54,8 @@ impl SelectedRows {
             keys[..range.end].select_nth_unstable(range.start - 1);
         }
         keys[range.clone()].sort_unstable();
-        SelectedRows {
-            rows: keys[range].iter().map(|key| row_of(*key)).collect(),
-            total,
-        }
+        let rows = keys[range].iter().map(|key| row_of(*key)).collect();
+        SelectedRows::new(rows, keys.len())
     }
 }
 
@@ -137,10 +136,7 @@ impl History {
         let Some(needle) = &query.folded else {
             if filters.groups().count() <= 1 {
                 let rows = smallest[window(smallest.len(), page)].iter();
-                return SelectedRows {
-                    rows: rows.map(|row| row.get()).collect(),
-                    total: smallest.len() as u64,
-                };
+                return SelectedRows::new(rows.map(|row| row.get()).collect(), smallest.len());
             }
             if smallest.len() <= few {
                 let matches = in_smallest().filter(|row| filters.contain(self, *row));
@@ -171,10 +167,7 @@ impl History {
         let total = set.len();
         let range = window(total, query.page);
         if range.is_empty() {
-            return SelectedRows {
-                rows: Vec::new(),
-                total: total as u64,
-            };
+            return SelectedRows::new(Vec::new(), total);
         }
         // Matches up to the end of the page, from the nearer end, and the rows of the order per match.
         let matches = range.end.min(total - range.start);
@@ -182,10 +175,7 @@ impl History {
             let key = |row| self.sort_key(row, query.sort, query.order);
             return SelectedRows::of_keys(set.iter().map(key).collect(), query.page);
         }
-        SelectedRows {
-            rows: set.ordered(order, range, total),
-            total: total as u64,
-        }
+        SelectedRows::new(set.ordered(order, range, total), total)
     }
 
     /// Selects the rows of a page of `/v1/creators`. Creators are numbered in list order.
@@ -193,10 +183,8 @@ impl History {
         let creators = self.creator_rows.len();
         let Some(needle) = &query.folded else {
             let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
-            return SelectedRows {
-                rows: window(creators, query.page).map(number).collect(),
-                total: creators as u64,
-            };
+            let rows = window(creators, query.page).map(number).collect();
+            return SelectedRows::new(rows, creators);
         };
         let found = self.slugs.find(needle);
         if found.max_len() <= few(creators) {
@@ -207,9 +195,6 @@ impl History {
         }
         let set = found.set();
         let total = set.len();
-        SelectedRows {
-            rows: set.ascending(window(total, query.page)),
-            total: total as u64,
-        }
+        SelectedRows::new(set.ascending(window(total, query.page)), total)
     }
 }
