@@ -1,8 +1,8 @@
-//! Safe opening of files that another user may have created: regular files only, without blocking, and
-//! beneath a directory without following links.
+//! Safe opening of files that another user may have created: regular files only, without blocking,
+//! and beneath a directory without following links.
 //!
-//! A check by path is a race: the path may name another file a moment later. So a file is opened first,
-//! and its handle is checked.
+//! A check by path is a race: the path may name another file a moment later. So a file is opened
+//! first, and its handle is checked.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};

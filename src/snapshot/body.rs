@@ -1,5 +1,5 @@
-//! Response bodies in memory: identity and gzip forms, each with its entity tag; and the parts of a request
-//! that a body depends on.
+//! Response bodies in memory: identity and gzip forms, each with its entity tag; and the parts of a
+//! request that a body depends on.
 
 use std::io::Write;
 
@@ -11,8 +11,8 @@ use super::error::SnapshotError;
 use super::long_body::LongBody;
 use crate::calendar::UnixSeconds;
 
-/// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual level 6,
-/// in half of the time, which is most of the time of a publish.
+/// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual
+/// level 6, in half of the time, which is most of the time of a publish.
 const LEVEL: u32 = 2;
 /// Base-2 logarithm of the size of the compressor's window, the largest there is.
 const WINDOW_BITS: u8 = 15;
@@ -122,13 +122,14 @@ pub struct Found {
 /// The parts of a request that a lookup depends on, besides its route.
 #[derive(Clone, Copy)]
 pub struct ReadContext<'a> {
-    /// A number that is the same for all requests of one client and rarely the same for two clients. The
-    /// cache uses it: an entry that only one client requests is soon evicted.
+    /// A number that is the same for all requests of one client and rarely the same for two
+    /// clients. The cache uses it: an entry that only one client requests is soon evicted.
     pub client: u64,
     /// Whether the client accepts gzip.
     pub accepts_gzip: bool,
-    /// Returns whether the response has content, given its entity tag. It has none for HEAD, and none if
-    /// the client has this version already (304): then none is read, inflated or compressed.
+    /// Returns whether the response has content, given its entity tag. It has none for HEAD, and
+    /// none if the client has this version already (304): then none is read, inflated or
+    /// compressed.
     pub needs_content: &'a dyn Fn(&EntityTag) -> bool,
 }
 
@@ -194,8 +195,9 @@ impl EntityTag {
 
     /// Creates the tag of one form: publish time, checksum of the identity form, encoding.
     ///
-    /// Every body of the API contains its publish time, so two versions of one response share a tag only if
-    /// both their times and their checksums agree. Pages have no time: an unchanged page keeps its tag.
+    /// Every body of the API contains its publish time, so two versions of one response share a tag
+    /// only if both their times and their checksums agree. Pages have no time: an unchanged page
+    /// keeps its tag.
     pub fn new(published: UnixSeconds, plain_crc: u32, gzip: bool) -> EntityTag {
         let suffix = if gzip { "-gz" } else { "" };
         let mut text = [0; EntityTag::BYTES_MAX];

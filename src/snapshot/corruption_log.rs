@@ -3,8 +3,8 @@
 use super::error::SnapshotError;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log, so that
-/// repeated requests for a damaged body do not fill it.
+/// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log,
+/// so that repeated requests for a damaged body do not fill it.
 #[derive(Debug)]
 pub struct CorruptionLog {
     count: AtomicU64,

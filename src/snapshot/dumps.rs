@@ -99,7 +99,8 @@ pub struct Dump {
     pub modified: UnixSeconds,
     /// Its format, by its name.
     pub format: DumpFormat,
-    /// The directory of its file, kept open: by the time of a request, its name may be that of another one.
+    /// The directory of its file, kept open: by the time of a request, its name may be that of
+    /// another one.
     directory: Arc<Directory>,
     name: String,
     path: PathBuf,

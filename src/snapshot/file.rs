@@ -1,5 +1,5 @@
-//! The reader of payload files, which trusts nothing in them. Bodies are verified when they are read, by
-//! the checksums in their [`BodyRef`]; everything else is verified at open.
+//! The reader of payload files, which trusts nothing in them. Bodies are verified when they are
+//! read, by the checksums in their [`BodyRef`]; everything else is verified at open.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -113,8 +113,8 @@ impl ContentsEntry {
     }
 }
 
-/// Returns the checksum that identifies a payload file, after verifying everything but the bodies. Keeps
-/// no more than a chunk of it in memory.
+/// Returns the checksum that identifies a payload file, after verifying everything but the bodies.
+/// Keeps no more than a chunk of it in memory.
 pub(crate) fn verified_checksum(file: File) -> Result<u32, SnapshotError> {
     const CHUNK_BYTES: usize = 1 << 18;
     let storage = Storage::File(Arc::new(file));
@@ -192,8 +192,8 @@ impl SnapshotFile {
         Err(section.malformed(&format!("it has {} items, not {count}", slice.len())))
     }
 
-    /// Returns a section of offsets that start at 0, never fall, and end at `end`; one more than there
-    /// are parts.
+    /// Returns a section of offsets that start at 0, never fall, and end at `end`; one more than
+    /// there are parts.
     pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<U64Slice, SnapshotError> {
         let bounds = U64Slice::new(section, self.section(section)?)?;
         let is_sound = bounds.first().is_some_and(|first| first.get() == 0)

@@ -8,8 +8,8 @@
 //! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
 //!                  the contents and the trailer before it, magic 8
 //! ```
-//! All integers are little-endian. The identity form of a body that has a gzip form is not stored: it was
-//! four fifths of all bodies, and of the memory in which the system caches them.
+//! All integers are little-endian. The identity form of a body that has a gzip form is not stored:
+//! it was four fifths of all bodies, and of the memory in which the system caches them.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -166,8 +166,8 @@ impl BodyRef {
         if gzip { self.gzip_crc } else { self.plain_crc }
     }
 
-    /// Returns `true` if the body ends before `bodies_end`, and gzip can expand to its identity form: a
-    /// buffer of that length is never larger than a fixed multiple of the stored bytes.
+    /// Returns `true` if the body ends before `bodies_end`, and gzip can expand to its identity
+    /// form: a buffer of that length is never larger than a fixed multiple of the stored bytes.
     pub(crate) fn is_sound(self, bodies_end: u64) -> bool {
         let stored_bytes = self.bytes(self.has_gzip());
         let end = self.offset.checked_add(stored_bytes.into());

@@ -17,7 +17,8 @@ pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// A group with more than this share of the rows is also stored as a set.
 const LARGE_SHARE: usize = 16;
 
-/// The row vectors of a family of groups, such as the tags: for each group, its rows in all [`ORDERINGS`].
+/// The row vectors of a family of groups, such as the tags: for each group, its rows in all
+/// [`ORDERINGS`].
 #[derive(Debug)]
 pub(crate) struct Groups {
     starts: U64Slice,

@@ -92,8 +92,8 @@ pub struct History {
     pub(super) bodies: [BodySlice; 6],
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
-    /// The entity tags of list pages, without and with gzip. A page depends only on the payload and the
-    /// query, so all pages share them.
+    /// The entity tags of list pages, without and with gzip. A page depends only on the payload and
+    /// the query, so all pages share them.
     pub(super) page_tags: [EntityTag; 2],
     pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
@@ -258,7 +258,8 @@ impl History {
         }
     }
 
-    /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by code.
+    /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
+    /// code.
     pub(super) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
         let level = self.levels[sort as usize * self.rows.len() + row as usize].get();
         let level = match (level, order) {
@@ -270,8 +271,8 @@ impl History {
     }
 }
 
-/// Opens the indexes over titles and slugs, and the groups of tags, creators and tools: the parts that take
-/// longest to verify, in two halves that take about equally long.
+/// Opens the indexes over titles and slugs, and the groups of tags, creators and tools: the parts
+/// that take longest to verify, in two halves that take about equally long.
 fn indexes_and_groups(
     file: &SnapshotFile,
     islands: usize,

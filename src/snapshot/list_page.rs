@@ -70,8 +70,8 @@ impl History {
         self.list_page(&list, context)
     }
 
-    /// Assembles a page; only its links and length if no content is needed. The length of the gzip form is
-    /// not known then.
+    /// Assembles a page; only its links and length if no content is needed. The length of the gzip
+    /// form is not known then.
     fn list_page(&self, list: &ListPage<'_>, context: ReadContext<'_>) -> (Found, Admission) {
         let (page, total) = (list.page, list.selected.total);
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];

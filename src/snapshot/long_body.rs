@@ -1,9 +1,9 @@
 //! Long bodies: read from the payload file and inflated in pieces, while they are sent.
 //!
-//! The new islands of a catalogue's first day are all islands: 121 MB of JSON for 300,000 islands. Such a
-//! body is never whole in memory. Its stored form is verified before the first piece, so that damage is known
-//! before a status line is written. The pieces are verified again as they are read: the last one is withheld
-//! if the checksum of all of them is wrong.
+//! The new islands of a catalogue's first day are all islands: 121 MB of JSON for 300,000 islands.
+//! Such a body is never whole in memory. Its stored form is verified before the first piece, so
+//! that damage is known before a status line is written. The pieces are verified again as they are
+//! read: the last one is withheld if the checksum of all of them is wrong.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::format::BodyRef;
 use super::storage::Storage;
 use super::stored_body::deflated_range;
 
-/// Bodies of this length are sent in pieces. To inflate as much takes a millisecond, which is as long as one
-/// request may keep a worker from its other connections.
+/// Bodies of this length are sent in pieces. To inflate as much takes a millisecond, which is as
+/// long as one request may keep a worker from its other connections.
 pub(crate) const LONG_BYTES_MIN: u32 = 512 * 1024 + 1;
 /// Bytes of the stored form that are read in one call.
 const READ_BYTES: usize = 64 * 1024;
@@ -117,8 +117,8 @@ pub struct LongBodyReader {
 }
 
 impl LongBodyReader {
-    /// Verifies some of the stored form: 100 µs of work, so that readers of other bodies take turns with it.
-    /// Returns whether all of it is verified; damage is counted.
+    /// Verifies some of the stored form: 100 µs of work, so that readers of other bodies take turns
+    /// with it. Returns whether all of it is verified; damage is counted.
     pub fn verify_step(&mut self) -> Result<bool, SnapshotError> {
         let step = self.verify();
         step.inspect_err(|error| self.body.corruption.record(error))
@@ -151,8 +151,8 @@ impl LongBodyReader {
         self.left
     }
 
-    /// Fills a piece, which must not be longer than what is left. An error means that the body has been
-    /// damaged since it was verified; it is counted, and the rest cannot be sent.
+    /// Fills a piece, which must not be longer than what is left. An error means that the body has
+    /// been damaged since it was verified; it is counted, and the rest cannot be sent.
     pub fn fill(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
         let filled = self.read(&mut piece);
         filled.inspect_err(|error| self.body.corruption.record(error))?;

@@ -154,7 +154,8 @@ fn a_body_whose_stored_form_is_damaged_is_not_opened() {
 fn a_body_damaged_while_it_is_read_is_never_sent_whole() {
     for scene in scenes(6 * READ_BYTES) {
         let stored = scene.stored_bytes();
-        // Behind what has been read, and before gzip's own trailer, which is not a part of the body.
+        // Behind what has been read, and before gzip's own trailer, which is not a part of the
+        // body.
         for at in [stored - 520, stored / 4 * 3] {
             let mut reader = scene.body.clone().open().unwrap();
             let first = reader.fill(vec![0; 10]).unwrap();

@@ -63,8 +63,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Returns `true` if the response to a route has a body so long that it is sent in pieces. All others
-    /// are short, or in memory once for all clients.
+    /// Returns `true` if the response to a route has a body so long that it is sent in pieces. All
+    /// others are short, or in memory once for all clients.
     pub fn is_long(&self, route: &Route, context: ReadContext<'_>) -> bool {
         self.history.as_ref().is_some_and(|history| {
             history.find_body(route).is_ok_and(|body| {
@@ -114,8 +114,8 @@ impl History {
         EntityTag::new(self.stamp.published, body.plain_crc, gzip)
     }
 
-    /// Reads a body in the form that the client accepts. A damaged body is never cached, and read again when
-    /// it is requested again.
+    /// Reads a body in the form that the client accepts. A damaged body is never cached, and read
+    /// again when it is requested again.
     fn read_body(&self, body: BodyRef, context: ReadContext<'_>) -> Result<Encoded, SnapshotError> {
         let gzip = context.accepts_gzip && body.has_gzip();
         let etag = self.body_tag(body, gzip);

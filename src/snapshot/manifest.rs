@@ -10,8 +10,8 @@ use crate::regular_file::{Directory, is_file_name};
 /// Longer manifests are rejected. Those of a publish have less than a kilobyte.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The published directory's table of contents. Unknown members are rejected as damage: ignoring one would
-/// change what is published.
+/// The published directory's table of contents. Unknown members are rejected as damage: ignoring
+/// one would change what is published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
@@ -50,8 +50,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Returns whether the file exists and is valid. Its bodies are not checked: there may be gigabytes of
-    /// them, and each is verified when it is read.
+    /// Returns whether the file exists and is valid. Its bodies are not checked: there may be
+    /// gigabytes of them, and each is verified when it is read.
     pub fn is_sound(&self, directory: &Directory) -> bool {
         let file = directory.file(&self.file);
         let file = file.and_then(|file| Ok((file.metadata()?.len(), file)));

@@ -1,17 +1,19 @@
 //! The published form of the data: opening, lookup and caching of everything that the API serves.
 //!
-//! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response bodies, list
-//! pages and their entity tags by route; dumps by name. Only `service_bodies` names members of responses:
-//! the text around the rows of list pages is in the file. Knows no sockets, clients or quotas.
+//! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response
+//! bodies, list pages and their entity tags by route; dumps by name. Only `service_bodies` names
+//! members of responses: the text around the rows of list pages is in the file. Knows no sockets,
+//! clients or quotas.
 //!
 //! In reading order:
 //!
-//! - The file: `format`, `writer`, `file` (the reader), `resident` and `storage` (the bytes behind it),
-//!   `views` (vectors read in place), `stored_body` and `long_body` (bodies, whole and in pieces).
-//! - The lookup: `published` and `manifest` (opening), `read` (`Snapshot`), `history`, `lookup` (by route),
-//!   `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `groups`, `row_set` and `search` (filters), `list_page` and
-//!   `page_template`.
+//! - The file: `format`, `writer`, `file` (the reader), `resident` and `storage` (the bytes behind
+//!   it), `views` (vectors read in place), `stored_body` and `long_body` (bodies, whole and in
+//!   pieces).
+//! - The lookup: `published` and `manifest` (opening), `read` (`Snapshot`), `history`, `lookup` (by
+//!   route), `response_cache`, `body`, `service_bodies`.
+//! - The lists: `select` (the rows of a page), `groups`, `row_set` and `search` (filters),
+//!   `list_page` and `page_template`.
 //! - Beside these: `dumps`, `throttle` (opening in the background), `corruption_log`, `error`.
 
 mod body;

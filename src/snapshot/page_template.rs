@@ -10,13 +10,14 @@ const PARTS: usize = 7;
 /// The last byte of a row whose end is the one that many rows share. No JSON contains this byte.
 const SHARED_END: u8 = 0;
 
-/// The text of a list page without its rows: six parts between which rows and numbers are inserted, and the
-/// end that many rows share.
+/// The text of a list page without its rows: six parts between which rows and numbers are inserted,
+/// and the end that many rows share.
 #[derive(Debug)]
 pub(crate) struct PageTemplate([Bytes; PARTS]);
 
 impl PageTemplate {
-    /// Decodes the templates of islands and creators from their section, where NUL separates the parts.
+    /// Decodes the templates of islands and creators from their section, where NUL separates the
+    /// parts.
     pub(crate) fn pair(section: &Bytes) -> Result<[PageTemplate; 2], SnapshotError> {
         let parts = section.split(|byte| *byte == 0);
         let parts: Vec<Bytes> = parts.map(|part| section.slice_ref(part)).collect();
@@ -99,8 +100,8 @@ fn has_more(page: Page, total: u64) -> &'static str {
     if end < total { "true" } else { "false" }
 }
 
-/// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the other,
-/// each would be waited for separately; touched first, they are loaded in parallel.
+/// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
+/// other, each would be waited for separately; touched first, they are loaded in parallel.
 fn touch(rows: &[&[u8]]) {
     const LINE_BYTES: usize = 64;
     let lines = rows.iter().flat_map(|row| row.iter().step_by(LINE_BYTES));

@@ -36,9 +36,9 @@ impl std::error::Error for OpenError {
 }
 
 impl Snapshot {
-    /// Opens a published directory; a directory without a manifest gives an empty snapshot. `current` is
-    /// the history in use: if the manifest still names it, it is reused with its caches, so that they
-    /// survive the publish of a live payload. Damaged dumps are reported by
+    /// Opens a published directory; a directory without a manifest gives an empty snapshot.
+    /// `current` is the history in use: if the manifest still names it, it is reused with its
+    /// caches, so that they survive the publish of a live payload. Damaged dumps are reported by
     /// [`dumps_fault`](Snapshot::dumps_fault), and everything else is served without them.
     pub fn open(
         directory: &Directory,

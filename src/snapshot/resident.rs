@@ -1,8 +1,9 @@
 //! Reading of the resident part of a payload: all of it at open, with checksums.
 //!
-//! The start of a server waits for it, so all cores share the work, and memory comes in huge pages: most of
-//! the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small ones. In the
-//! background one core does it, in small pages (see `throttle`): getting a huge one may take a millisecond.
+//! The start of a server waits for it, so all cores share the work, and memory comes in huge pages:
+//! most of the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small
+//! ones. In the background one core does it, in small pages (see `throttle`): getting a huge one
+//! may take a millisecond.
 
 use std::fs::File;
 use std::io;
@@ -17,11 +18,12 @@ use super::storage::Storage;
 use super::throttle::{checksum, chunk_bytes, in_background, parallelism, yield_point};
 use crate::sync::{Mutex, lock};
 
-/// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each page is
-/// filled by one thread.
+/// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each
+/// page is filled by one thread.
 const BLOCK_BYTES: usize = 2 << 20;
 
-/// Reads parts that follow each other from `offset` on. Returns their bytes and the checksum of each.
+/// Reads parts that follow each other from `offset` on. Returns their bytes and the checksum of
+/// each.
 pub(crate) fn read_resident(
     storage: &Storage,
     offset: u64,
@@ -40,14 +42,15 @@ pub(crate) fn read_resident(
     };
     // Less is worth neither a huge page nor a second thread.
     let is_large = length >= BLOCK_BYTES;
-    // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be mapped.
+    // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be
+    // mapped.
     let mut memory = MmapMut::map_anon(if is_large {
         length.next_multiple_of(BLOCK_BYTES)
     } else {
         length.max(1)
     })?;
-    // Best effort: a system without huge pages uses small ones. Rows are read in random order, and with
-    // small pages each read costs as much again for the page table.
+    // Best effort: a system without huge pages uses small ones. Rows are read in random order, and
+    // with small pages each read costs as much again for the page table.
     let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
     if is_large && !in_background() {
         advise_huge(&memory);

@@ -1,10 +1,12 @@
-//! `ResponseCache`: the second level of the response cache, shared by all workers and bounded in bytes.
+//! `ResponseCache`: the second level of the response cache, shared by all workers and bounded in
+//! bytes.
 //!
-//! Its key is that of the first level, which each worker has for itself: the route and the encoding. It has
-//! sixteen shards, each behind its own lock, each with two queues as in a segmented LRU. A new entry enters
-//! the probation queue. It moves to the protected queue only if *another* client requests it before it is
-//! evicted: a single client can evict only entries that no two clients have requested. The protected queue
-//! is a clock: an entry that was used since the hand passed stays.
+//! Its key is that of the first level, which each worker has for itself: the route and the
+//! encoding. It has sixteen shards, each behind its own lock, each with two queues as in a
+//! segmented LRU. A new entry enters the probation queue. It moves to the protected queue only if
+//! *another* client requests it before it is evicted: a single client can evict only entries that
+//! no two clients have requested. The protected queue is a clock: an entry that was used since the
+//! hand passed stays.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,15 +20,17 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 const SHARDS: usize = 16;
 /// The most that the allocator adds to each block of memory: a header and rounding.
 const ALLOCATION_BYTES: usize = 32;
-/// Blocks of an entry: the body and the links with their reference counts, and the texts of its route.
+/// Blocks of an entry: the body and the links with their reference counts, and the texts of its
+/// route.
 const BLOCKS: usize = 8;
-/// Responses to routes with longer texts are not cached. Titles, tags and slugs are shorter, so such routes
-/// find nothing, and could only fill the cache.
+/// Responses to routes with longer texts are not cached. Titles, tags and slugs are shorter, so
+/// such routes find nothing, and could only fill the cache.
 const TEXT_BYTES_MAX: usize = 1024;
 /// The probation queue has at least one part in so many of a shard.
 const PROBATION_SHARE: usize = 8;
-/// One recently requested key is remembered for each so many bytes: about as many keys as the cache has
-/// space for entries. A client that requests more in turn would find nothing cached on its second pass.
+/// One recently requested key is remembered for each so many bytes: about as many keys as the cache
+/// has space for entries. A client that requests more in turn would find nothing cached on its
+/// second pass.
 const BYTES_PER_KEY: usize = 16 * 1024;
 /// The most keys that are remembered: half a megabyte of them.
 const KEYS_MAX: usize = 1 << 16;
@@ -88,8 +92,8 @@ impl ResponseCache {
         }
     }
 
-    /// Returns the response to a route in the form that the client accepts; the hash of the key if it is
-    /// not cached.
+    /// Returns the response to a route in the form that the client accepts; the hash of the key if
+    /// it is not cached.
     pub(crate) fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, u64> {
         let hash = self.hasher.hash_one((route, context.accepts_gzip));
         match self.shard(hash).entries.get_mut(&hash) {
@@ -101,8 +105,9 @@ impl ResponseCache {
         }
     }
 
-    /// Caches a response that [`get`](Self::get) has not found, if its content is in memory, its route is
-    /// short and it is not larger than a shard. All memory that the entry takes is charged.
+    /// Caches a response that [`get`](Self::get) has not found, if its content is in memory, its
+    /// route is short and it is not larger than a shard. All memory that the entry takes is
+    /// charged.
     pub(crate) fn insert(
         &self,
         hash: u64,
@@ -147,8 +152,8 @@ impl ResponseCache {
         place.swap(hash, Ordering::Relaxed) == hash
     }
 
-    /// Returns the bytes of an entry in the map and in its queue. Both double when they are full, so they
-    /// are half empty at worst.
+    /// Returns the bytes of an entry in the map and in its queue. Both double when they are full,
+    /// so they are half empty at worst.
     const fn entry_bytes() -> usize {
         2 * (size_of::<(u64, CacheEntry)>() + 1 + size_of::<u64>())
     }
@@ -172,8 +177,8 @@ impl Queue {
 }
 
 impl Shard {
-    /// Evicts entries until the others take no more than `bytes_max`, and returns them. Protected entries
-    /// never take the space of the probation queue, so no new entry evicts them.
+    /// Evicts entries until the others take no more than `bytes_max`, and returns them. Protected
+    /// entries never take the space of the probation queue, so no new entry evicts them.
     fn shrink_to(&mut self, bytes_max: usize) -> Vec<CacheEntry> {
         let protected_bytes_max = bytes_max - bytes_max / PROBATION_SHARE;
         let mut evicted = Vec::new();

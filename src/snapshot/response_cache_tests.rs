@@ -92,8 +92,9 @@ fn request_1000(cache: &ResponseCache, key: u32, client: u64) -> bool {
     request(cache, key, client, 1_000, Admission::Immediate)
 }
 
-/// Returns how often a request for one of a thousand keys that two clients use is a miss, while a third
-/// client requests other keys, each `times` times, `sweep` of them between two uses of one key.
+/// Returns how often a request for one of a thousand keys that two clients use is a miss, while a
+/// third client requests other keys, each `times` times, `sweep` of them between two uses of one
+/// key.
 fn lost(times: u32, sweep: u32) -> usize {
     const IN_USE: u32 = 1_000;
     // Space for twice as much as is in use: shards are not filled evenly.

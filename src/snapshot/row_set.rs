@@ -1,4 +1,5 @@
-//! A bit set of rows. Conditions are combined in one pass over it, and matches are counted by their bits.
+//! A bit set of rows. Conditions are combined in one pass over it, and matches are counted by their
+//! bits.
 
 use std::ops::Range;
 
@@ -82,8 +83,8 @@ impl RowSet {
         Vec::new()
     }
 
-    /// Returns the members at the positions `range` of the `total` members, in the order of `order`, which
-    /// contains every member once. Counts from the nearer end.
+    /// Returns the members at the positions `range` of the `total` members, in the order of
+    /// `order`, which contains every member once. Counts from the nearer end.
     pub(crate) fn ordered(&self, order: &[U32], range: Range<usize>, total: usize) -> Vec<u32> {
         let contains = |row: &U32| self.contains(row.get());
         // Without a branch on each row, so that it costs the same for any set.

@@ -1,8 +1,8 @@
 //! Substring search over short texts, by a sorted array of their suffixes.
 //!
-//! A text contains a needle if one of its suffixes begins with it, and in sorted order these suffixes are
-//! adjacent: their texts are the result. The texts of a needle of up to three bytes that begins very many
-//! suffixes are also published as a set.
+//! A text contains a needle if one of its suffixes begins with it, and in sorted order these
+//! suffixes are adjacent: their texts are the result. The texts of a needle of up to three bytes
+//! that begins very many suffixes are also published as a set.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -20,11 +20,12 @@ use super::views::{Texts, U32Slice, partition_point};
 
 /// Suffixes are sorted by so many of their first bytes. The texts of longer needles are scanned.
 pub const SUFFIX_DEPTH: usize = 24;
-/// The text of each suffix is stored, but only of one suffix in so many where it begins. Both ends of a run
-/// are therefore known only to within this, and the texts there are scanned.
+/// The text of each suffix is stored, but only of one suffix in so many where it begins. Both ends
+/// of a run are therefore known only to within this, and the texts there are scanned.
 pub const SUFFIX_STEP: usize = 16;
 
-/// Returns the key of a needle that may have a set, its length and bytes; `None` for longer needles.
+/// Returns the key of a needle that may have a set, its length and bytes; `None` for longer
+/// needles.
 pub fn common_key(needle: &[u8]) -> Option<u32> {
     match *needle {
         [a] => Some(u32::from_be_bytes([1, a, 0, 0])),
@@ -159,7 +160,8 @@ impl TextIndex {
             samples_while(Ordering::is_lt),
             samples_while(Ordering::is_le),
         );
-        // The run begins after the last sample before the needle, and ends before the first past it.
+        // The run begins after the last sample before the needle, and ends before the first past
+        // it.
         let start = first.checked_sub(1).map_or(0, |at| at * SUFFIX_STEP + 1);
         let run = start..(end * SUFFIX_STEP).min(self.suffix_rows.len());
         let certain = if first < end && needle.len() <= SUFFIX_DEPTH {

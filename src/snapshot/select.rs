@@ -1,10 +1,10 @@
 //! Selection of the rows of a list page, and the number of all matches.
 //!
-//! With any sort and at most one filter, a page is a slice of a vector in final order: O(limit) at any number
-//! of rows. Several conditions, a search among them, are combined in one of two ways. If one of them leaves
-//! few rows, the others are checked for each of these. Otherwise each is a bit set: the members of all are
-//! counted, and the page is found by walking the smallest vector in final order or, where that is long and
-//! matches are rare in it, by the sort keys of the matches.
+//! With any sort and at most one filter, a page is a slice of a vector in final order: O(limit) at
+//! any number of rows. Several conditions, a search among them, are combined in one of two ways. If
+//! one of them leaves few rows, the others are checked for each of these. Otherwise each is a bit
+//! set: the members of all are counted, and the page is found by walking the smallest vector in
+//! final order or, where that is long and matches are rare in it, by the sort keys of the matches.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -79,7 +79,8 @@ fn window(count: usize, page: Page) -> Range<usize> {
 struct Filters([Option<Group>; 3]);
 
 impl Filters {
-    /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing matches.
+    /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing
+    /// matches.
     fn find(history: &History, query: &IslandQuery) -> Option<Filters> {
         let creator = match &query.creator {
             Some(slug) => Some(Group::Creator(history.find_creator(slug)?)),
@@ -169,7 +170,8 @@ impl History {
         if range.is_empty() {
             return SelectedRows::new(Vec::new(), total);
         }
-        // Matches up to the end of the page, from the nearer end, and the rows of the order per match.
+        // Matches up to the end of the page, from the nearer end, and the rows of the order per
+        // match.
         let matches = range.end.min(total - range.start);
         if matches * (order.len() / total) > total * STEPS_PER_KEY {
             let key = |row| self.sort_key(row, query.sort, query.order);

@@ -1,5 +1,5 @@
-//! Bodies that describe the service, rendered when a snapshot is opened: `/v1`, which contains the base
-//! URL, and `/v1/health`, which covers both payloads.
+//! Bodies that describe the service, rendered when a snapshot is opened: `/v1`, which contains the
+//! base URL, and `/v1/health`, which covers both payloads.
 
 use serde_json::Value;
 

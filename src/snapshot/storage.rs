@@ -12,8 +12,8 @@ use bytes::Bytes;
 pub enum Storage {
     /// In memory: the embedded sample.
     Memory(Bytes),
-    /// In a file, whose bodies are read when they are requested. Shared with bodies that are being sent, so
-    /// that they do not keep the rest of the snapshot in memory.
+    /// In a file, whose bodies are read when they are requested. Shared with bodies that are being
+    /// sent, so that they do not keep the rest of the snapshot in memory.
     File(Arc<File>),
 }
 

@@ -1,4 +1,5 @@
-//! Bodies as they are stored in a payload file: read, verified, and inflated to their identity form.
+//! Bodies as they are stored in a payload file: read, verified, and inflated to their identity
+//! form.
 
 use std::ops::Range;
 
@@ -51,8 +52,8 @@ pub(crate) fn deflated_range(gzip_bytes: u64) -> Range<u64> {
 
 /// Inflates a gzip form to exactly `plain_bytes`; `None` if it does not contain as much.
 ///
-/// A third cheaper than `GzDecoder`: it writes to its destination without a buffer between, and the caller
-/// verifies the checksum.
+/// A third cheaper than `GzDecoder`: it writes to its destination without a buffer between, and the
+/// caller verifies the checksum.
 fn inflate(gzip: &[u8], plain_bytes: usize) -> Option<Vec<u8>> {
     if !has_stored_header(gzip) {
         return None;

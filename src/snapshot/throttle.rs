@@ -1,17 +1,18 @@
-//! Reading of large files: with all cores when a caller waits for it, with pauses in the background.
+//! Reading of large files: with all cores when a caller waits for it, with pauses in the
+//! background.
 //!
-//! Opening a file of hundreds of megabytes takes a large part of a second of CPU time, on a core that a
-//! worker needs for requests. Yielding the core is not enough: a fair scheduler returns it for
-//! milliseconds. A thread in the background therefore sleeps 100 µs after each 100 µs of work, which bounds
-//! the latency that it adds to requests.
+//! Opening a file of hundreds of megabytes takes a large part of a second of CPU time, on a core
+//! that a worker needs for requests. Yielding the core is not enough: a fair scheduler returns it
+//! for milliseconds. A thread in the background therefore sleeps 100 µs after each 100 µs of work,
+//! which bounds the latency that it adds to requests.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-/// Bytes that a background thread processes between yield points: four pages, since getting new memory
-/// costs more than filling it.
+/// Bytes that a background thread processes between yield points: four pages, since getting new
+/// memory costs more than filling it.
 const BACKGROUND_CHUNK_BYTES: usize = 16 * 1024;
 /// The same of other threads: what fits in the cache of one core.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -34,7 +35,8 @@ pub fn work_in_background() {
     RESUMED.set(Some(Instant::now()));
 }
 
-/// Pauses a background thread if it is time to. To be called with the number of each step of a long loop.
+/// Pauses a background thread if it is time to. To be called with the number of each step of a long
+/// loop.
 pub(crate) fn yield_point(step: usize) {
     if step.is_multiple_of(STEPS)
         && let Some(resumed) = RESUMED.get()
@@ -67,7 +69,8 @@ pub(crate) fn parallelism() -> usize {
     }
 }
 
-/// Runs two functions, in parallel unless this thread is in the background, and returns both results.
+/// Runs two functions, in parallel unless this thread is in the background, and returns both
+/// results.
 pub fn join<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
     if parallelism() == 1 {
         return (one(), other());

@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 use super::error::SnapshotError;
 use super::format::{BodyRecord, Section};
 
-/// A vector of `T` in a section. Requests borrow it: the reference count of its bytes is a cache line that
-/// all cores share.
+/// A vector of `T` in a section. Requests borrow it: the reference count of its bytes is a cache
+/// line that all cores share.
 #[derive(Debug)]
 pub(crate) struct SectionSlice<T>(Bytes, PhantomData<T>);
 
@@ -62,14 +62,15 @@ impl Texts {
 }
 
 impl U64Slice {
-    /// Returns an offset as an index. Never truncates: offsets are checked against a length in memory at
-    /// open.
+    /// Returns an offset as an index. Never truncates: offsets are checked against a length in
+    /// memory at open.
     pub(crate) fn index(&self, at: usize) -> usize {
         usize::try_from(self[at].get()).unwrap_or(usize::MAX)
     }
 }
 
-/// Returns the first index below `count` for which `is_before` is false, as `slice::partition_point` does.
+/// Returns the first index below `count` for which `is_before` is false, as
+/// `slice::partition_point` does.
 pub(crate) fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {

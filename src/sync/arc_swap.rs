@@ -1,7 +1,7 @@
 //! A shared value that is replaced atomically, and a per-thread cache of it.
 //!
-//! Readers keep the value that they loaded until they drop it. Like the crate arc-swap, with a generation
-//! number beside the value, by which readers also invalidate what they derived from it.
+//! Readers keep the value that they loaded until they drop it. Like the crate arc-swap, with a
+//! generation number beside the value, by which readers also invalidate what they derived from it.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ impl<T> ArcSwap<T> {
     pub fn swap(&self, value: T) -> Arc<T> {
         let mut current = lock(&self.current);
         let before = std::mem::replace(&mut *current, Arc::new(value));
-        // Incremented under the lock, so that a thread that reads the new number loads the new value.
+        // Incremented under the lock, so that a thread that reads the new number loads the new
+        // value.
         self.generation.fetch_add(1, Ordering::Release);
         before
     }
@@ -49,7 +50,8 @@ impl<T> ArcSwap<T> {
     }
 }
 
-/// A per-thread cache of an [`ArcSwap`]'s value. Takes the shared lock only if the generation has changed.
+/// A per-thread cache of an [`ArcSwap`]'s value. Takes the shared lock only if the generation has
+/// changed.
 #[derive(Debug)]
 pub struct ArcSwapCache<T> {
     shared: Arc<ArcSwap<T>>,
@@ -64,13 +66,14 @@ impl<T> ArcSwapCache<T> {
         ArcSwapCache { shared, cached }
     }
 
-    /// Returns the current generation, equal to or older than that of the next [`with`](Self::with).
+    /// Returns the current generation, equal to or older than that of the next
+    /// [`with`](Self::with).
     pub fn generation(&self) -> u64 {
         self.shared.generation()
     }
 
-    /// Calls `read` with the current generation and value. Does not change the reference count, whose
-    /// cache line is shared by all workers.
+    /// Calls `read` with the current generation and value. Does not change the reference count,
+    /// whose cache line is shared by all workers.
     pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
         let cached = self.cached();
         read(cached.0, &cached.1)

@@ -7,8 +7,8 @@ use std::thread;
 
 use super::{Condvar, Mutex, lock};
 
-/// Items per thread that may be started ahead of the next result to be delivered: enough that one slow
-/// item does not stall the other threads, few enough to bound the results kept in memory.
+/// Items per thread that may be started ahead of the next result to be delivered: enough that one
+/// slow item does not stall the other threads, few enough to bound the results kept in memory.
 const AHEAD_MAX: usize = 4;
 
 /// Returns the number of threads to use: one per core.
@@ -16,9 +16,9 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Runs `work` on the items `0..count` with `threads` threads. Each thread creates a state with `state`
-/// and reuses it for all its items. `deliver` is called on the calling thread, with the results in order;
-/// its first error stops the work.
+/// Runs `work` on the items `0..count` with `threads` threads. Each thread creates a state with
+/// `state` and reuses it for all its items. `deliver` is called on the calling thread, with the
+/// results in order; its first error stops the work.
 pub fn in_order<S, T: Send, E>(
     (threads, count): (usize, usize),
     state: impl Fn() -> S + Sync,
