@@ -119,7 +119,7 @@ fn scenes(bytes: usize) -> [Scene; 3] {
 }
 
 #[test]
-fn the_pieces_of_a_body_are_the_body_whatever_their_length() {
+fn pieces_of_any_length_make_up_the_body() {
     for bytes in [300, READ_BYTES, 5 * READ_BYTES + 17] {
         for scene in scenes(bytes) {
             for piece in [bytes, bytes / 3, READ_BYTES, 1000, 1 + bytes / 100] {

@@ -17,7 +17,7 @@ fn rows(
 }
 
 #[test]
-fn a_set_holds_what_it_was_made_of() {
+fn a_set_contains_the_rows_it_was_made_of() {
     arbtest::arbtest(|u| {
         let limit = u.int_in_range(0..=300)?;
         let (rows, others) = (rows(u, limit)?, rows(u, limit)?);

@@ -87,7 +87,7 @@ mod tests {
     use crate::snapshot::format::EXPANSION_MAX;
 
     #[test]
-    fn a_form_inflates_to_what_it_was_made_of_and_to_no_other_length() {
+    fn a_form_inflates_to_its_body_and_to_no_other_length() {
         arbtest::arbtest(|u| {
             let unit: Vec<u8> = u.arbitrary()?;
             let plain = unit.repeat(u.int_in_range(0..=20_000)?);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_gzip_or_is_cut_short_is_nothing() {
+    fn a_form_that_is_not_gzip_or_is_cut_short_is_rejected() {
         let plain = b"0123456789".repeat(100);
         let gzip = EncodedPair::new(plain.clone()).gzip;
         for length in 0..gzip.len() {
