@@ -1,7 +1,8 @@
 //! Synchronization: atomics and mutexes, a value that can be swapped, parallel work, and polling.
 //!
-//! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where loom
-//! explores all interleavings of models of the lock-free code. All other modules import them from here.
+//! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where
+//! loom explores all interleavings of models of the lock-free code. All other modules import them
+//! from here.
 
 mod arc_swap;
 mod ordered_work;
@@ -22,8 +23,8 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
-/// Locks a mutex, whether or not a thread has panicked while it held the lock: a panic in one request
-/// must not fail all later ones.
+/// Locks a mutex, whether or not a thread has panicked while it held the lock: a panic in one
+/// request must not fail all later ones.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
