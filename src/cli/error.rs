@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::path::Path;
 
 use crate::dataset::LoadError;
-use crate::keys::{KeyFileError, KeyStoreError};
+use crate::keys::KeyStoreError;
 use crate::publish::PublishError;
 use crate::server::StartError;
-use crate::signup::SignupError;
+use crate::signup::SignupStartError;
 
 // Exit codes of sysexits.h.
 const USAGE: u8 = 64;
@@ -95,17 +95,14 @@ impl From<StartError> for CliError {
     fn from(error: StartError) -> CliError {
         let code = match &error {
             StartError::Bind { .. } => UNAVAILABLE,
-            StartError::Inherited(_)
-            | StartError::SignUp(
-                SignupError::BaseUrl(_) | SignupError::NoCommand | SignupError::SecretMode { .. },
-            ) => CONFIG,
-            StartError::SignUp(SignupError::Secret { .. }) => DATA,
-            StartError::SignUp(SignupError::Thread(_))
+            StartError::Inherited(_) | StartError::SignUp(SignupStartError::Setting(_)) => CONFIG,
+            StartError::SignUp(SignupStartError::Damaged(_)) => DATA,
+            StartError::SignUp(SignupStartError::Thread(_))
             | StartError::Runtime(_)
             | StartError::Sample(_) => SOFTWARE,
-            StartError::Keys(error) => key_file_code(error),
+            StartError::Keys(error) => key_code(error),
             // A full disk or a missing directory may be temporary.
-            StartError::SignUp(SignupError::Io { .. })
+            StartError::SignUp(SignupStartError::Io(..))
             | StartError::State(_)
             | StartError::AccessLog { .. }
             | StartError::NotifySocket(_) => IO,
@@ -114,25 +111,15 @@ impl From<StartError> for CliError {
     }
 }
 
-impl From<KeyFileError> for CliError {
-    fn from(error: KeyFileError) -> CliError {
-        CliError::new(key_file_code(&error), error)
-    }
-}
-
 impl From<KeyStoreError> for CliError {
     fn from(error: KeyStoreError) -> CliError {
-        let code = match &error {
-            KeyStoreError::File(error) => key_file_code(error),
-            KeyStoreError::Refused(_) => DATA,
-        };
-        CliError::new(code, error)
+        CliError::new(key_code(&error), error)
     }
 }
 
-fn key_file_code(error: &KeyFileError) -> u8 {
+fn key_code(error: &KeyStoreError) -> u8 {
     match error {
-        KeyFileError::Io { .. } => IO,
-        KeyFileError::Damaged { .. } => DATA,
+        KeyStoreError::Io { .. } => IO,
+        _ => DATA,
     }
 }

@@ -10,7 +10,8 @@ use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
-use crate::server::{self, ConnectionLimits, Settings, SignUp};
+use crate::server::{self, ConnectionLimits, Settings};
+use crate::signup::{AddressProof, SignupPolicy};
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -61,23 +62,24 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         drain: seconds(arguments, "drain-seconds")?,
         admin: arguments.optional("admin", |text| text.parse().ok())?,
         access_log: arguments.path("access-log"),
-        sign_up: sign_up(arguments)?,
-        sign_up_daily: arguments.number("signup-daily")?,
+        signup: sign_up(arguments)?,
         systemd: SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name)),
     })
 }
 
 /// Sign-up and its mail command, which only `--signup email` takes and which it needs.
-fn sign_up(arguments: &Arguments) -> Result<Option<SignUp>, CliError> {
+fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
     let by_mail = arguments.optional("signup", |how| match how {
         "ip" => Some(false),
         "email" => Some(true),
         _ => None,
     })?;
+    let daily_max = arguments.number("signup-daily")?;
+    let policy = |proof| Ok(Some(SignupPolicy { proof, daily_max }));
     let (name, problem) = match (by_mail, arguments.text("mailer")) {
         (None, None) => return Ok(None),
-        (Some(false), None) => return Ok(Some(SignUp::Ip)),
-        (Some(true), Some(command)) => return Ok(Some(SignUp::Email(command.to_owned()))),
+        (Some(false), None) => return policy(AddressProof::ClientIp),
+        (Some(true), Some(command)) => return policy(AddressProof::Email(command.to_owned())),
         (Some(true), None) => (
             "signup",
             "email requires --mailer COMMAND, such as /usr/sbin/sendmail",
@@ -126,7 +128,6 @@ fn parse_bytes(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signup::Terms;
 
     fn parsed(words: &[&str], environment: &[(&str, &str)]) -> Result<Settings, CliError> {
         let words = words.iter().map(Into::into);
@@ -142,7 +143,6 @@ mod tests {
         assert_eq!(settings.limits, TierLimits::default());
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
-        assert_eq!(settings.sign_up_daily, Terms::default().daily_max);
         assert!(settings.published.is_none());
         assert!(settings.state.is_none() && settings.admin.is_none());
         assert!(settings.base_url.is_none() && settings.access_log.is_none());

@@ -9,7 +9,8 @@ use std::path::Path;
 use super::arguments::Arguments;
 use super::error::CliError;
 use crate::observe::max_fds;
-use crate::server::{OTHER_FDS, Settings, SignUp};
+use crate::server::{OTHER_FDS, Settings};
+use crate::signup::AddressProof;
 
 /// Rejects the first setting that cannot be met.
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
@@ -67,10 +68,10 @@ fn state(settings: &Settings) -> Option<String> {
 }
 
 fn sign_up(settings: &Settings) -> Option<String> {
-    let sign_up = settings.sign_up.as_ref()?;
+    let policy = settings.signup.as_ref()?;
     let problem = if settings.state.is_none() {
         "requires --state DIR, where keys are stored"
-    } else if matches!(sign_up, SignUp::Email(_)) && settings.base_url.is_none() {
+    } else if matches!(policy.proof, AddressProof::Email(_)) && settings.base_url.is_none() {
         "email requires --base-url URL, for the links in mails"
     } else {
         return None;
@@ -79,7 +80,7 @@ fn sign_up(settings: &Settings) -> Option<String> {
 }
 
 fn mailer(settings: &Settings) -> Option<String> {
-    let Some(SignUp::Email(command)) = &settings.sign_up else {
+    let AddressProof::Email(command) = &settings.signup.as_ref()?.proof else {
         return None;
     };
     let is_blank = command.trim().is_empty();

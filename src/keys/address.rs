@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use super::token::Malformed;
+
 /// Maximum length of an e-mail address in bytes (RFC 5321 section 4.5.3.1).
 const EMAIL_BYTES_MAX: usize = 254;
 
@@ -35,48 +37,30 @@ impl From<IpAddr> for KeyAddress {
     }
 }
 
-/// The text is not an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedAddress;
-
-impl fmt::Display for MalformedAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected an ASCII e-mail address or an IP address")
-    }
-}
+const MALFORMED: Malformed = Malformed("an ASCII e-mail address or an IP address");
 
 impl FromStr for KeyAddress {
-    type Err = MalformedAddress;
+    type Err = Malformed;
 
-    fn from_str(text: &str) -> Result<KeyAddress, MalformedAddress> {
+    fn from_str(text: &str) -> Result<KeyAddress, Malformed> {
         let text = text.trim();
-        // The form in which a network is stored.
+        // Networks are stored with this suffix.
         let network = text.strip_suffix("/64").unwrap_or(text);
         if let Ok(address) = network.parse::<IpAddr>() {
-            return if network.len() == text.len() || address.is_ipv6() {
-                Ok(address.into())
-            } else {
-                Err(MalformedAddress)
-            };
+            let is_valid = network.len() == text.len() || address.is_ipv6();
+            return is_valid.then(|| address.into()).ok_or(MALFORMED);
         }
         let text = text.trim_end_matches('.');
-        let (name, domain) = text.split_once('@').ok_or(MalformedAddress)?;
-        let sound = !name.is_empty()
+        let (name, domain) = text.split_once('@').ok_or(MALFORMED)?;
+        let is_label_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_label_byte);
+        let is_valid = !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_graphic())
             && domain.split('.').all(is_label)
             && text.len() <= EMAIL_BYTES_MAX;
-        if sound {
-            Ok(KeyAddress(text.to_ascii_lowercase().into()))
-        } else {
-            Err(MalformedAddress)
-        }
+        let address = is_valid.then(|| KeyAddress(text.to_ascii_lowercase().into()));
+        address.ok_or(MALFORMED)
     }
-}
-
-/// Returns `true` for a valid part of a domain between dots.
-fn is_label(text: &str) -> bool {
-    let sound = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    !text.is_empty() && text.bytes().all(sound)
 }
 
 impl fmt::Display for KeyAddress {
@@ -157,13 +141,9 @@ mod tests {
             "1.2.3",
             "a@b\n@",
         ] {
-            assert_eq!(
-                text.parse::<KeyAddress>(),
-                Err(MalformedAddress),
-                "{text:?}"
-            );
+            assert_eq!(text.parse::<KeyAddress>(), Err(MALFORMED), "{text:?}");
         }
         let long = "a".repeat(250) + "@b.example";
-        assert_eq!(long.parse::<KeyAddress>(), Err(MalformedAddress));
+        assert_eq!(long.parse::<KeyAddress>(), Err(MALFORMED));
     }
 }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use super::records::KeyRecords;
-use super::token::{KeyId, KeyPrefix, PresentedKey, SecretDigest};
+use super::token::{KeyId, KeyPrefix, constant_time_eq, parse_key};
 use crate::model::Tier;
 
 /// Properties of an active key.
@@ -41,7 +41,7 @@ pub struct KeyTable {
 
 #[derive(Clone, Copy, Debug)]
 struct StoredKey {
-    digest: SecretDigest,
+    digest: [u8; 32],
     entry: KeyEntry,
     revoked: bool,
 }
@@ -49,23 +49,21 @@ struct StoredKey {
 impl KeyTable {
     /// Creates the table of these records, for keys with this prefix.
     pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
-        let mut keys: Vec<(u64, StoredKey)> = records
-            .iter()
-            .map(|record| {
-                let key = StoredKey {
-                    digest: record.digest,
-                    entry: KeyEntry {
-                        number: record.number,
-                        id: record.id,
-                        tier: record.tier,
-                    },
-                    revoked: record.revoked.is_some(),
-                };
-                (record.id.number(), key)
-            })
-            .collect();
+        let keys = records.iter().map(|record| {
+            let entry = KeyEntry {
+                number: record.number,
+                id: record.id,
+                tier: record.tier,
+            };
+            let key = StoredKey {
+                digest: record.digest,
+                entry,
+                revoked: record.revoked.is_some(),
+            };
+            (record.id.number(), key)
+        });
         let sentinel = StoredKey {
-            digest: SecretDigest([0; 32]),
+            digest: [0; 32],
             entry: KeyEntry {
                 number: u32::MAX,
                 id: KeyId::NONE,
@@ -73,7 +71,7 @@ impl KeyTable {
             },
             revoked: true,
         };
-        keys.push((u64::MAX, sentinel));
+        let mut keys: Vec<_> = keys.chain([(u64::MAX, sentinel)]).collect();
         keys.sort_unstable_by_key(|(id, _)| *id);
         let (ids, records): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
         KeyTable {
@@ -100,18 +98,18 @@ impl KeyTable {
 
     /// Verifies a key that a client sent.
     ///
-    /// Text without the form of a key is rejected immediately. For all other text, the id is looked up
-    /// with the same number of steps whether it exists or not, the digest of some record is compared,
-    /// and the secret is hashed. So the time reveals neither whether an id exists nor whether it is
+    /// Text without the form of a key is rejected immediately. For all other text, the secret is hashed,
+    /// the id is looked up with the same number of steps whether it exists or not, and the digest of
+    /// some record is compared. So the time reveals neither whether an id exists nor whether it is
     /// revoked.
     pub fn verify(&self, key: &[u8]) -> KeyStatus {
-        let Some(presented) = PresentedKey::parse(&self.prefix, key) else {
+        let Some((id, digest)) = parse_key(&self.prefix, key) else {
             return KeyStatus::Unknown;
         };
-        let id = presented.id.number();
+        let id = id.number();
         let at = self.ids.partition_point(|known| *known < id);
         let key = &self.records[at];
-        let is_right = key.digest.matches(&presented.digest());
+        let is_right = constant_time_eq(&key.digest, &digest);
         let is_known = self.ids[at] == id;
         match (black_box(is_known) & is_right, key.revoked) {
             (true, false) => KeyStatus::Active(key.entry),
@@ -138,7 +136,7 @@ mod tests {
             let parts = (key.id, key.digest());
             records.issue(parts, address, tier, UnixSeconds(0)).unwrap();
             if number % 5 == 0 {
-                records.revoke(key.id, UnixSeconds(1)).unwrap();
+                records.set_revoked(key.id, Some(UnixSeconds(1))).unwrap();
             }
         }
         let table = KeyTable::new(prefix.clone(), &records);

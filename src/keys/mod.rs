@@ -1,10 +1,17 @@
 //! API keys: verification for the server; issuing, revoking and restoring for the publisher.
 //!
 //! **In:** the key file of the state directory, and the bytes that a client sends as its key. **Out:** a
-//! [`KeyStatus`], or changed key records.
+//! [`KeyStatus`], or changed key records. **Independent of:** HTTP, limits, counters.
 //!
 //! A key has the form `<prefix>_live_<id>_<secret>`. Only a hash of the secret is stored, so a secret
-//! can be shown only once, when the key is issued. **Independent of:** HTTP, limits, counters.
+//! can be shown only once, when the key is issued.
+//!
+//! - `token`: the text of a key
+//! - `address`: the e-mail or IP address that a key is issued to
+//! - `records`: the records of all keys, and the rules for changing them
+//! - `key_file`: their format on disk
+//! - `store`: reading and changing the key file
+//! - `key_table`: the keys in a server's memory
 
 mod address;
 mod key_file;
@@ -13,9 +20,8 @@ mod records;
 mod store;
 mod token;
 
-pub use address::{KeyAddress, MalformedAddress};
-pub use key_file::{KeyFileError, KeyFileVersion};
+pub use address::KeyAddress;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
-pub use records::{FREE_KEYS_MAX, KeyChangeError, KeyRecord, KeyRecords};
-pub use store::{KeyStore, KeyStoreError};
-pub use token::{KeyId, KeyPrefix, MalformedId, MalformedPrefix, NewKey, constant_time_eq};
+pub use records::{FREE_KEYS_MAX, KeyRecord, KeyRecords, KeyStoreError};
+pub use store::{KeyFileVersion, KeyStore};
+pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

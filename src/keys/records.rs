@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::address::KeyAddress;
-use super::token::{KeyId, SecretDigest};
+use super::token::KeyId;
 use crate::calendar::UnixSeconds;
 use crate::model::{KEYS_MAX, Tier};
 
@@ -26,12 +28,29 @@ pub struct KeyRecord {
     pub issued: UnixSeconds,
     /// Time at which it was disabled; `None` if it is active.
     pub revoked: Option<UnixSeconds>,
-    pub(super) digest: SecretDigest,
+    /// SHA-256 of the secret.
+    pub digest: [u8; 32],
 }
 
-/// A change of the records is not allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyChangeError {
+/// Keys could not be read or changed. Displays with the file and the line, if there are any.
+#[derive(Debug)]
+pub enum KeyStoreError {
+    /// The key file or its directory cannot be read or written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The key file has been changed or truncated.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line number, starting at 1.
+        line: usize,
+        /// Description of the fault.
+        problem: String,
+    },
     /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
     /// No key has this id.
@@ -40,24 +59,44 @@ pub enum KeyChangeError {
     Full,
 }
 
-impl fmt::Display for KeyChangeError {
+impl KeyStoreError {
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> KeyStoreError {
+        let path = path.to_owned();
+        |source| KeyStoreError::Io { path, source }
+    }
+
+    /// Returns `true` if another process held the directory's lock until the timeout.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, KeyStoreError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
+impl fmt::Display for KeyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeyChangeError::TooManyFree(address) => write!(
+            KeyStoreError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            KeyStoreError::Damaged {
+                path,
+                line,
+                problem,
+            } => write!(f, "{}:{line}: {problem}", path.display()),
+            KeyStoreError::TooManyFree(address) => write!(
                 f,
                 "{address} already has {FREE_KEYS_MAX} active free keys, the limit for an address; \
                  revoke one first"
             ),
-            KeyChangeError::Unknown(id) => {
+            KeyStoreError::Unknown(id) => {
                 write!(f, "no key has the id {id}; run `keys list` to see all keys")
             }
-            KeyChangeError::Full => write!(
+            KeyStoreError::Full => write!(
                 f,
                 "all {KEYS_MAX} key numbers have been issued; no key can be added"
             ),
         }
     }
 }
+
+impl std::error::Error for KeyStoreError {}
 
 /// All keys, in the order in which they were issued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,10 +112,11 @@ impl KeyRecords {
     /// Restores stored records; `None` if they are inconsistent.
     pub(super) fn stored(records: Vec<KeyRecord>, next: u32, revision: u64) -> Option<KeyRecords> {
         let ids: HashSet<KeyId> = records.iter().map(|record| record.id).collect();
-        let ascending = records.is_sorted_by(|a, b| a.number < b.number);
-        let below = records.last().is_none_or(|last| last.number < next);
-        let sound = ids.len() == records.len() && ascending && below && next <= KEYS_MAX;
-        sound.then_some(KeyRecords {
+        let is_consistent = ids.len() == records.len()
+            && records.is_sorted_by(|a, b| a.number < b.number)
+            && records.last().is_none_or(|last| last.number < next)
+            && next <= KEYS_MAX;
+        is_consistent.then_some(KeyRecords {
             records,
             next,
             revision,
@@ -93,20 +133,19 @@ impl KeyRecords {
         self.next
     }
 
-    /// Adds a key. Returns `Ok(None)` if the id is taken and the caller has to retry with another one.
+    /// Adds a key and returns its record; `None` if the id is taken and the caller has to retry with
+    /// another one.
     pub(super) fn issue(
         &mut self,
-        (id, digest): (KeyId, SecretDigest),
+        (id, digest): (KeyId, [u8; 32]),
         address: KeyAddress,
         tier: Tier,
         now: UnixSeconds,
-    ) -> Result<Option<&KeyRecord>, KeyChangeError> {
+    ) -> Result<Option<&KeyRecord>, KeyStoreError> {
         if self.next == KEYS_MAX {
-            return Err(KeyChangeError::Full);
+            return Err(KeyStoreError::Full);
         }
-        if tier == Tier::Free {
-            self.check_free_limit(&address)?;
-        }
+        self.check_free_limit(tier, &address)?;
         if self.records.iter().any(|record| record.id == id) {
             return Ok(None);
         }
@@ -124,47 +163,36 @@ impl KeyRecords {
         Ok(self.records.last())
     }
 
-    fn check_free_limit(&self, address: &KeyAddress) -> Result<(), KeyChangeError> {
+    fn check_free_limit(&self, tier: Tier, address: &KeyAddress) -> Result<(), KeyStoreError> {
         let counts = |record: &&KeyRecord| {
             record.tier == Tier::Free && record.revoked.is_none() && record.address == *address
         };
-        if self.records.iter().filter(counts).count() < FREE_KEYS_MAX {
+        if tier != Tier::Free || self.records.iter().filter(counts).count() < FREE_KEYS_MAX {
             Ok(())
         } else {
-            Err(KeyChangeError::TooManyFree(address.clone()))
+            Err(KeyStoreError::TooManyFree(address.clone()))
         }
     }
 
-    /// Disables a key. Returns `true` if it was active.
-    pub(super) fn revoke(&mut self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyChangeError> {
-        let record = self.find(id)?;
-        let was_active = record.revoked.is_none();
-        if was_active {
-            record.revoked = Some(now);
+    /// Disables a key, or with `None` enables it again. Returns `true` if that changed it. The limit
+    /// of free keys per address applies to an enabled key as to a new one.
+    pub(super) fn set_revoked(
+        &mut self,
+        id: KeyId,
+        revoked: Option<UnixSeconds>,
+    ) -> Result<bool, KeyStoreError> {
+        let at = self.records.iter().position(|record| record.id == id);
+        let at = at.ok_or(KeyStoreError::Unknown(id))?;
+        let record = &self.records[at];
+        let is_change = record.revoked.is_some() != revoked.is_some();
+        if is_change {
+            if revoked.is_none() {
+                self.check_free_limit(record.tier, &record.address)?;
+            }
+            self.records[at].revoked = revoked;
             self.revision += 1;
         }
-        Ok(was_active)
-    }
-
-    /// Enables a disabled key again. Returns `true` if it was disabled. As for a new key, the limit of
-    /// free keys per address applies.
-    pub(super) fn restore(&mut self, id: KeyId) -> Result<bool, KeyChangeError> {
-        let record = self.find(id)?;
-        if record.revoked.is_none() {
-            return Ok(false);
-        }
-        if record.tier == Tier::Free {
-            let address = record.address.clone();
-            self.check_free_limit(&address)?;
-        }
-        self.find(id)?.revoked = None;
-        self.revision += 1;
-        Ok(true)
-    }
-
-    fn find(&mut self, id: KeyId) -> Result<&mut KeyRecord, KeyChangeError> {
-        let found = self.records.iter_mut().find(|record| record.id == id);
-        found.ok_or(KeyChangeError::Unknown(id))
+        Ok(is_change)
     }
 }
 
@@ -211,18 +239,21 @@ mod tests {
                     }
                     2 if known > 0 => {
                         let entry = &mut plain.0[u.choose_index(known)?];
-                        assert_eq!(records.revoke(entry.0, now), Ok(entry.3));
+                        assert_eq!(records.set_revoked(entry.0, Some(now)).unwrap(), entry.3);
                         entry.3 = false;
                     }
                     _ if known > 0 => {
                         let at = u.choose_index(known)?;
                         let (id, address, free, active) = plain.0[at].clone();
                         let fits = active || !free || plain.free(&address) < 3;
-                        let restored = records.restore(id);
+                        let restored = records.set_revoked(id, None);
                         assert_eq!(restored.as_ref().ok(), fits.then_some(&!active));
                         plain.0[at].3 = active || fits;
                     }
-                    _ => assert!(records.revoke("0123456789".parse().unwrap(), now).is_err()),
+                    _ => {
+                        let unknown = "0123456789".parse().unwrap();
+                        assert!(records.set_revoked(unknown, Some(now)).is_err());
+                    }
                 }
                 let kept = records.iter().zip(&plain.0);
                 assert!(kept.len() == plain.0.len() && kept.len() == records.iter().len());

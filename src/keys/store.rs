@@ -1,18 +1,22 @@
 //! The keys of a state directory. One process at a time can change them.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::io;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
-use super::key_file::{self, KeyFileError, KeyFileVersion};
-use super::records::{KeyChangeError, KeyRecords};
+use super::key_file;
+use super::records::{KeyRecord, KeyRecords, KeyStoreError};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
+use crate::regular_file;
+
+/// Name of the key file in the state directory.
+const FILE: &str = "keys.jsonl";
+const HEADER_BYTES_MAX: u64 = 512;
 
 /// The keys of a state directory. Changes are atomic and durable.
 #[derive(Clone, Debug)]
@@ -22,36 +26,12 @@ pub struct KeyStore {
     lock_timeout: Option<Duration>,
 }
 
-/// The keys could not be read or changed.
-#[derive(Debug)]
-pub enum KeyStoreError {
-    /// The key file is damaged, or cannot be read or written.
-    File(KeyFileError),
-    /// The change is not allowed.
-    Refused(KeyChangeError),
-}
-
-impl fmt::Display for KeyStoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyStoreError::File(error) => error.fmt(f),
-            KeyStoreError::Refused(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for KeyStoreError {}
-
-impl From<KeyFileError> for KeyStoreError {
-    fn from(error: KeyFileError) -> KeyStoreError {
-        KeyStoreError::File(error)
-    }
-}
-
-impl From<KeyChangeError> for KeyStoreError {
-    fn from(refusal: KeyChangeError) -> KeyStoreError {
-        KeyStoreError::Refused(refusal)
-    }
+/// A version of the key file. Two versions differ if the file was changed; only its first line is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFileVersion {
+    header: Vec<u8>,
+    bytes: u64,
+    modified: Option<SystemTime>,
 }
 
 impl KeyStore {
@@ -65,28 +45,48 @@ impl KeyStore {
 
     /// Limits the time to wait for another process that is changing the keys.
     #[must_use]
-    pub fn with_lock_timeout(self, lock_timeout: Duration) -> KeyStore {
-        let lock_timeout = Some(lock_timeout);
-        KeyStore {
-            lock_timeout,
-            ..self
-        }
-    }
-
-    /// Reads all records; none if no key has been issued.
-    pub fn read(&self) -> Result<KeyRecords, KeyFileError> {
-        key_file::read(&self.directory)
+    pub fn with_lock_timeout(mut self, lock_timeout: Duration) -> KeyStore {
+        self.lock_timeout = Some(lock_timeout);
+        self
     }
 
     /// Returns the path of the key file.
     pub fn path(&self) -> PathBuf {
-        self.directory.join(key_file::FILE)
+        self.directory.join(FILE)
     }
 
-    /// Returns a value that differs after each change, without reading the whole file; `None` if there is
-    /// no file.
-    pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyFileError> {
-        key_file::version(&self.directory)
+    /// Reads all records; none if no key has been issued.
+    pub fn read(&self) -> Result<KeyRecords, KeyStoreError> {
+        let path = self.path();
+        let mut bytes = Vec::new();
+        let Some(mut file) = regular_file::open(&path).map_err(KeyStoreError::io(&path))? else {
+            return Ok(KeyRecords::default());
+        };
+        file.read_to_end(&mut bytes)
+            .map_err(KeyStoreError::io(&path))?;
+        key_file::parse(&bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
+            path,
+            line,
+            problem,
+        })
+    }
+
+    /// Returns the version of the key file without reading all of it; `None` if there is no file.
+    pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
+        let read = || {
+            let Some(file) = regular_file::open(&self.path())? else {
+                return Ok(None);
+            };
+            let metadata = file.metadata()?;
+            let mut header = Vec::new();
+            file.take(HEADER_BYTES_MAX).read_to_end(&mut header)?;
+            Ok(Some(KeyFileVersion {
+                header,
+                bytes: metadata.len(),
+                modified: metadata.modified().ok(),
+            }))
+        };
+        read().map_err(KeyStoreError::io(&self.path()))
     }
 
     /// Issues a key. On return the key is durable and may be shown.
@@ -97,8 +97,8 @@ impl KeyStore {
         tier: Tier,
         now: UnixSeconds,
     ) -> Result<NewKey, KeyStoreError> {
-        let issued = self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
-        let Ok(key) = issued;
+        let Ok((key, _)) =
+            self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
         Ok(key)
     }
 
@@ -110,17 +110,18 @@ impl KeyStore {
         (address, tier): (&KeyAddress, Tier),
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<NewKey, E>, KeyStoreError> {
-        durable::create_private_directory(&self.directory).map_err(self.failed())?;
+    ) -> Result<Result<(NewKey, KeyRecord), E>, KeyStoreError> {
+        durable::create_private_directory(&self.directory)
+            .map_err(KeyStoreError::io(&self.directory))?;
         self.change(|records| {
-            if let Err(refused) = check(records) {
-                return Ok((Err(refused), false));
+            if let Err(rejection) = check(records) {
+                return Ok((Err(rejection), false));
             }
             loop {
                 let key = NewKey::random(prefix);
                 let parts = (key.id, key.digest());
-                if records.issue(parts, address.clone(), tier, now)?.is_some() {
-                    return Ok((Ok(key), true));
+                if let Some(record) = records.issue(parts, address.clone(), tier, now)? {
+                    return Ok((Ok((key, record.clone())), true));
                 }
             }
         })
@@ -128,44 +129,69 @@ impl KeyStore {
 
     /// Disables a key. Returns `true` if it was active.
     pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyStoreError> {
-        self.change(|records| {
-            let changed = records.revoke(id, now)?;
-            Ok((changed, changed))
-        })
+        self.set_revoked(id, Some(now))
     }
 
     /// Enables a disabled key again. Returns `true` if it was disabled.
     pub fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
+        self.set_revoked(id, None)
+    }
+
+    fn set_revoked(&self, id: KeyId, revoked: Option<UnixSeconds>) -> Result<bool, KeyStoreError> {
         self.change(|records| {
-            let changed = records.restore(id)?;
-            Ok((changed, changed))
+            let is_change = records.set_revoked(id, revoked)?;
+            Ok((is_change, is_change))
         })
     }
 
-    fn failed(&self) -> impl Fn(io::Error) -> KeyFileError + use<> {
-        let path = self.directory.clone();
-        move |source| KeyFileError::Io {
-            path: path.clone(),
-            source,
-        }
-    }
-
     /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
-    /// if the records have to be written.
+    /// if the records have to be written. On return they are durable: they survive a power failure.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyChangeError>,
+        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
     ) -> Result<T, KeyStoreError> {
         let lock = match self.lock_timeout {
             Some(lock_timeout) => durable::lock_within(&self.directory, lock_timeout),
             None => durable::lock(&self.directory),
         };
-        let _lock = lock.map_err(self.failed())?;
+        let _lock = lock.map_err(KeyStoreError::io(&self.directory))?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
-            key_file::write(&self.directory, &records)?;
+            let (path, bytes) = (self.path(), key_file::serialize(&records));
+            durable::replace_private(&path, &bytes).map_err(KeyStoreError::io(&path))?;
         }
         Ok(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_is_read_back_and_has_another_version() {
+        let directory = std::env::temp_dir().join(format!("im-keys-{}", std::process::id()));
+        let store = KeyStore::new(&directory);
+        assert_eq!(store.version().unwrap(), None);
+        assert_eq!(store.read().unwrap(), KeyRecords::default());
+        let address = "a@x.test".parse().unwrap();
+        let id = || store.read().unwrap().iter().next().unwrap().id;
+        let issue = || {
+            let issued = store.issue(&KeyPrefix::default(), &address, Tier::Free, UnixSeconds(1));
+            assert!(issued.is_ok());
+        };
+        let revoke = || assert!(store.revoke(id(), UnixSeconds(2)).unwrap());
+        let restore = || assert!(store.restore(id()).unwrap());
+        let changes: [&dyn Fn(); 3] = [&issue, &revoke, &restore];
+        for (change, revision) in changes.iter().zip(1..) {
+            let before = store.version().unwrap();
+            change();
+            let after = store.version().unwrap();
+            assert_ne!(before, after);
+            assert_eq!(after, store.version().unwrap());
+            assert_eq!(store.read().unwrap().revision, revision);
+        }
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

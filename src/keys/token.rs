@@ -15,27 +15,29 @@ const ID_CHARS: usize = 10;
 const RANDOM_CHARS: usize = 30;
 const CHECK_CHARS: usize = 6;
 const SECRET_CHARS: usize = RANDOM_CHARS + CHECK_CHARS;
-const PREFIX_CHARS_MAX: usize = 16;
+
+/// The text is not an address, a key prefix or a key id. Displays the expected form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub(super) &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected {}", self.0)
+    }
+}
 
 /// The prefix of all keys of a service: 1 to 16 letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPrefix(Box<str>);
 
-/// The text is not a key prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedPrefix;
-
 impl FromStr for KeyPrefix {
-    type Err = MalformedPrefix;
+    type Err = Malformed;
 
-    fn from_str(text: &str) -> Result<KeyPrefix, MalformedPrefix> {
-        let sound = (1..=PREFIX_CHARS_MAX).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if sound {
-            Ok(KeyPrefix(text.into()))
-        } else {
-            Err(MalformedPrefix)
-        }
+    fn from_str(text: &str) -> Result<KeyPrefix, Malformed> {
+        let is_valid =
+            (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let prefix = is_valid.then(|| KeyPrefix(text.into()));
+        prefix.ok_or(Malformed("1 to 16 letters and digits"))
     }
 }
 
@@ -45,28 +47,9 @@ impl Default for KeyPrefix {
     }
 }
 
-impl fmt::Display for MalformedPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected 1 to {PREFIX_CHARS_MAX} letters and digits")
-    }
-}
-
 /// The public part of a key, stored as the number of its ten base62 digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(u64);
-
-/// The text is not a key id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MalformedId;
-
-impl fmt::Display for MalformedId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected the {ID_CHARS} letters and digits of a key's <id>"
-        )
-    }
-}
 
 impl KeyId {
     /// An id that no key has.
@@ -76,26 +59,22 @@ impl KeyId {
     pub const fn number(self) -> u64 {
         self.0
     }
-
-    fn random() -> KeyId {
-        KeyId(value(&random_digits::<ID_CHARS>()).expect("digits are digits"))
-    }
 }
 
 impl FromStr for KeyId {
-    type Err = MalformedId;
+    type Err = Malformed;
 
-    fn from_str(text: &str) -> Result<KeyId, MalformedId> {
-        if text.len() != ID_CHARS {
-            return Err(MalformedId);
-        }
-        value(text.as_bytes()).map(KeyId).ok_or(MalformedId)
+    fn from_str(text: &str) -> Result<KeyId, Malformed> {
+        let digits = Some(text.as_bytes()).filter(|text| text.len() == ID_CHARS);
+        let number = digits.and_then(value).map(KeyId);
+        number.ok_or(Malformed("the 10 letters and digits of a key's <id>"))
     }
 }
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(text(&digits::<ID_CHARS>(self.0)))
+        let digits = digits::<ID_CHARS>(self.0);
+        f.write_str(std::str::from_utf8(&digits).expect("base62 digits are ASCII"))
     }
 }
 
@@ -121,37 +100,18 @@ fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     out
 }
 
-fn random_digits<const N: usize>() -> [u8; N] {
-    let mut out = [0; N];
-    let mut at = 0;
-    while at < N {
+fn random_digits(count: usize) -> String {
+    let mut digits = String::with_capacity(count);
+    while digits.len() < count {
         let mut bytes = [0; 64];
         // The kernel's generator does not fail once the system has booted.
         getrandom::fill(&mut bytes).expect("the system gives random numbers");
         // 62 x 4 = 248: larger bytes would favour the first digits.
-        for byte in bytes.into_iter().filter(|byte| *byte < 248) {
-            if at < N {
-                out[at] = DIGITS[usize::from(byte % 62)];
-                at += 1;
-            }
-        }
+        let unbiased = bytes.into_iter().filter(|byte| *byte < 248);
+        let random = unbiased.map(|byte| char::from(DIGITS[usize::from(byte % 62)]));
+        digits.extend(random.take(count - digits.len()));
     }
-    out
-}
-
-fn text(digits: &[u8]) -> &str {
-    std::str::from_utf8(digits).expect("base62 digits are ASCII")
-}
-
-/// SHA-256 of a secret, the only form that is stored. Secrets are random, so no slow hash is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SecretDigest(pub(super) [u8; 32]);
-
-impl SecretDigest {
-    /// Compares two digests in constant time.
-    pub(super) fn matches(&self, other: &SecretDigest) -> bool {
-        constant_time_eq(&self.0, &other.0)
-    }
+    digits
 }
 
 /// Compares two byte strings. The time depends on their lengths only.
@@ -165,44 +125,29 @@ pub fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     black_box(differing) == 0
 }
 
-/// A key sent by a client, with a valid form but not verified.
-#[derive(Clone, Copy)]
-pub(super) struct PresentedKey<'a> {
-    pub(super) id: KeyId,
-    secret: &'a [u8],
+/// Parses a key sent by a client into its id and the digest of its secret; `None` if a segment is
+/// missing or has another length, or if the check digits are wrong. None of that is secret, so it may
+/// return early.
+pub(super) fn parse_key(prefix: &KeyPrefix, key: &[u8]) -> Option<(KeyId, [u8; 32])> {
+    let rest = key.strip_prefix(prefix.0.as_bytes())?;
+    let rest = rest.strip_prefix(KIND.as_bytes())?;
+    let (id, rest) = rest.split_at_checked(ID_CHARS)?;
+    let secret = rest.strip_prefix(b"_")?;
+    if secret.len() != SECRET_CHARS || !secret.iter().all(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let (checked, check) = key.split_at(key.len() - CHECK_CHARS);
+    let id = value(id).filter(|_| *check == check_digits(checked))?;
+    Some((KeyId(id), digest(secret)))
 }
 
-impl<'a> PresentedKey<'a> {
-    /// Parses a key; `None` if a segment is missing or has another length, or if the check digits are
-    /// wrong. None of that is secret, so it may return early.
-    pub(super) fn parse(prefix: &KeyPrefix, key: &'a [u8]) -> Option<PresentedKey<'a>> {
-        let rest = key.strip_prefix(prefix.0.as_bytes())?;
-        let rest = rest.strip_prefix(KIND.as_bytes())?;
-        let (id, rest) = rest.split_at_checked(ID_CHARS)?;
-        let secret = rest.strip_prefix(b"_")?;
-        if secret.len() != SECRET_CHARS {
-            return None;
-        }
-        let (checked, check) = key.split_at(key.len() - CHECK_CHARS);
-        let all_digits = secret.iter().all(u8::is_ascii_alphanumeric);
-        if !all_digits || *check != check_digits(&[checked]) {
-            return None;
-        }
-        let id = value(id).map(KeyId)?;
-        Some(PresentedKey { id, secret })
-    }
-
-    pub(super) fn digest(&self) -> SecretDigest {
-        SecretDigest(hmac_sha256::Hash::hash(self.secret))
-    }
+/// SHA-256 of a secret, the only form that is stored. Secrets are random, so no slow hash is needed.
+fn digest(secret: &[u8]) -> [u8; 32] {
+    hmac_sha256::Hash::hash(secret)
 }
 
-fn check_digits(parts: &[&[u8]]) -> [u8; CHECK_CHARS] {
-    let mut crc = crc32fast::Hasher::new();
-    for part in parts {
-        crc.update(part);
-    }
-    digits(crc.finalize().into())
+fn check_digits(text: &[u8]) -> [u8; CHECK_CHARS] {
+    digits(crc32fast::hash(text).into())
 }
 
 /// A newly generated key. Its text is shown once and not stored.
@@ -210,29 +155,25 @@ pub struct NewKey {
     /// The public part.
     pub id: KeyId,
     text: String,
-    secret_at: usize,
 }
 
 impl NewKey {
     /// Generates a random key.
     pub(super) fn random(prefix: &KeyPrefix) -> NewKey {
-        let id = KeyId::random();
-        let mut key = format!("{}{KIND}{id}_", prefix.0);
-        let secret_at = key.len();
-        key.push_str(text(&random_digits::<RANDOM_CHARS>()));
-        let check = check_digits(&[key.as_bytes()]);
-        key.push_str(text(&check));
-        NewKey {
-            id,
-            text: key,
-            secret_at,
-        }
+        let id = random_digits(ID_CHARS);
+        let secret = random_digits(RANDOM_CHARS);
+        let mut text = format!("{}{KIND}{id}_{secret}", prefix.0);
+        text.extend(check_digits(text.as_bytes()).map(char::from));
+        let id = id.parse().expect("ten random digits are an id");
+        NewKey { id, text }
     }
 
-    pub(super) fn digest(&self) -> SecretDigest {
-        SecretDigest(hmac_sha256::Hash::hash(
-            &self.text.as_bytes()[self.secret_at..],
-        ))
+    pub(super) fn digest(&self) -> [u8; 32] {
+        digest(self.secret().as_bytes())
+    }
+
+    fn secret(&self) -> &str {
+        &self.text[self.text.len() - SECRET_CHARS..]
     }
 
     /// Returns the whole key, to be shown to its owner.
@@ -259,22 +200,18 @@ mod tests {
             let other_prefix: KeyPrefix = "ix".parse().unwrap();
             let key = NewKey::random(&prefix);
             let text = key.reveal();
-            let presented = PresentedKey::parse(&prefix, text.as_bytes()).unwrap();
-            assert_eq!(presented.id, key.id);
-            assert!(presented.digest().matches(&key.digest()));
+            let parsed = parse_key(&prefix, text.as_bytes());
+            assert_eq!(parsed, Some((key.id, key.digest())));
             for at in 0..text.len() {
                 for other in [b'0', b'a', b'Z', b'_', b' ', 0xFF] {
                     let mut bytes = text.as_bytes().to_vec();
                     if bytes[at] != other {
                         bytes[at] = other;
-                        assert!(
-                            PresentedKey::parse(&prefix, &bytes).is_none(),
-                            "{at} {other}"
-                        );
+                        assert!(parse_key(&prefix, &bytes).is_none(), "{at} {other}");
                     }
                 }
             }
-            assert!(PresentedKey::parse(&other_prefix, text.as_bytes()).is_none());
+            assert!(parse_key(&other_prefix, text.as_bytes()).is_none());
         }
     }
 
@@ -284,10 +221,8 @@ mod tests {
         let key = NewKey::random(&prefix);
         let text = key.reveal();
         for length in 0..text.len() {
-            assert!(PresentedKey::parse(&prefix, &text.as_bytes()[..length]).is_none());
-            assert!(
-                PresentedKey::parse(&prefix, &text.as_bytes()[text.len() - length..]).is_none()
-            );
+            assert!(parse_key(&prefix, &text.as_bytes()[..length]).is_none());
+            assert!(parse_key(&prefix, &text.as_bytes()[text.len() - length..]).is_none());
         }
         for text in [
             format!("{text}0"),
@@ -299,13 +234,10 @@ mod tests {
             "im_live__".to_owned(),
             "im_live_".to_owned() + &"0".repeat(47),
         ] {
-            assert!(
-                PresentedKey::parse(&prefix, text.as_bytes()).is_none(),
-                "{text}"
-            );
+            assert!(parse_key(&prefix, text.as_bytes()).is_none(), "{text}");
         }
         arbtest::arbtest(|u| {
-            assert!(PresentedKey::parse(&prefix, u.arbitrary()?).is_none());
+            assert!(parse_key(&prefix, u.arbitrary()?).is_none());
             Ok(())
         });
     }
@@ -323,7 +255,7 @@ mod tests {
             Ok(())
         });
         for text in ["", "123456789", "12345678901", "12345_7890", "é12345678"] {
-            assert_eq!(text.parse::<KeyId>(), Err(MalformedId), "{text}");
+            assert_eq!(text.parse::<KeyId>().ok(), None, "{text}");
         }
     }
 
@@ -331,7 +263,7 @@ mod tests {
     fn random_digits_are_spread_evenly() {
         let mut counts = [0_u32; 62];
         for _ in 0..2000 {
-            for byte in random_digits::<31>() {
+            for byte in random_digits(31).bytes() {
                 counts[usize::try_from(value(&[byte]).unwrap()).unwrap()] += 1;
             }
         }
@@ -345,8 +277,7 @@ mod tests {
     #[test]
     fn debug_does_not_show_the_secret() {
         let key = NewKey::random(&KeyPrefix::default());
-        let secret = &key.reveal()[key.secret_at..];
-        assert!(!format!("{key:?}").contains(secret));
+        assert!(!format!("{key:?}").contains(key.secret()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::Visits;
+use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
 const REQUESTS: usize = 200;
@@ -51,8 +51,8 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             },
             proxies: Arc::new(Vec::new().into()),
         },
-        pages: Pages::new("http://x.test", Arc::new(Visits::new())),
-        window: None,
+        pages: Pages::new("http://x.test", Arc::new(PageRateLimiter::new())),
+        signup: None,
         clock,
         registry: Arc::default(),
         buffers: Arc::default(),

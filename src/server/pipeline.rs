@@ -20,7 +20,7 @@ use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, Quota
 use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::web::pages::{Pages, Visitor};
+use crate::server::web::pages::{PageRequest, Pages};
 use crate::server::web::unmetered;
 use crate::snapshot::{Content, EntityTag, Found, Missing, ReadContext, Snapshot};
 
@@ -118,16 +118,16 @@ fn route(
     }
     let response = match target.route {
         Ok(Route::Site(ref route)) => {
-            let visitor = Visitor {
+            let request = PageRequest {
                 client: context.gate.client(context.identity, head.headers),
                 address: context.address(head),
                 headers: head.headers,
                 is_head: head.method == Method::HEAD,
-                moment: context.now.moment(),
+                now: context.now.moment(),
             };
             let find = || {
                 let (pages, snapshot) = (context.pages, context.snapshot);
-                unmetered::find(head, route, (pages, snapshot, context.has_sign_up), visitor)
+                unmetered::find(head, route, (pages, snapshot, context.has_sign_up), request)
             };
             context.time_slice.spend(find)
         }

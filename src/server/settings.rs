@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::keys::{KeyFileError, KeyPrefix};
+use crate::keys::{KeyPrefix, KeyStoreError};
 use crate::observe::SystemdEnvironment;
 use crate::quota::{StateError, TableSize, TierLimits};
 use crate::request::TrustedProxies;
-use crate::signup::SignupError;
+use crate::signup::{SignupPolicy, SignupStartError};
 use crate::snapshot::Snapshot;
 
 /// File descriptors besides connections: files, listeners, runtimes, and a reserve.
@@ -54,15 +54,6 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// The proof of address that sign-up requires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SignUp {
-    /// The client's IP address.
-    Ip,
-    /// A link sent to an email address by this command.
-    Email(String),
-}
-
 /// The settings of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -91,9 +82,7 @@ pub(crate) struct Settings {
     pub(crate) drain: Duration,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) access_log: Option<PathBuf>,
-    pub(crate) sign_up: Option<SignUp>,
-    /// Maximum number of free keys issued by sign-up per UTC day.
-    pub(crate) sign_up_daily: u32,
+    pub(crate) signup: Option<SignupPolicy>,
     pub(crate) systemd: SystemdEnvironment,
 }
 
@@ -114,8 +103,8 @@ pub(crate) enum StartError {
     /// A runtime or a thread cannot be created.
     Runtime(io::Error),
     Sample(String),
-    SignUp(SignupError),
-    Keys(KeyFileError),
+    SignUp(SignupStartError),
+    Keys(KeyStoreError),
     /// The files of the quota counters cannot be opened.
     State(StateError),
 }

@@ -37,8 +37,7 @@ use crate::server::http::worker_cache::WorkerCache;
 use crate::server::pipeline::{Handled, RequestContext, respond};
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::signup_form::Form;
-use crate::server::web::signup_handle::Window;
+use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::Snapshot;
 use crate::sync::ArcSwapCache;
 
@@ -49,8 +48,8 @@ pub(crate) struct Worker {
     pub(crate) cache: WorkerCache,
     pub(crate) gate: QuotaGate,
     pub(crate) pages: Pages,
-    /// The sign-up service, where clients can sign up.
-    pub(crate) window: Option<Window>,
+    /// Sign-up, if it is open.
+    pub(crate) signup: Option<SignupHandler>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) registry: Arc<ConnectionRegistry>,
     pub(crate) buffers: Arc<BufferPool>,
@@ -192,11 +191,10 @@ impl Worker {
                 handled.endpoint,
             )
         });
-        let form = match (handled.response.pending_body.as_deref(), &self.window) {
-            (Some(PendingBody::SignUp), Some(window)) => {
+        let form = match (handled.response.pending_body.as_deref(), &self.signup) {
+            (Some(PendingBody::SignUp), Some(signup)) => {
                 let client = self.gate.address(identity, head.headers);
-                let form = Form::new(head.method, head.query, head.headers, client);
-                Some((form, window))
+                Some((signup.form(&head, client), signup))
             }
             _ => None,
         };
@@ -207,13 +205,13 @@ impl Worker {
             record,
             message: self.message(&mut request, context),
         };
-        if let Some((form, window)) = form {
+        if let Some((form, signup)) = form {
             return Err(Box::pin(async move {
-                let wish = form.wish(request.into_body(), &window.base_url).await;
+                let signup_request = signup.read(&form, request.into_body()).await;
                 // With the time of the request, a rate limiter's clock could go back.
-                let moment = self.clock.now().moment();
-                let signup = window.answer(form.client, wish, moment);
-                handled.response = context.pending.wait(signup).await;
+                let now = self.clock.now().moment();
+                let responding = signup.respond(form.client, signup_request, now);
+                handled.response = context.pending.wait(responding).await;
                 self.finish(handled, sent, context)
             }));
         }
@@ -256,7 +254,7 @@ impl Worker {
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,
-                has_sign_up: self.window.is_some(),
+                has_sign_up: self.signup.is_some(),
             };
             respond(head, &context)
         })

@@ -1,7 +1,7 @@
-//! Which e-mail addresses are mailed to: fewer than a key may be issued to by hand.
+//! The e-mail addresses to which links are mailed: fewer than those of keys issued by the operator.
 //!
-//! What is typed into a form ends up in a header of a mail. An address here has nothing in it that
-//! means anything there, to a shell or to a relay, and is never mistaken for an option.
+//! Input of a form ends up in a header of a mail. An address has no character with a meaning there, in
+//! a shell or at a relay, and cannot be mistaken for an option.
 
 use crate::keys::KeyAddress;
 
@@ -10,9 +10,9 @@ const LOCAL_BYTES_MAX: usize = 64;
 /// RFC 1035 section 2.3.4.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// The address that a text spells, if it is one that is mailed to.
+/// Parses an address; `None` if no mail is sent to one of this form.
 pub(super) fn parse(text: &str) -> Option<KeyAddress> {
-    // People copy an address with the space beside it; whatever else is invisible is no accident.
+    // Spaces are often copied with an address; other invisible characters are not accidental.
     let text = text.trim_matches(' ');
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;
@@ -23,15 +23,15 @@ pub(super) fn parse(text: &str) -> Option<KeyAddress> {
 }
 
 fn is_local(text: &str) -> bool {
-    let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._+=~'&-".contains(&byte);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._+=~'&-".contains(&byte);
     text.len() <= LOCAL_BYTES_MAX
-        && text.bytes().all(sound)
+        && text.bytes().all(is_allowed)
         && !text.starts_with(['-', '.'])
         && !text.ends_with('.')
         && !text.contains("..")
 }
 
-/// A name below a top-level domain: no host of our own network by its bare name or its number.
+/// Requires a name below a top-level domain, not a host of the local network by its name or number.
 fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
@@ -42,8 +42,8 @@ fn is_domain(text: &str) -> bool {
     text.split('.').all(is_label) && top.is_some_and(|top| top.starts_with(char::is_alphabetic))
 }
 
-/// What stands for the mailbox that an address leads to: most providers leave out what follows a
-/// `+`, and the largest the points too, so that one mailbox has thousands of addresses.
+/// Returns the canonical form of a mailbox. Most providers ignore the text after a `+`, and the largest
+/// ignores dots, so that one mailbox has thousands of addresses.
 pub(super) fn mailbox(address: &KeyAddress) -> String {
     let (local, domain) = address.as_str().split_once('@').unwrap_or_default();
     let name = local.split('+').next().unwrap_or_default();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usual_addresses_are_taken_in_one_spelling() {
+    fn valid_addresses_are_normalized() {
         for (text, want) in [
             (" Ann@Example.COM ", "ann@example.com"),
             ("ann@example.com.", "ann@example.com"),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gets_into_a_header_or_onto_a_command_line() {
+    fn header_and_command_line_syntax_is_rejected() {
         for text in [
             "ann@example.com\nBcc: eve@example.com",
             "ann@example.com\r\nBcc:eve@example.com",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn no_relay_is_asked_for_and_no_host_of_the_network_is_reached() {
+    fn relays_and_hosts_of_the_local_network_are_rejected() {
         for text in [
             "",
             "@",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_accepted_is_of_harmless_characters() {
+    fn accepted_addresses_have_harmless_characters_only() {
         arbtest::arbtest(|u| {
             let mut text = String::new();
             for _ in 0..u.int_in_range(0..=5)? {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_mailbox_are_one() {
+    fn addresses_of_one_mailbox_are_equal() {
         for text in [
             "ann@x.test",
             "a.nn@x.test",

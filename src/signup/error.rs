@@ -1,73 +1,174 @@
-//! Why there can be no sign-up.
+//! Errors of sign-up: rejected requests, with messages for the client, and errors at start.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::pass::SECRET_BYTES;
-use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM};
+use super::policy::ISSUED_IN_24_HOURS_MAX;
+use crate::keys::FREE_KEYS_MAX;
 
-/// Why sign-up cannot begin. Displays with the file, or what else is wrong.
-#[derive(Debug)]
-pub enum SignupError {
-    /// A file of the state directory cannot be read or written.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The file of the secret holds something else.
-    Secret {
-        /// The file.
-        path: PathBuf,
-        /// How long it is.
-        bytes: u64,
-    },
-    /// Others than its owner may read the file of the secret, or change it.
-    SecretMode {
-        /// The file.
-        path: PathBuf,
-        /// Who may do what.
-        mode: u32,
-    },
-    /// Links cannot begin with this text.
-    BaseUrl(String),
-    /// The command that sends mail is empty.
-    NoCommand,
-    /// The mailer's thread cannot be started.
-    Thread(io::Error),
+/// A request was rejected. Displays as a message for the client, without information about addresses
+/// that the client has not proven to own. The numbers are the seconds until a retry can succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignupError {
+    /// The token is forged, or was issued for another purpose or address.
+    InvalidToken,
+    /// The token has expired.
+    ExpiredToken,
+    /// A key has been issued to the address since the token was signed.
+    UsedToken,
+    /// No mail is sent to an address of this form.
+    InvalidEmail,
+    /// None of the address's keys has this id.
+    UnknownKey,
+    /// The address has the maximum number of active free keys.
+    TooManyActive,
+    /// The address was issued the maximum number of keys in 24 hours.
+    TooManyRecent(u32),
+    /// The client exceeds its request rate.
+    RateLimited(u32),
+    /// The client exceeds its mail rate.
+    TooManyMails(u32),
+    /// The daily maximum of keys or mails in total is reached.
+    DailyLimit(u32),
+    /// The maximum number of free keys in total is reached.
+    Closed,
+    /// The mail queue is full.
+    MailQueueFull,
+    /// The request queue is full, or the key file is locked.
+    Busy,
+    /// An internal error, which has been logged.
+    Internal,
+}
+
+impl SignupError {
+    /// Returns the seconds until a retry can succeed; `None` if waiting does not help.
+    pub(crate) fn retry_after_seconds(self) -> Option<u32> {
+        match self {
+            SignupError::Busy => Some(5),
+            // A mail takes up to half a minute.
+            SignupError::MailQueueFull => Some(60),
+            // The operator may have fixed the cause by then.
+            SignupError::Internal | SignupError::Closed => Some(3600),
+            error => error.wait_seconds(),
+        }
+    }
+
+    fn wait_seconds(self) -> Option<u32> {
+        match self {
+            SignupError::TooManyRecent(seconds)
+            | SignupError::RateLimited(seconds)
+            | SignupError::TooManyMails(seconds)
+            | SignupError::DailyLimit(seconds) => Some(seconds),
+            _ => None,
+        }
+    }
+}
+
+/// Formats a time to wait in seconds, minutes or hours, rounded up.
+fn format_wait(seconds: u32) -> String {
+    let (amount, unit) = match seconds {
+        0..120 => (seconds, "second"),
+        120..7200 => (seconds.div_ceil(60), "minute"),
+        7200.. => (seconds.div_ceil(3600), "hour"),
+    };
+    let plural = if amount == 1 { "" } else { "s" };
+    format!("{amount} {unit}{plural}")
 }
 
 impl fmt::Display for SignupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SignupError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            SignupError::Secret { path, bytes } => write!(
-                f,
-                "{}: the file has {bytes} bytes; want {SECRET_BYTES}. Once it is removed, another is \
-                 made, and links that were mailed before are no longer valid",
-                path.display()
-            ),
-            SignupError::SecretMode { path, mode } => write!(
-                f,
-                "{}: the file's mode is {mode:o}; want 600. Whoever reads it can act for every address: \
-                 if anybody may have, remove it, and another is made",
-                path.display()
-            ),
-            SignupError::BaseUrl(text) => write!(
-                f,
-                "links cannot begin with {text:?}; want {BASE_URL_FORM}, in at most \
-                 {BASE_URL_BYTES_MAX} characters"
-            ),
-            SignupError::NoCommand => {
-                f.write_str("the command that sends mail is empty; want one as /usr/sbin/sendmail")
+        f.write_str(match self {
+            SignupError::InvalidToken => {
+                "This link or form is not valid here. Open the page again; if a link brought you, \
+                 copy it whole or ask for a new one."
             }
-            SignupError::Thread(source) => {
-                write!(f, "cannot start the thread that sends mail: {source}")
+            SignupError::ExpiredToken => {
+                "This link or form is older than an hour. Open the page again; if a link brought \
+                 you, ask for a new one."
             }
+            SignupError::UsedToken => {
+                "A key has been issued since this form was opened, so it issues no other. Open the \
+                 page again to see your keys; one whose secret you did not see can be revoked."
+            }
+            SignupError::InvalidEmail => {
+                "We cannot send a link to that address. Enter one like \
+                 ann@example.com: letters, digits and . _ + = ~ ' & - before the @, a full domain \
+                 after it."
+            }
+            SignupError::UnknownKey => "None of your keys has this id.",
+            SignupError::TooManyActive => {
+                const { assert!(FREE_KEYS_MAX == 3, "the number in the message") };
+                "You have 3 active free keys, the maximum. Revoke one, and you can get another."
+            }
+            SignupError::TooManyRecent(_) => {
+                const { assert!(ISSUED_IN_24_HOURS_MAX == 9, "the number in the message") };
+                "You were issued 9 keys within 24 hours, the maximum."
+            }
+            SignupError::RateLimited(_) => "Your network sends too many requests.",
+            SignupError::TooManyMails(_) => "Your network has asked for too many links.",
+            SignupError::DailyLimit(_) => "The daily limit of sign-up is reached.",
+            SignupError::Closed => "Sign-up is closed for now.",
+            SignupError::MailQueueFull => "Mail is delayed just now. Try again in a minute.",
+            SignupError::Busy => "Sign-up is busy. Try again in a few seconds.",
+            SignupError::Internal => "Something went wrong on our side. Try again later.",
+        })?;
+        match self.wait_seconds() {
+            Some(seconds) => write!(f, " Try again in {}.", format_wait(seconds)),
+            None => Ok(()),
         }
     }
 }
 
 impl std::error::Error for SignupError {}
+
+/// Sign-up cannot be started. Displays with the file or the setting.
+#[derive(Debug)]
+pub(crate) enum SignupStartError {
+    /// A file of the state directory cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// A setting or the mode of a file is invalid.
+    Setting(String),
+    /// The contents of a file are invalid.
+    Damaged(String),
+    /// A thread cannot be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for SignupStartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SignupStartError::Io(path, source) => write!(f, "{}: {source}", path.display()),
+            SignupStartError::Setting(problem) | SignupStartError::Damaged(problem) => {
+                f.write_str(problem)
+            }
+            SignupStartError::Thread(source) => {
+                write!(f, "cannot start a thread of sign-up: {source}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SignupStartError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_formatted_in_the_largest_fitting_unit() {
+        let got = [1, 2, 119, 120, 121, 7199, 7200, 7201, 86_400].map(format_wait);
+        let want = [
+            "1 second",
+            "2 seconds",
+            "119 seconds",
+            "2 minutes",
+            "3 minutes",
+            "120 minutes",
+            "2 hours",
+            "3 hours",
+            "24 hours",
+        ];
+        assert_eq!(got, want);
+    }
+}

@@ -1,38 +1,29 @@
-//! Sign-up: people issue keys of the free tier to themselves, see the keys of their address and
-//! revoke them.
+//! Sign-up: clients issue free keys to themselves, list the keys of their address and revoke them.
 //!
-//! **In:** a client's address and its [`Wish`]. **Out:** a [`Reply`]. An address is proven before
-//! anything is said about it: an IP address by being asked from, an e-mail address by a link that was
-//! mailed to it. **Must never know:** HTTP, HTML, limits of requests.
+//! **In:** a client's IP address and a [`SignupRequest`]. **Out:** a [`SignupResponse`] or a
+//! [`SignupError`]. An address is verified before its keys are shown: an IP address is that of the
+//! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, limits of requests.
 //!
-//! - `pass`: signed statements that expire; what forms and links carry
-//! - `secret`: what they are signed with
-//! - `email`: which addresses are mailed to
-//! - `pace`: how often something may be done, in fixed memory
-//! - `index`: the keys by address, and the rules for another
+//! - `service`: the requests, and what the service does for each
+//! - `handle`: their queue and the thread that handles them
+//! - `tokens`: signed, expiring tokens in forms and links
+//! - `policy`: settings, rate limits, and the rules for issuing a key
+//! - `email`: the addresses to which links are mailed
 //! - `mailer`: the command that sends mail
-//! - `wish`: what is asked and answered
-//! - `desk`: all of it in order
-//! - `refused`, `error`: why not
+//! - `error`: rejected requests, and errors at start
 
-mod desk;
 mod email;
 mod error;
-mod index;
+mod handle;
 mod mailer;
-mod pace;
-mod pass;
-mod refused;
-mod secret;
-mod wish;
+mod policy;
+mod service;
+mod tokens;
 
-pub use desk::Desk;
-pub use error::SignupError;
-pub use index::ListedKey;
-pub use mailer::Mailer;
-pub use pace::Pace;
-pub use refused::Refused;
-pub use wish::{Mode, Reply, Terms, Wish};
+pub(crate) use error::{SignupError, SignupStartError};
+pub(crate) use handle::SignupHandle;
+pub(crate) use policy::{AddressProof, GcraLimiter, SignupPolicy, network_of};
+pub(crate) use service::{SignupRequest, SignupResponse, SignupService};
 
-/// Tells the operator a line. It holds no pass and no key.
-pub type Say = Box<dyn Fn(&str) + Send>;
+/// Writes a line to the operator's log. No line contains a token or a key.
+pub(crate) type LogLine = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

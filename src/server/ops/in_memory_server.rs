@@ -19,7 +19,7 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::Visits;
+use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
@@ -42,8 +42,8 @@ impl InMemoryServer {
             snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
             cache: WorkerCache::new(1 << 20),
             gate,
-            pages: Pages::new(base_url, Arc::new(Visits::new())),
-            window: None,
+            pages: Pages::new(base_url, Arc::new(PageRateLimiter::new())),
+            signup: None,
             clock: Arc::new(clock),
             registry: Arc::new(ConnectionRegistry::default()),
             buffers: Arc::default(),

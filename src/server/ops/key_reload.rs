@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::keys::{KeyFileError, KeyFileVersion, KeyPrefix, KeyStore, KeyTable};
+use crate::keys::{KeyFileVersion, KeyPrefix, KeyStore, KeyStoreError, KeyTable};
 use crate::quota::StateError;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::ReloadStatus;
@@ -68,7 +68,7 @@ impl KeyReloader {
     /// Reads the key file and reserves the quota counters of its keys, before the keys become
     /// valid: a key without a counter is refused. The inner error is that counters could not be
     /// reserved.
-    fn load(&self) -> Result<Result<(), StateError>, KeyFileError> {
+    fn load(&self) -> Result<Result<(), StateError>, KeyStoreError> {
         let log = |line: &str| self.status.log.write(line);
         let records = self.store.read()?;
         let today = self.quota.clock.now().day;
@@ -112,7 +112,7 @@ impl KeyReloader {
             Ok(Err(error)) => Err(format!("{error}; the newest keys are refused")),
             Err(error) => {
                 // A damaged file is read once: only another change can repair it.
-                if matches!(error, KeyFileError::Damaged { .. }) {
+                if matches!(error, KeyStoreError::Damaged { .. }) {
                     self.version = version;
                 }
                 Err(format!("{error}; {KEPT}"))

@@ -15,8 +15,8 @@ use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::ops::state_poller::StatePoller;
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::Visits;
-use crate::server::web::signup_handle::Window;
+use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 use crate::snapshot::{Snapshot, join};
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
@@ -54,9 +54,9 @@ impl ServerState {
             || open_data(settings, base_url, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
-        let visits = Arc::new(Visits::new());
-        let signup = Window::open(settings, base_url, &key_poller, &visits, log)?;
-        let pages = Pages::new(base_url, visits);
+        let limiter = Arc::new(PageRateLimiter::new());
+        let signup = SignupHandler::start(settings, base_url, &key_poller, &limiter, log)?;
+        let pages = Pages::new(base_url, limiter);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         let new_worker = |_| {
@@ -71,7 +71,7 @@ impl ServerState {
                     proxies: Arc::new(settings.trusted_proxies.clone()),
                 },
                 pages: pages.with_own_refcount(),
-                window: signup.clone(),
+                signup: signup.clone(),
                 clock: Arc::clone(&quota.clock),
                 registry: Arc::new(ConnectionRegistry::new(settings.connections)),
                 buffers: Arc::default(),

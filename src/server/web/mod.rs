@@ -1,8 +1,14 @@
-//! HTML pages and the sign-up forms: everything that browsers show. Nothing here spends quota.
+//! HTML pages, files for browsers, and sign-up: everything outside the API. Needs no key and spends no
+//! quota.
+//!
+//! - `unmetered`: routes outside the API to their response
+//! - `pages`: pages stored in advance, and pages rendered per request
+//! - `rate_limiter`: the rate limit of the latter
+//! - `page`: header lines of pages
+//! - `signup_handler`: the forms and pages of `/keys`
 
 pub(in crate::server) mod page;
 pub(in crate::server) mod pages;
 pub(in crate::server) mod rate_limiter;
-pub(in crate::server) mod signup_form;
-pub(in crate::server) mod signup_handle;
+pub(in crate::server) mod signup_handler;
 pub(in crate::server) mod unmetered;

@@ -1,47 +1,43 @@
-//! `Visits`: how fast somebody may have pages drawn, or want something of sign-up.
-//!
-//! Shared by all workers: whoever spreads requests over connections gets no more. What is ready costs no
-//! visit.
+//! The rate limit of pages that are rendered per request, and of requests to sign-up. Stored pages are
+//! not limited.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::calendar::UnixSeconds;
-use crate::signup::Pace;
+use crate::signup::{GcraLimiter, network_of};
 use crate::sync::{Mutex, lock};
 
-/// Of a client, which for version six is a /64: so many in haste, and then one in so many seconds.
+/// Burst and refill interval in seconds of a client (an IPv4 address or an IPv6 /64).
 const CLIENT: (u16, u16) = (60, 5);
-/// Of a /48, which anybody gets for nothing. The pace counts whole seconds: each of these stands for one of
-/// a network's lanes.
-const LANES: u64 = 8;
+/// Clients' worth of requests of an IPv6 /48. Intervals are whole seconds, so that a network has this
+/// many buckets with the rate of a client.
+const NETWORK_BUCKETS: u128 = 8;
 
-/// What clients and networks have used up.
+/// A rate limiter shared by all workers: a client gains nothing from several connections.
 #[derive(Debug)]
-pub(crate) struct Visits {
-    clients: Mutex<Pace>,
-    networks: Mutex<Pace>,
+pub(crate) struct PageRateLimiter {
+    clients: Mutex<GcraLimiter>,
+    networks: Mutex<GcraLimiter>,
 }
 
-impl Visits {
-    pub(crate) fn new() -> Visits {
-        let pace = |(burst, seconds)| Mutex::new(Pace::new(burst, seconds));
-        Visits {
-            clients: pace(CLIENT),
-            networks: pace(CLIENT),
+impl PageRateLimiter {
+    pub(crate) fn new() -> PageRateLimiter {
+        let limiter = || Mutex::new(GcraLimiter::new(CLIENT.0, CLIENT.1));
+        PageRateLimiter {
+            clients: limiter(),
+            networks: limiter(),
         }
     }
 
-    /// Counts a visit; if it is one too many, the seconds until it is not.
-    pub(crate) fn count(&self, address: IpAddr, moment: UnixSeconds) -> Result<(), u32> {
-        let address = address.to_canonical();
-        match address {
-            IpAddr::V4(_) => lock(&self.clients).take(address, moment),
-            IpAddr::V6(address) => {
-                let client = address.to_bits() >> 64;
-                lock(&self.clients).take(client, moment)?;
-                let network = Ipv6Addr::from_bits(address.to_bits() >> 80 << 80);
-                let lane = u64::try_from(client).unwrap_or_default() % LANES;
-                lock(&self.networks).take((network, lane), moment)
+    /// Counts a request. If it exceeds the rate, returns the seconds until one is allowed.
+    pub(crate) fn check(&self, address: IpAddr, now: UnixSeconds) -> Result<(), u32> {
+        match address.to_canonical() {
+            IpAddr::V4(address) => lock(&self.clients).take(address, now),
+            IpAddr::V6(v6) => {
+                let client = v6.to_bits() >> 64;
+                lock(&self.clients).take(client, now)?;
+                let bucket = (network_of(address), client % NETWORK_BUCKETS);
+                lock(&self.networks).take(bucket, now)
             }
         }
     }
@@ -49,31 +45,33 @@ impl Visits {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
-    /// Visits that are counted of addresses at one moment.
-    fn counted(addresses: impl Iterator<Item = IpAddr>) -> usize {
-        let visits = Visits::new();
-        let moment = UnixSeconds(1_800_000_000);
+    /// Returns the number of requests that are allowed at one moment.
+    fn allowed(addresses: impl Iterator<Item = IpAddr>) -> usize {
+        let limiter = PageRateLimiter::new();
+        let now = UnixSeconds(1_800_000_000);
         addresses
-            .filter(|address| visits.count(*address, moment).is_ok())
+            .filter(|address| limiter.check(*address, now).is_ok())
             .count()
     }
 
     #[test]
-    fn an_address_has_a_burst_however_it_is_written() {
+    fn spellings_of_one_client_share_a_burst() {
         let four = |at: u32| match at % 2 {
             0 => "192.0.2.1".parse().unwrap(),
             _ => "::ffff:192.0.2.1".parse().unwrap(),
         };
-        assert_eq!(counted((0..200).map(four)), 60);
+        assert_eq!(allowed((0..200).map(four)), 60);
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + at));
-        assert_eq!(counted((0..200).map(six)), 60);
+        assert_eq!(allowed((0..200).map(six)), 60);
     }
 
     #[test]
-    fn a_network_of_many_has_a_few_bursts() {
+    fn a_network_has_eight_bursts() {
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + (at << 64)));
-        assert_eq!(counted((0..2000).map(six)), 60 * 8);
+        assert_eq!(allowed((0..2000).map(six)), 60 * 8);
     }
 }

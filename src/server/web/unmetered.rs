@@ -6,14 +6,15 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{RequestHead, names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
-use crate::server::web::pages::{self, Pages, Visitor};
-use crate::server::web::signup_handle;
+use crate::server::web::page::PageKind;
+use crate::server::web::pages::{self, PageRequest, Pages, stored};
+use crate::server::web::signup_handler;
 use crate::snapshot::Snapshot;
 
 /// An error outside the API: a page for a browser, JSON otherwise.
 pub(in crate::server) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse {
     if names_html(head.headers) {
-        pages::failed(error, head.path)
+        pages::html_error(error, head.path)
     } else {
         error.into()
     }
@@ -24,7 +25,7 @@ pub(in crate::server) fn find(
     head: &RequestHead<'_>,
     route: &SiteRoute,
     (pages, snapshot, has_sign_up): (&Pages, &Snapshot, bool),
-    visitor: Visitor<'_>,
+    request: PageRequest<'_>,
 ) -> Result<ApiResponse, ApiError> {
     let headers = head.headers;
     match route {
@@ -37,17 +38,17 @@ pub(in crate::server) fn find(
                 JSON,
             ))
         }
-        SiteRoute::Docs => Ok(Pages::docs(snapshot, headers)),
+        SiteRoute::Docs => Ok(stored(snapshot.docs_page(), headers, PageKind::Html)),
         SiteRoute::File(file) => Ok(pages.file(*file, headers)),
         SiteRoute::Home | SiteRoute::Search(_) if prefers_json(headers) => {
             let message = "no JSON is here; the endpoints are listed at /v1";
             Err(ApiError::NotFound(message.to_owned()))
         }
-        SiteRoute::Home => Ok(Pages::home(snapshot, headers)),
-        SiteRoute::Search(query) => pages.search(query, snapshot, visitor),
-        SiteRoute::Island(code) => pages.island(*code, snapshot, visitor),
+        SiteRoute::Home => Ok(stored(snapshot.home_page(), headers, PageKind::HtmlOfRoot)),
+        SiteRoute::Search(query) => pages.search(query, snapshot, request),
+        SiteRoute::Island(code) => pages.island(*code, snapshot, request),
         SiteRoute::Keys => sign_up(head, has_sign_up),
-        SiteRoute::Dump(name) => dump(head, name, (pages, snapshot), visitor),
+        SiteRoute::Dump(name) => dump(head, name, (pages, snapshot), request),
     }
 }
 
@@ -59,7 +60,7 @@ fn sign_up(head: &RequestHead<'_>, has_sign_up: bool) -> Result<ApiResponse, Api
         return Ok(response);
     }
     if names_html(head.headers) {
-        return Ok(signup_handle::closed());
+        return Ok(signup_handler::closed());
     }
     let message = "keys are not given here; ask the publisher of the service for one";
     Err(ApiError::NotFound(message.to_owned()))
@@ -71,7 +72,7 @@ fn dump(
     head: &RequestHead<'_>,
     name: &str,
     (pages, snapshot): (&Pages, &Snapshot),
-    visitor: Visitor<'_>,
+    request: PageRequest<'_>,
 ) -> Result<ApiResponse, ApiError> {
     let dumps = snapshot.dumps().ok_or(ApiError::NoDumps)?;
     let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
@@ -80,7 +81,7 @@ fn dump(
         && is_page
         && names_html(head.headers)
     {
-        return Ok(pages.dumps(index, head.path, visitor));
+        return Ok(pages.dumps(index, head.path, request));
     }
     let validators = Validators {
         etag: &dump.etag,

@@ -1,6 +1,4 @@
-//! The desk against plain lists of keys and passes.
-
-use std::time::Duration;
+//! The service against plain lists of keys and tokens.
 
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
@@ -15,9 +13,9 @@ const CLIENTS: [(&str, &str); 4] = [
     ("2001:db8::f:1", "2001:db8::/64"),
 ];
 
-/// What is known of a pass that was handed out.
+/// What is known of a token that was handed out.
 #[derive(Clone)]
-struct Held {
+struct KnownToken {
     text: String,
     /// `None`: of a form, or none at all.
     holder: Option<String>,
@@ -25,9 +23,9 @@ struct Held {
     until: i64,
 }
 
-impl Held {
-    fn of_nobody(text: String) -> Held {
-        Held {
+impl KnownToken {
+    fn without_holder(text: String) -> KnownToken {
+        KnownToken {
             text,
             holder: None,
             number: 0,
@@ -36,30 +34,30 @@ impl Held {
     }
 }
 
-/// The obvious way: lists, searched from end to end.
+/// The oracle: lists, searched from end to end.
 struct Plain {
     is_ip: bool,
     daily_max: usize,
     keys: Vec<(String, ListedKey)>,
-    passes: Vec<Held>,
+    tokens: Vec<KnownToken>,
 }
 
 impl Plain {
-    /// Mostly a late pass, and from the client that has it, or nothing would come of most wishes.
-    fn any_asker(
+    /// Mostly a late token, and from the client that has it, or nothing would come of most requests.
+    fn any_client(
         &self,
         u: &mut Unstructured<'_>,
-    ) -> Arbitrary<(Held, (&'static str, &'static str))> {
-        let passes = &self.passes;
-        let late = passes.len().saturating_sub(2);
+    ) -> Arbitrary<(KnownToken, (&'static str, &'static str))> {
+        let tokens = &self.tokens;
+        let late = tokens.len().saturating_sub(2);
         let from = if u.ratio(3, 4)? { late } else { 0 };
-        let held = u.choose(&passes[from..])?.clone();
-        let own = |(_, own): &&(&str, &str)| held.holder.as_deref() == Some(own);
+        let known = u.choose(&tokens[from..])?.clone();
+        let own = |(_, own): &&(&str, &str)| known.holder.as_deref() == Some(own);
         let client = match CLIENTS.iter().find(own) {
             Some(whose) if u.ratio(7, 8)? => *whose,
             _ => *u.choose(&CLIENTS)?,
         };
-        Ok((held, client))
+        Ok((known, client))
     }
 
     fn of(&self, address: &str) -> Vec<ListedKey> {
@@ -67,61 +65,59 @@ impl Plain {
         of.map(|(_, key)| key.clone()).collect()
     }
 
-    /// Whose keys the pass opens.
-    fn holder(&self, client: &str, held: &Held, now: i64) -> Result<String, Refused> {
-        match &held.holder {
-            None => Err(Refused::Invalid),
-            Some(_) if now >= held.until => Err(Refused::Expired),
-            Some(address) if self.is_ip && address != client => Err(Refused::Invalid),
+    /// Whose keys the token opens.
+    fn holder(&self, client: &str, known: &KnownToken, now: i64) -> Result<String, SignupError> {
+        match &known.holder {
+            None => Err(SignupError::InvalidToken),
+            Some(_) if now >= known.until => Err(SignupError::ExpiredToken),
+            Some(address) if self.is_ip && address != client => Err(SignupError::InvalidToken),
             Some(address) => Ok(address.clone()),
         }
     }
 
-    fn revoke(&mut self, of: String, id: KeyId, now: i64) -> Result<String, Refused> {
+    fn revoke(&mut self, of: String, id: KeyId, now: i64) -> Result<String, SignupError> {
         let mut all = self.keys.iter_mut();
         let is_it =
             |whose: &str, key: &ListedKey| whose == of && key.id == id && key.tier == Tier::Free;
         let found = all.find(|(whose, key)| is_it(whose, key));
-        let key = &mut found.ok_or(Refused::UnknownKey)?.1;
+        let key = &mut found.ok_or(SignupError::UnknownKey)?.1;
         key.revoked = key.revoked.or(Some(UnixSeconds(now)));
         Ok(of)
     }
 
-    fn may_issue(&self, address: &str, number: usize, now: i64) -> Result<(), Refused> {
+    fn check_issue(&self, address: &str, number: usize, now: i64) -> Result<(), SignupError> {
         let own = self.of(address);
         if own.len() != number {
-            return Err(Refused::Used);
+            return Err(SignupError::UsedToken);
         }
         let own_free = own.iter().filter(|key| key.tier == Tier::Free);
         if own_free.clone().filter(|key| key.revoked.is_none()).count() >= 3 {
-            return Err(Refused::TooManyActive);
+            return Err(SignupError::TooManyActive);
         }
-        let lately = |at| {
+        let recent = |at| {
             own_free
                 .clone()
                 .filter(|key| key.issued.0 > at - 86_400)
                 .count()
         };
-        if lately(now) >= 9 {
-            let retry_after_seconds = (1..86_400).find(|wait| lately(now + i64::from(*wait)) < 9);
-            return Err(Refused::TooManyLately {
-                retry_after_seconds: retry_after_seconds.unwrap(),
-            });
+        if recent(now) >= 9 {
+            let retry_after_seconds = (1..86_400).find(|wait| recent(now + i64::from(*wait)) < 9);
+            return Err(SignupError::TooManyRecent(retry_after_seconds.unwrap()));
         }
         let is_todays = |key: &ListedKey| key.issued.0 / 86_400 == now / 86_400;
         let is_free = |key: &ListedKey| key.tier == Tier::Free;
         let all = self.keys.iter().map(|(_, key)| key);
         if all.filter(|key| is_free(key) && is_todays(key)).count() >= self.daily_max {
-            return Err(Refused::DayFull {
-                retry_after_seconds: u32::try_from(86_400 - now % 86_400).unwrap(),
-            });
+            return Err(SignupError::DailyLimit(
+                u32::try_from(86_400 - now % 86_400).unwrap(),
+            ));
         }
         Ok(())
     }
 }
 
 struct Scene {
-    desk: Desk,
+    service: SignupService,
     /// Another process's, as the command line's.
     store: KeyStore,
     plain: Plain,
@@ -143,7 +139,7 @@ impl Scene {
                 if let Ok(key) = issued {
                     let listed = ListedKey {
                         tier,
-                        ..ListedKey::new(key.id, now)
+                        ..ListedKey::free(key.id, now)
                     };
                     self.plain.keys.push((of.to_owned(), listed));
                 }
@@ -164,60 +160,63 @@ impl Scene {
         Ok(())
     }
 
-    fn ask(&mut self, u: &mut Unstructured<'_>) -> Arbitrary<()> {
-        let (held, (client, own)) = self.plain.any_asker(u)?;
+    fn request(&mut self, u: &mut Unstructured<'_>) -> Arbitrary<()> {
+        let (known, (client, own)) = self.plain.any_client(u)?;
         let (plain, now) = (&mut self.plain, self.now);
-        let serve = |desk: &mut Desk, wish| {
-            seen(desk.serve(client.parse().unwrap(), wish, UnixSeconds(now)))
+        let handle = |service: &mut SignupService, request| {
+            seen(service.handle(client.parse().unwrap(), request, UnixSeconds(now)))
         };
-        let holder = plain.holder(own, &held, now);
+        let holder = plain.holder(own, &known, now);
         let (mut is_issued, mut revoked) = (false, None);
-        let (asked, address) = match u.int_in_range(0..=4)? {
-            0 if plain.is_ip => (serve(&mut self.desk, look("")), Ok(own.to_owned())),
+        let (got, address) = match u.int_in_range(0..=4)? {
+            0 if plain.is_ip => (handle(&mut self.service, show("")), Ok(own.to_owned())),
             0 => {
-                let (asked, text) = serve(&mut self.desk, look(""));
-                assert_eq!(asked, Seen::Ask);
-                plain.passes.push(Held::of_nobody(text));
+                let (got, text) = handle(&mut self.service, show(""));
+                assert_eq!(got, Seen::EmailForm);
+                plain.tokens.push(KnownToken::without_holder(text));
                 return Ok(());
             }
-            1 if plain.is_ip => (serve(&mut self.desk, look(&held.text)), Ok(own.to_owned())),
-            1 => (serve(&mut self.desk, look(&held.text)), holder),
+            1 if plain.is_ip => (
+                handle(&mut self.service, show(&known.text)),
+                Ok(own.to_owned()),
+            ),
+            1 => (handle(&mut self.service, show(&known.text)), holder),
             2 | 3 => {
-                let may = |of: String| plain.may_issue(&of, held.number, now).map(|()| of);
+                let may = |of: String| plain.check_issue(&of, known.number, now).map(|()| of);
                 let address = holder.and_then(may);
-                let asked = serve(&mut self.desk, issue(&held.text));
-                if let (Ok(of), (Seen::Keys { keys, .. }, _)) = (&address, &asked) {
+                let got = handle(&mut self.service, issue(&known.text));
+                if let (Ok(of), (Seen::Keys { keys, .. }, _)) = (&address, &got) {
                     is_issued = true;
-                    let listed = ListedKey::new(keys.last().unwrap().id, UnixSeconds(now));
+                    let listed = ListedKey::free(keys.last().unwrap().id, UnixSeconds(now));
                     plain.keys.push((of.clone(), listed));
                 }
-                (asked, address)
+                (got, address)
             }
             _ => {
                 let ids = plain.keys.iter().map(|(_, key)| key.id);
                 let mut ids: Vec<KeyId> = ids.collect();
                 ids.push(NOBODYS_ID.parse().unwrap());
-                let of = held.holder.as_deref().unwrap_or_default();
+                let of = known.holder.as_deref().unwrap_or_default();
                 let its = plain.of(of);
                 let id = match its.last() {
                     Some(key) if u.ratio(3, 4)? => key.id,
                     _ => *u.choose(&ids)?,
                 };
-                let asked = serve(&mut self.desk, revoke(&held.text, &id.to_string()));
+                let got = handle(&mut self.service, revoke(&known.text, &id.to_string()));
                 let address = holder.and_then(|of| plain.revoke(of, id, now));
                 revoked = Some(id);
-                (asked, address)
+                (got, address)
             }
         };
         let want = match address {
-            Err(refused) => Seen::Refused(refused),
+            Err(refused) => Seen::Rejected(refused),
             Ok(address) => {
                 let keys = plain.of(&address);
-                plain.passes.push(Held {
-                    text: asked.1,
+                plain.tokens.push(KnownToken {
+                    text: got.1,
                     holder: Some(address.clone()),
                     number: keys.len(),
-                    until: if plain.is_ip { now + 3600 } else { held.until },
+                    until: if plain.is_ip { now + 3600 } else { known.until },
                 });
                 Seen::Keys {
                     address,
@@ -227,30 +226,34 @@ impl Scene {
                 }
             }
         };
-        assert_eq!(asked.0, want);
+        assert_eq!(got.0, want);
         Ok(())
     }
 }
 
 #[test]
-fn any_sequence_of_wishes_and_changes_elsewhere_agrees_with_plain_lists() {
+fn any_sequence_of_requests_and_outside_changes_agrees_with_plain_lists() {
     let state = state("model");
     arbtest::arbtest(|u| {
         let _ = fs::remove_dir_all(&state);
         let is_ip = u.arbitrary()?;
-        let mode = if is_ip { Mode::Ip } else { mailer("true") };
+        let proof = if is_ip {
+            AddressProof::ClientIp
+        } else {
+            by_mail("true")
+        };
         let daily_max = *u.choose(&[2, 100])?;
-        let (desk, said) = open(&state, mode, daily_max);
+        let (service, log) = open(&state, proof, daily_max);
         let plain = Plain {
             is_ip,
             daily_max: daily_max as usize,
             keys: Vec::new(),
-            passes: vec![Held::of_nobody(FORGED.to_owned())],
+            tokens: vec![KnownToken::without_holder(FORGED.to_owned())],
         };
         let store = KeyStore::new(&state);
         let now = NOON;
         let mut scene = Scene {
-            desk,
+            service,
             store,
             plain,
             now,
@@ -265,24 +268,24 @@ fn any_sequence_of_wishes_and_changes_elsewhere_agrees_with_plain_lists() {
                 let address = *u.choose(&["ann@x.test", "bob@x.test"])?;
                 let number = scene.plain.of(address).len();
                 let until = scene.now + 3600;
-                let pass = Pass {
+                let token = SignedToken {
                     address: address.parse().unwrap(),
                     number: u32::try_from(number).unwrap(),
-                    until: UnixSeconds(until),
+                    expires: UnixSeconds(until),
                 };
-                let text = scene.desk.signer.sign(Purpose::Holder, &pass);
+                let text = token.sign(TokenPurpose::AddressHolder, &scene.service.secret);
                 let holder = Some(address.to_owned());
-                scene.plain.passes.push(Held {
+                scene.plain.tokens.push(KnownToken {
                     text,
                     holder,
                     number,
                     until,
                 });
             } else {
-                scene.ask(u)?;
+                scene.request(u)?;
             }
         }
-        assert_eq!(said.try_iter().count(), 0);
+        assert_eq!(log.try_iter().count(), 0);
         Ok(())
     })
     .budget(Duration::from_secs(1));

@@ -1,0 +1,337 @@
+//! Sign-up at `/keys`: an HTTP form in, a page out.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::{HeaderMap, Method, StatusCode};
+use tokio::sync::oneshot;
+
+use crate::calendar::UnixSeconds;
+use crate::keys::{FREE_KEYS_MAX, NewKey};
+use crate::observe::Log;
+use crate::request;
+use crate::server::http::request_head::RequestHead;
+use crate::server::http::response::ApiResponse;
+use crate::server::settings::{Settings, StartError};
+use crate::server::web::page::uncached_page;
+use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::signup::{
+    AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
+};
+use crate::site::{self, AddressKeys, ListedKey};
+use crate::sync::PollTrigger;
+
+/// Maximum length of a form, which has an address and a token.
+const FORM_BYTES_MAX: usize = 4096;
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Time to wait until the server has loaded a new or revoked key.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A request for `/keys`, of which the body may not have arrived. Has no `Debug`: it may have a token.
+pub(crate) struct SignupForm {
+    pub(crate) client: IpAddr,
+    /// The query of a GET request; `None` with a form.
+    query: Option<String>,
+    is_posted: bool,
+    is_same_origin: bool,
+}
+
+/// The form is rejected without passing it to the service.
+pub(crate) type InvalidForm = (StatusCode, String);
+
+/// Sign-up as seen by a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct SignupHandler {
+    service: SignupHandle,
+    limiter: Arc<PageRateLimiter>,
+    base_url: String,
+    /// Whether keys belong to an IP address, which several people may share.
+    is_shared: bool,
+    free_limit: u32,
+}
+
+impl SignupHandler {
+    /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
+    pub(crate) fn start(
+        settings: &Settings,
+        base_url: &str,
+        keys: &PollTrigger,
+        limiter: &Arc<PageRateLimiter>,
+        log: &Log,
+    ) -> Result<Option<SignupHandler>, StartError> {
+        let (Some(policy), Some(state)) = (&settings.signup, &settings.state) else {
+            return Ok(None);
+        };
+        if settings.base_url.is_none() {
+            log.write(&format!(
+                "browsers can sign up only at {base_url}/keys or by IP address; set --base-url to allow another name"
+            ));
+        }
+        let lines = log.clone();
+        let log_line = Arc::new(move |line: &str| lines.write(line));
+        let prefix = settings.key_prefix.clone();
+        let service = SignupService::open(state, policy, prefix, base_url, log_line);
+        let service = service.map_err(StartError::SignUp)?;
+        let keys = keys.clone();
+        let reload_keys = move || {
+            // After the timeout the key works a moment later.
+            let _ = keys.poll_now().recv_timeout(RELOAD_TIMEOUT);
+        };
+        Ok(Some(SignupHandler {
+            service: SignupHandle::start(service, reload_keys)?,
+            limiter: Arc::clone(limiter),
+            base_url: base_url.to_owned(),
+            is_shared: policy.proof == AddressProof::ClientIp,
+            free_limit: settings.limits.free,
+        }))
+    }
+
+    /// Returns the request for `/keys` with this head.
+    pub(crate) fn form(&self, head: &RequestHead<'_>, client: IpAddr) -> SignupForm {
+        let is_posted = head.method == Method::POST;
+        SignupForm {
+            client,
+            query: head.query.map(str::to_owned),
+            is_posted,
+            is_same_origin: is_same_origin(head.headers, &self.base_url, is_posted),
+        }
+    }
+
+    /// Reads the body and parses the form. The timeout of request heads applies.
+    pub(crate) async fn read(
+        &self,
+        form: &SignupForm,
+        body: Incoming,
+    ) -> Result<SignupRequest, InvalidForm> {
+        if !form.is_same_origin {
+            let page = format!("{}/keys", self.base_url);
+            let message = format!("This request came from another site. Use the page at {page}");
+            return Err((StatusCode::FORBIDDEN, message));
+        }
+        if !form.is_posted {
+            return Ok(parse_query(form.query.as_deref()));
+        }
+        let read = Limited::new(body, FORM_BYTES_MAX).collect().await;
+        let Ok(read) = read else {
+            let message = "The form is too long or incomplete.";
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, message.to_owned()));
+        };
+        let bytes = read.to_bytes();
+        let request = std::str::from_utf8(&bytes).ok().and_then(parse_form);
+        let message = "This form has no known action. Send do=mail with email, do=issue, \
+            or do=revoke with id; each with the pass of the page.";
+        request.ok_or_else(|| (StatusCode::BAD_REQUEST, message.to_owned()))
+    }
+
+    /// Returns the page of a request.
+    pub(crate) async fn respond(
+        &self,
+        client: IpAddr,
+        request: Result<SignupRequest, InvalidForm>,
+        now: UnixSeconds,
+    ) -> ApiResponse {
+        let request = match request {
+            Ok(request) => request,
+            Err((status, message)) => {
+                return page(status, site::keys_refused(&message, None), None);
+            }
+        };
+        let token = match &request {
+            SignupRequest::Show { token } => token.clone(),
+            SignupRequest::MailLink { .. } => None,
+            SignupRequest::Issue { token } | SignupRequest::Revoke { token, .. } => {
+                Some(token.clone())
+            }
+        };
+        // Before the queue, which is short.
+        let response = if let Err(seconds) = self.limiter.check(client, now) {
+            Err(SignupError::RateLimited(seconds))
+        } else {
+            let (sender, receiver) = oneshot::channel();
+            self.service.submit(client, request, now, |response| {
+                // The client may have disconnected.
+                let _ = sender.send(response);
+            });
+            // Without a sender, the service's thread has ended.
+            receiver.await.unwrap_or(Err(SignupError::Internal))
+        };
+        match response {
+            Ok(response) => self.page(response),
+            Err(error) => {
+                let is_valid =
+                    !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
+                // With proof by IP address, the page needs no token.
+                let token = token.filter(|_| is_valid && !self.is_shared);
+                let html = site::keys_refused(&error.to_string(), token.as_deref());
+                page(status(error), html, error.retry_after_seconds())
+            }
+        }
+    }
+
+    fn page(&self, response: SignupResponse) -> ApiResponse {
+        match response {
+            SignupResponse::EmailForm { token } => {
+                page(StatusCode::OK, site::keys_form(&token), None)
+            }
+            SignupResponse::LinkMailed => page(StatusCode::OK, site::keys_mailed(), None),
+            SignupResponse::Keys {
+                address,
+                keys,
+                token,
+                issued,
+                revoked,
+            } => {
+                let keys = keys.into_iter().map(|key| ListedKey {
+                    id: key.id.to_string(),
+                    tier: key.tier,
+                    issued: key.issued,
+                    revoked: key.revoked,
+                });
+                let list = AddressKeys {
+                    address: address.as_str(),
+                    keys: keys.collect(),
+                    token: &token,
+                    issued: issued.as_ref().map(NewKey::reveal),
+                    revoked: revoked.map(|id| id.to_string()),
+                    free_max: FREE_KEYS_MAX,
+                    is_shared: self.is_shared,
+                    free_limit: self.free_limit,
+                    base_url: &self.base_url,
+                };
+                page(StatusCode::OK, site::keys_list(&list), None)
+            }
+        }
+    }
+}
+
+/// Returns the page of a server without sign-up.
+pub(crate) fn closed() -> ApiResponse {
+    page(StatusCode::NOT_FOUND, site::keys_closed(), None)
+}
+
+fn page(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {
+    uncached_page(status, html, retry_after_seconds, true)
+}
+
+fn status(error: SignupError) -> StatusCode {
+    match error {
+        SignupError::InvalidToken | SignupError::ExpiredToken => StatusCode::FORBIDDEN,
+        SignupError::UsedToken | SignupError::TooManyActive => StatusCode::CONFLICT,
+        SignupError::InvalidEmail => StatusCode::BAD_REQUEST,
+        SignupError::UnknownKey => StatusCode::NOT_FOUND,
+        SignupError::TooManyRecent(_)
+        | SignupError::RateLimited(_)
+        | SignupError::TooManyMails(_)
+        | SignupError::DailyLimit(_) => StatusCode::TOO_MANY_REQUESTS,
+        SignupError::Closed
+        | SignupError::MailQueueFull
+        | SignupError::Busy
+        | SignupError::Internal => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Returns `true` if a request for `/keys` was made under a name of this service, and a form sent by a
+/// browser is from one of its pages. A client without an origin, which is no browser, acts for itself
+/// only.
+///
+/// A page of another site can make its reader's browser send forms here, for the reader's IP address;
+/// but browsers send the origin of every form. A page whose own name was made to resolve to this server
+/// (DNS rebinding) has the same origin for the browser, and may read responses under that name; but
+/// browsers send the name as `Host`. A link may come from any site, so `Sec-Fetch-Site` counts for forms
+/// only.
+fn is_same_origin(headers: &HeaderMap, base_url: &str, is_posted: bool) -> bool {
+    let lower = |value: &hyper::header::HeaderValue| {
+        value.to_str().unwrap_or_default().to_ascii_lowercase()
+    };
+    let host = headers.get(HOST).map(lower);
+    let own = origin_of(base_url);
+    let own_name = own
+        .split_once("://")
+        .map(|(_, authority)| name_of(authority));
+    let is_known = |host: &str| is_certain(host) || Some(name_of(host)) == own_name;
+    // Without a host, as HTTP/1.0 allows, the client is no browser.
+    if !host.as_deref().is_none_or(is_known) {
+        return false;
+    }
+    let site = headers.get(FETCH_SITE);
+    if is_posted && site.is_some_and(|site| site != "same-origin" && site != "none") {
+        return false;
+    }
+    let mut origins = headers.get_all(ORIGIN).iter();
+    match (origins.next().map(lower), origins.next()) {
+        (None, _) => true,
+        (Some(_), Some(_)) => false,
+        (Some(origin), None) => {
+            let is_of = |host: &str| is_certain(host) && origin == format!("http://{host}");
+            origin == own || host.as_deref().is_some_and(is_of)
+        }
+    }
+}
+
+/// Returns `true` for `localhost` and IP addresses. Any other name may belong to someone who made it
+/// resolve to this server.
+fn is_certain(host: &str) -> bool {
+    let name = name_of(host);
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || bare.parse::<IpAddr>().is_ok()
+}
+
+/// Returns a host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Returns the scheme, host and port of a URL, without the scheme's default port.
+fn origin_of(url: &str) -> String {
+    let url = url.to_ascii_lowercase();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return String::new();
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let default = if scheme == "https" { ":443" } else { ":80" };
+    let authority = authority.strip_suffix(default).unwrap_or(authority);
+    format!("{scheme}://{authority}")
+}
+
+fn parse_query(query: Option<&str>) -> SignupRequest {
+    SignupRequest::Show {
+        token: field(query, "pass"),
+    }
+}
+
+/// Parses a form; `None` if its action is unknown or a field is missing.
+fn parse_form(form: &str) -> Option<SignupRequest> {
+    let field = |name| field(Some(form), name);
+    let token = field("pass").unwrap_or_default();
+    match field("do")?.as_str() {
+        "mail" => Some(SignupRequest::MailLink {
+            email: field("email")?,
+            token,
+        }),
+        "issue" => Some(SignupRequest::Issue { token }),
+        "revoke" => Some(SignupRequest::Revoke {
+            token,
+            id: field("id")?,
+        }),
+        _ => None,
+    }
+}
+
+/// Returns the first value of a name.
+fn field(pairs: Option<&str>, name: &str) -> Option<String> {
+    let mut named = request::pairs(pairs)
+        .flatten()
+        .filter(|pair| pair.0 == name);
+    named.next().map(|(_, value)| value.into_owned())
+}
+
+#[cfg(test)]
+#[path = "signup_handler_tests.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! The policy of sign-up: settings, rate limits, and the rules for issuing a key.
+
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ahash::RandomState;
+
+use super::error::SignupError;
+use crate::calendar::{DAY_SECONDS, UnixSeconds};
+use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyRecord, KeyRecords};
+use crate::model::Tier;
+
+/// Free keys per address in 24 hours: three times the active ones, because the record of a revoked key
+/// stays, and issuing and revoking in turns would fill the disk.
+pub(super) const ISSUED_IN_24_HOURS_MAX: usize = 9;
+/// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
+pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
+
+/// Settings of sign-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SignupPolicy {
+    /// How a client proves the address of its keys.
+    pub(crate) proof: AddressProof,
+    /// Maximum number of free keys issued per UTC day in total.
+    pub(crate) daily_max: u32,
+}
+
+/// How a client proves the address of its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AddressProof {
+    /// The address is the client's IP address.
+    ClientIp,
+    /// A link is sent to the e-mail address by this command.
+    Email(String),
+}
+
+/// Returns the network of a client: an IPv4 address, or the /48 of an IPv6 address. Anyone can get a
+/// /48 free of charge, and it has 65,536 clients (/64).
+pub(crate) fn network_of(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 80 << 80).into(),
+        IpAddr::V4(address) => address.into(),
+    }
+}
+
+/// Slots in each row of a limiter: half a megabyte in both. While a thousand clients are at their
+/// limit, one new client in a thousand shares both of its slots with them.
+const SLOTS: usize = 1 << 15;
+
+/// A rate limiter (generic cell rate algorithm) in fixed memory.
+///
+/// Stores for each client the time at which its burst is available again, in one slot of each of two
+/// rows. A seeded hash selects the slots, which clients share; the earlier of the two times counts. So
+/// no client exceeds its rate, and a client cannot aim at another's slots without knowing the seed.
+#[derive(Debug)]
+pub(crate) struct GcraLimiter {
+    burst_seconds: i64,
+    interval_seconds: i64,
+    /// Unix seconds at which bursts are available again.
+    rows: [Box<[i64]>; 2],
+    latest: UnixSeconds,
+    hasher: RandomState,
+}
+
+impl GcraLimiter {
+    /// Creates a limiter that allows `burst` requests at once, and then one per interval.
+    pub(crate) fn new(burst: u16, interval_seconds: u16) -> GcraLimiter {
+        GcraLimiter::with_slots(burst, interval_seconds, SLOTS)
+    }
+
+    fn with_slots(burst: u16, interval_seconds: u16, slots: usize) -> GcraLimiter {
+        GcraLimiter {
+            burst_seconds: i64::from(burst) * i64::from(interval_seconds),
+            interval_seconds: interval_seconds.into(),
+            rows: [(); 2].map(|()| vec![0; slots].into()),
+            latest: UnixSeconds(0),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Counts a request. If it exceeds the rate, returns the seconds until one is allowed.
+    pub(crate) fn take(&mut self, client: impl Hash, now: UnixSeconds) -> Result<(), u32> {
+        let now = monotonic(&mut self.latest, now).0;
+        let hash = self.hasher.hash_one(client);
+        let slots = self.rows[0].len() as u64;
+        let at = |half: u64| usize::try_from(half % slots).expect("below a length");
+        let [row, other_row] = &mut self.rows;
+        let one = &mut row[at(hash & u64::from(u32::MAX))];
+        let other = &mut other_row[at(hash >> 32)];
+        // If the clock was set back, a client waits for no longer than a burst takes.
+        *one = (*one).min(now + self.burst_seconds);
+        *other = (*other).min(now + self.burst_seconds);
+        let next = (*one).min(*other).max(now) + self.interval_seconds;
+        let wait = next - self.burst_seconds - now;
+        if wait > 0 {
+            return Err(u32::try_from(wait).unwrap_or(u32::MAX));
+        }
+        // A later time of another client stays.
+        *one = (*one).max(next);
+        *other = (*other).max(next);
+        Ok(())
+    }
+}
+
+/// A time that is earlier than the latest by less than this is late; otherwise the clock was set back.
+const LATE_SECONDS: i64 = 60;
+
+/// Returns a time that does not decrease. Times of several threads arrive out of order, and a client
+/// must not gain the seconds by which they go back.
+pub(super) fn monotonic(latest: &mut UnixSeconds, now: UnixSeconds) -> UnixSeconds {
+    let is_late = now < *latest && latest.0 - now.0 < LATE_SECONDS;
+    if !is_late {
+        *latest = now;
+    }
+    *latest
+}
+
+/// The key records at one moment, by address.
+#[derive(Default)]
+pub(super) struct KeyIndex {
+    /// Sorted by address; those of one address in the order of issue.
+    records: Vec<KeyRecord>,
+    /// Exclusive upper bound of the key numbers.
+    numbers_end: u32,
+}
+
+impl KeyIndex {
+    pub(super) fn new(records: &KeyRecords) -> KeyIndex {
+        let numbers_end = records.numbers_end();
+        let mut records: Vec<_> = records.iter().cloned().collect();
+        // Stable: the order of one address's keys stays.
+        records.sort_by(|one, other| one.address.cmp(&other.address));
+        KeyIndex {
+            records,
+            numbers_end,
+        }
+    }
+
+    pub(super) fn insert(&mut self, record: KeyRecord) {
+        self.numbers_end = self.numbers_end.max(record.number + 1);
+        let at = self
+            .records
+            .partition_point(|known| known.address <= record.address);
+        self.records.insert(at, record);
+    }
+
+    /// Returns `true` if records are older than these or were lost: key numbers are never reused.
+    pub(super) fn is_ahead_of(&self, records: &KeyRecords) -> bool {
+        records.numbers_end() < self.numbers_end
+    }
+
+    /// Returns the keys of an address, the oldest first.
+    pub(super) fn keys(&self, address: &KeyAddress) -> &[KeyRecord] {
+        let start = self
+            .records
+            .partition_point(|record| record.address < *address);
+        let keys = &self.records[start..];
+        &keys[..keys.partition_point(|record| record.address == *address)]
+    }
+
+    /// Returns the number of keys ever issued to an address: no record is ever removed.
+    pub(super) fn number(&self, address: &KeyAddress) -> u32 {
+        u32::try_from(self.keys(address).len()).expect("key numbers have 26 bits")
+    }
+
+    /// Checks that a free key may be issued to an address, with a token signed when `number` keys had
+    /// been issued to it.
+    pub(super) fn check_issue(
+        &self,
+        address: &KeyAddress,
+        number: u32,
+        daily_max: u32,
+        now: UnixSeconds,
+    ) -> Result<(), SignupError> {
+        if self.number(address) != number {
+            return Err(SignupError::UsedToken);
+        }
+        let is_free = |record: &&KeyRecord| record.tier == Tier::Free;
+        let own = || self.keys(address).iter().filter(is_free);
+        if own().filter(|key| key.revoked.is_none()).count() >= FREE_KEYS_MAX {
+            return Err(SignupError::TooManyActive);
+        }
+        let ends = own().map(|key| key.issued.0 + DAY_SECONDS);
+        let mut recent: Vec<i64> = ends.filter(|end| *end > now.0).collect();
+        recent.sort_unstable_by(|one, other| other.cmp(one));
+        // Once this one is 24 hours old, fewer than the maximum are recent.
+        if let Some(end) = recent.get(ISSUED_IN_24_HOURS_MAX - 1) {
+            let wait = seconds_until(UnixSeconds(*end), now);
+            return Err(SignupError::TooManyRecent(wait));
+        }
+        let all = || self.records.iter().filter(is_free);
+        if all().count() >= FREE_KEYS_TOTAL_MAX {
+            return Err(SignupError::Closed);
+        }
+        let today = all().filter(|key| key.issued.day() == now.day()).count();
+        if today >= daily_max as usize {
+            return Err(daily_limit(now));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn daily_limit(now: UnixSeconds) -> SignupError {
+    SignupError::DailyLimit(seconds_until(now.day().end(), now))
+}
+
+/// Returns at least 1: the time has not passed yet.
+fn seconds_until(end: UnixSeconds, now: UnixSeconds) -> u32 {
+    u32::try_from((end.0 - now.0).max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

@@ -1,0 +1,381 @@
+//! The sign-up service: issues, lists and revokes keys.
+//!
+//! Checks are ordered by cost, and writes come last, so that a rejected request costs little.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::LogLine;
+use super::email;
+use super::error::{SignupError, SignupStartError};
+use super::mailer::Mailer;
+use super::policy::{
+    AddressProof, GcraLimiter, KeyIndex, SignupPolicy, daily_limit, monotonic, network_of,
+};
+use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::keys::{
+    KeyAddress, KeyFileVersion, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyStore, KeyStoreError,
+    NewKey,
+};
+use crate::model::Tier;
+use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
+
+/// Mails per key of the daily maximum: one may be lost, one may expire.
+const MAILS_PER_KEY: u32 = 3;
+/// Time to wait for another process that is changing the keys. Other requests wait meanwhile.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Logged if the key file is missing or was replaced by an older one.
+const KEYS_MISSING: &str =
+    "keys are missing from the key file; no key is issued until it is restored";
+/// Interval between two identical log lines.
+const LOG_INTERVAL_SECONDS: i64 = 60;
+
+/// A request of sign-up. Has no `Debug`: tokens must not be logged.
+pub(crate) enum SignupRequest {
+    /// Show the page, perhaps opened by a mailed link.
+    Show {
+        /// The token of the link.
+        token: Option<String>,
+    },
+    /// Mail a link to an address.
+    MailLink {
+        /// The address as typed.
+        email: String,
+        /// The token of [`SignupResponse::EmailForm`].
+        token: String,
+    },
+    /// Issue a key.
+    Issue {
+        /// The token of [`SignupResponse::Keys`].
+        token: String,
+    },
+    /// Revoke a key.
+    Revoke {
+        /// The token of [`SignupResponse::Keys`].
+        token: String,
+        /// The key's id.
+        id: String,
+    },
+}
+
+/// A response of sign-up. Has no `Debug`: it contains tokens.
+pub(crate) enum SignupResponse {
+    /// The form for an e-mail address.
+    EmailForm {
+        /// The token for [`SignupRequest::MailLink`].
+        token: String,
+    },
+    /// A link is sent if the address accepts mail. The same for all addresses.
+    LinkMailed,
+    /// The keys of the address that the client has proven.
+    Keys {
+        /// The address.
+        address: KeyAddress,
+        /// All keys of the address, the oldest first.
+        keys: Vec<KeyRecord>,
+        /// The token for the next request. With proof by e-mail, it expires with the mailed link.
+        token: String,
+        /// The key that was just issued. It can be shown only now.
+        issued: Option<NewKey>,
+        /// The id of the key that was just revoked, or was revoked before.
+        revoked: Option<KeyId>,
+    },
+}
+
+pub(super) type SignupResult = Result<SignupResponse, SignupError>;
+
+/// The service, owned by its thread. Rate limits and the number of mails start again with the process;
+/// limits of keys are enforced from the key records.
+pub(crate) struct SignupService {
+    store: KeyStore,
+    prefix: KeyPrefix,
+    base_url: String,
+    daily_max: u32,
+    /// `None` if the address is the client's IP address.
+    mailer: Option<Mailer>,
+    secret: Secret,
+    index: KeyIndex,
+    /// The version of the key file that is indexed; `None` without a file.
+    indexed: Option<KeyFileVersion>,
+    requests: GcraLimiter,
+    mails_by_client: GcraLimiter,
+    mails_to_mailbox: GcraLimiter,
+    /// Keys and mails by network.
+    network: GcraLimiter,
+    /// Mails of a day.
+    mails_today: (UtcDay, u32),
+    latest: UnixSeconds,
+    log: LogLine,
+    /// The latest log line and its time.
+    logged: Option<(UnixSeconds, String)>,
+}
+
+/// The client of a request.
+struct Client {
+    address: KeyAddress,
+    network: IpAddr,
+}
+
+impl SignupService {
+    /// Opens the key store of a state directory. Links begin with `base_url`.
+    pub(crate) fn open(
+        state: &Path,
+        policy: &SignupPolicy,
+        prefix: KeyPrefix,
+        base_url: &str,
+        log: LogLine,
+    ) -> Result<SignupService, SignupStartError> {
+        let mailer = match &policy.proof {
+            AddressProof::ClientIp => None,
+            AddressProof::Email(_) if !is_base_url(base_url) => {
+                return Err(SignupStartError::Setting(format!(
+                    "the base URL of links must be {BASE_URL_FORM}, in at most {BASE_URL_BYTES_MAX} \
+                     characters, got {base_url:?}"
+                )));
+            }
+            AddressProof::Email(command) => Some(Mailer::start(command, LogLine::clone(&log))?),
+        };
+        Ok(SignupService {
+            store: KeyStore::new(state).with_lock_timeout(LOCK_TIMEOUT),
+            prefix,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            daily_max: policy.daily_max,
+            mailer,
+            secret: read_or_create_secret(state)?,
+            index: KeyIndex::default(),
+            indexed: None,
+            // A page and a few tries at once; a /64 may be a household or an office.
+            requests: GcraLimiter::new(30, 2),
+            mails_by_client: GcraLimiter::new(10, 360),
+            // Two repetitions of a lost mail; more would be a nuisance.
+            mails_to_mailbox: GcraLimiter::new(3, 1200),
+            // A fifth of the default daily maximum.
+            network: GcraLimiter::new(60, 600),
+            mails_today: (UtcDay(0), 0),
+            latest: UnixSeconds(0),
+            log,
+            logged: None,
+        })
+    }
+
+    pub(super) fn handle(
+        &mut self,
+        client: IpAddr,
+        request: SignupRequest,
+        now: UnixSeconds,
+    ) -> SignupResult {
+        let now = monotonic(&mut self.latest, now);
+        let client = Client {
+            address: client.into(),
+            network: network_of(client),
+        };
+        let allowed = self.requests.take(client.address.as_str(), now);
+        allowed.map_err(SignupError::RateLimited)?;
+        self.refresh(now)?;
+        match request {
+            SignupRequest::Show { token } => self.show(&client, token.as_deref(), now),
+            SignupRequest::MailLink { email, token } => {
+                self.mail_link(&client, &email, &token, now)
+            }
+            SignupRequest::Issue { token } => self.issue(&client, &token, now),
+            SignupRequest::Revoke { token, id } => self.revoke(&client, &token, &id, now),
+        }
+    }
+
+    fn show(&self, client: &Client, token: Option<&str>, now: UnixSeconds) -> SignupResult {
+        let expires = expiry(now);
+        match (&self.mailer, token) {
+            // The connection proves the address.
+            (None, _) => Ok(self.keys(&client.address, expires, None, None)),
+            (Some(_), None) => Ok(SignupResponse::EmailForm {
+                token: self.sign(TokenPurpose::Form, &client.address, expires),
+            }),
+            (Some(_), Some(token)) => {
+                let token = self.verify_holder(client, token, now)?;
+                Ok(self.keys(&token.address, token.expires, None, None))
+            }
+        }
+    }
+
+    fn mail_link(
+        &mut self,
+        client: &Client,
+        typed: &str,
+        token: &str,
+        now: UnixSeconds,
+    ) -> SignupResult {
+        let form = SignedToken::verify(token, TokenPurpose::Form, &self.secret, now)?;
+        let mailer = self.mailer.as_ref();
+        let mailer = mailer.filter(|_| form.address == client.address);
+        let mailer = mailer.ok_or(SignupError::InvalidToken)?;
+        let address = email::parse(typed).ok_or(SignupError::InvalidEmail)?;
+        // Before all checks that depend on the address: the response is the same for every address. And
+        // before the rate limits: a request without a mail does not count.
+        if mailer.is_full() {
+            self.fail(&"the queue of the mail command is full", now);
+            return Err(SignupError::MailQueueFull);
+        }
+        let allowed = self.mails_by_client.take(client.address.as_str(), now);
+        let allowed = allowed.and_then(|()| self.network.take(client.network, now));
+        allowed.map_err(SignupError::TooManyMails)?;
+        if self.mails_today.0 != now.day() {
+            self.mails_today = (now.day(), 0);
+        }
+        if self.mails_today.1 >= self.daily_max.saturating_mul(MAILS_PER_KEY) {
+            return Err(daily_limit(now));
+        }
+        let mailbox = email::mailbox(&address);
+        if self.mails_to_mailbox.take(&mailbox, now).is_err() {
+            // The response must not reveal whether others had mail sent there.
+            return Ok(SignupResponse::LinkMailed);
+        }
+        let token = self.sign(TokenPurpose::AddressHolder, &address, expiry(now));
+        let link = format!("{}/keys?pass={token}", self.base_url);
+        if !mailer.send(&address, &self.base_url, link) {
+            return Err(self.fail(&"the thread that sends mail has ended", now));
+        }
+        self.mails_today.1 += 1;
+        Ok(SignupResponse::LinkMailed)
+    }
+
+    fn issue(&mut self, client: &Client, token: &str, now: UnixSeconds) -> SignupResult {
+        let token = self.verify_holder(client, token, now)?;
+        let (address, daily_max) = (&token.address, self.daily_max);
+        let check = |index: &KeyIndex| index.check_issue(address, token.number, daily_max, now);
+        // Without the lock first: a rejected request reads no file and delays no other.
+        check(&self.index)?;
+        let allowed = self.network.take(client.network, now);
+        allowed.map_err(SignupError::RateLimited)?;
+        let index = &self.index;
+        let check_locked = |records: &KeyRecords| {
+            // A lost file would be replaced by one with this key only, which disables all others.
+            if index.is_ahead_of(records) {
+                return Err(None);
+            }
+            check(&KeyIndex::new(records)).map_err(Some)
+        };
+        let key = (address, Tier::Free);
+        let issued = self.store.issue_if(&self.prefix, key, now, check_locked);
+        let issued = issued.map_err(|error| self.store_failed(error, now))?;
+        let (key, record) =
+            issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
+        self.index.insert(record);
+        Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
+    }
+
+    fn revoke(&mut self, client: &Client, token: &str, id: &str, now: UnixSeconds) -> SignupResult {
+        let token = self.verify_holder(client, token, now)?;
+        let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
+        // Keys of other tiers are not issued here, so that a client could not replace one.
+        let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
+        let found = self.index.keys(&token.address).iter().find(is_free);
+        if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
+            let revoked = self.store.revoke(id, now);
+            revoked.map_err(|error| self.store_failed(error, now))?;
+            // The key is revoked even if this fails, which is logged.
+            let _ = self.refresh(now);
+        }
+        Ok(self.keys(&token.address, self.renewed(&token, now), None, Some(id)))
+    }
+
+    /// Verifies the token of a client that has proven an address.
+    fn verify_holder(
+        &self,
+        client: &Client,
+        token: &str,
+        now: UnixSeconds,
+    ) -> Result<SignedToken, SignupError> {
+        let token = SignedToken::verify(token, TokenPurpose::AddressHolder, &self.secret, now)?;
+        let is_valid = match self.mailer {
+            None => token.address == client.address,
+            // Otherwise it was signed before the setting was changed.
+            Some(_) => token.address.as_str().contains('@'),
+        };
+        is_valid.then_some(token).ok_or(SignupError::InvalidToken)
+    }
+
+    /// Returns the expiry of the next token. An IP address is proven again by each request; the finder
+    /// of a mailed link must not be able to renew it forever.
+    fn renewed(&self, token: &SignedToken, now: UnixSeconds) -> UnixSeconds {
+        match self.mailer {
+            None => expiry(now),
+            Some(_) => token.expires,
+        }
+    }
+
+    fn keys(
+        &self,
+        address: &KeyAddress,
+        expires: UnixSeconds,
+        issued: Option<NewKey>,
+        revoked: Option<KeyId>,
+    ) -> SignupResponse {
+        SignupResponse::Keys {
+            address: address.clone(),
+            keys: self.index.keys(address).to_vec(),
+            token: self.sign(TokenPurpose::AddressHolder, address, expires),
+            issued,
+            revoked,
+        }
+    }
+
+    fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
+        let token = SignedToken {
+            address: address.clone(),
+            number: self.index.number(address),
+            expires,
+        };
+        token.sign(purpose, &self.secret)
+    }
+
+    /// Reads the records again if the key file has changed.
+    fn refresh(&mut self, now: UnixSeconds) -> Result<(), SignupError> {
+        // Before the records, so that a change in between is noticed the next time.
+        let version = self.store.version();
+        let version = version.map_err(|error| self.fail(&error, now))?;
+        if self.indexed != version {
+            let records = self.store.read();
+            let records = records.map_err(|error| self.fail(&error, now))?;
+            if self.index.is_ahead_of(&records) {
+                return Err(self.fail(&KEYS_MISSING, now));
+            }
+            self.index = KeyIndex::new(&records);
+            self.indexed = version;
+        }
+        Ok(())
+    }
+
+    fn store_failed(&mut self, error: KeyStoreError, now: UnixSeconds) -> SignupError {
+        match error {
+            KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
+            KeyStoreError::Unknown(_) => SignupError::UnknownKey,
+            KeyStoreError::Full => SignupError::Closed,
+            // Another process has the lock, and releases it soon.
+            error if error.is_busy() => {
+                self.fail(&error, now);
+                SignupError::Busy
+            }
+            error => self.fail(&error, now),
+        }
+    }
+
+    /// Logs an internal error, the same line at most once per interval: any client can repeat it.
+    fn fail(&mut self, reason: &dyn Display, now: UnixSeconds) -> SignupError {
+        let line = format!("sign-up failed: {reason}");
+        let is_repeated = self.logged.as_ref().is_some_and(|(at, logged)| {
+            *logged == line && (0..LOG_INTERVAL_SECONDS).contains(&(now.0 - at.0))
+        });
+        if !is_repeated {
+            (self.log)(&line);
+            self.logged = Some((now, line));
+        }
+        SignupError::Internal
+    }
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

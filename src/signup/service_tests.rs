@@ -1,0 +1,324 @@
+//! The service's limits, and several services on one state directory.
+
+#[path = "service_mail_tests.rs"]
+mod mails;
+#[path = "service_model_tests.rs"]
+mod model;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+use crate::calendar::DAY_SECONDS;
+use crate::durable;
+
+const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
+const NOBODYS_ID: &str = "0123456789";
+
+/// A state directory of its own for each.
+fn state(name: &str) -> PathBuf {
+    let state = std::env::temp_dir().join(format!("im-signup-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&state);
+    state
+}
+
+fn open(state: &Path, proof: AddressProof, daily_max: u32) -> (SignupService, Receiver<String>) {
+    let (sender, lines) = channel();
+    let log = Arc::new(move |line: &str| {
+        // The test may have ended.
+        let _ = sender.send(line.to_owned());
+    });
+    let policy = SignupPolicy { proof, daily_max };
+    let prefix = KeyPrefix::default();
+    let service = SignupService::open(state, &policy, prefix, "https://x.test/", log);
+    (service.unwrap(), lines)
+}
+
+fn by_mail(command: &str) -> AddressProof {
+    AddressProof::Email(command.to_owned())
+}
+
+/// The parts of a record that are compared.
+#[derive(Clone, Debug, PartialEq)]
+struct ListedKey {
+    id: KeyId,
+    tier: Tier,
+    issued: UnixSeconds,
+    revoked: Option<UnixSeconds>,
+}
+
+impl ListedKey {
+    fn free(id: KeyId, issued: UnixSeconds) -> ListedKey {
+        ListedKey {
+            id,
+            tier: Tier::Free,
+            issued,
+            revoked: None,
+        }
+    }
+}
+
+/// A response in a form that can be compared.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    EmailForm,
+    LinkMailed,
+    Keys {
+        address: String,
+        keys: Vec<ListedKey>,
+        is_issued: bool,
+        revoked: Option<KeyId>,
+    },
+    Rejected(SignupError),
+}
+
+/// Returns the response and its token.
+fn seen(response: SignupResult) -> (Seen, String) {
+    match response {
+        Ok(SignupResponse::EmailForm { token }) => (Seen::EmailForm, token),
+        Ok(SignupResponse::LinkMailed) => (Seen::LinkMailed, String::new()),
+        Err(error) => (Seen::Rejected(error), String::new()),
+        Ok(SignupResponse::Keys {
+            address,
+            keys,
+            token,
+            issued,
+            revoked,
+        }) => {
+            if let Some(key) = &issued {
+                assert_eq!(keys.last().unwrap().id, key.id);
+                assert!(key.reveal().starts_with("im_live_"));
+            }
+            let (address, is_issued) = (address.to_string(), issued.is_some());
+            let keys = keys.iter().map(|key| ListedKey {
+                id: key.id,
+                tier: key.tier,
+                issued: key.issued,
+                revoked: key.revoked,
+            });
+            let seen = Seen::Keys {
+                address,
+                keys: keys.collect(),
+                is_issued,
+                revoked,
+            };
+            (seen, token)
+        }
+    }
+}
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+fn show(token: &str) -> SignupRequest {
+    let token = (!token.is_empty()).then(|| token.to_owned());
+    SignupRequest::Show { token }
+}
+
+fn issue(token: &str) -> SignupRequest {
+    let token = token.into();
+    SignupRequest::Issue { token }
+}
+
+fn revoke(token: &str, id: &str) -> SignupRequest {
+    let (token, id) = (token.into(), id.into());
+    SignupRequest::Revoke { token, id }
+}
+
+fn mail(email: &str, token: &str) -> SignupRequest {
+    let (email, token) = (email.into(), token.into());
+    SignupRequest::MailLink { email, token }
+}
+
+#[test]
+fn a_token_issues_one_key_from_concurrent_services() {
+    let state = state("once");
+    let (mut service, _log) = open(&state, AddressProof::ClientIp, 100);
+    let now = UnixSeconds(NOON);
+    let (_, token) = seen(service.handle(ip(1), show(""), now));
+    let got: Vec<Seen> = std::thread::scope(|scope| {
+        let services = (0..6).map(|_| {
+            scope.spawn(|| {
+                let (mut service, _log) = open(&state, AddressProof::ClientIp, 100);
+                seen(service.handle(ip(1), issue(&token), now)).0
+            })
+        });
+        let services: Vec<_> = services.collect();
+        services
+            .into_iter()
+            .map(|one| one.join().unwrap())
+            .collect()
+    });
+    let used = Seen::Rejected(SignupError::UsedToken);
+    assert_eq!(got.iter().filter(|seen| **seen == used).count(), 5);
+    assert_eq!(KeyStore::new(&state).read().unwrap().iter().len(), 1);
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn concurrent_services_share_the_daily_limit() {
+    let state = state("day");
+    let now = UnixSeconds(NOON);
+    let issued = std::thread::scope(|scope| {
+        let services = (0..4_u8).map(|part| {
+            let state = &state;
+            scope.spawn(move || {
+                let (mut service, _log) = open(state, AddressProof::ClientIp, 7);
+                let mut one = |last| {
+                    let (_, token) = seen(service.handle(ip(last), show(""), now));
+                    seen(service.handle(ip(last), issue(&token), now)).0
+                };
+                let all = (0..4).map(|of| one(part * 4 + of));
+                all.filter(|seen| matches!(seen, Seen::Keys { .. })).count()
+            })
+        });
+        let services: Vec<_> = services.collect();
+        services
+            .into_iter()
+            .map(|one| one.join().unwrap())
+            .sum::<usize>()
+    });
+    assert_eq!(issued, 7);
+    assert_eq!(KeyStore::new(&state).read().unwrap().iter().len(), 7);
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn issuing_and_revoking_in_turns_is_limited_across_restarts() {
+    let state = state("turns");
+    let mut now = NOON;
+    let mut token = String::new();
+    let mut rejected = None;
+    for turn in 0..10 {
+        // A restart each time: what counts is in the records, and tokenes outlive it.
+        let (mut service, _log) = open(&state, AddressProof::ClientIp, 100);
+        let mut handle = |request| seen(service.handle(ip(1), request, UnixSeconds(now)));
+        if turn == 0 {
+            token = handle(show("")).1;
+        }
+        let (got, next) = handle(issue(&token));
+        if let Seen::Keys { keys, .. } = got {
+            let id = keys.last().unwrap().id.to_string();
+            token = handle(revoke(&next, &id)).1;
+        } else {
+            rejected = Some((turn, got));
+        }
+        now += 10;
+    }
+    let retry_after_seconds = 86_400 - 90;
+    let recent = SignupError::TooManyRecent(retry_after_seconds);
+    assert_eq!(rejected, Some((9, Seen::Rejected(recent))));
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn the_request_rate_is_limited_per_client() {
+    let state = state("fast");
+    let (mut service, _log) = open(&state, AddressProof::ClientIp, 100);
+    let mut handle = |last| seen(service.handle(ip(last), show(""), UnixSeconds(NOON))).0;
+    for _ in 0..30 {
+        assert!(matches!(handle(1), Seen::Keys { .. }));
+    }
+    let retry_after_seconds = 2;
+    let fast = SignupError::RateLimited(retry_after_seconds);
+    assert_eq!(handle(1), Seen::Rejected(fast));
+    assert_eq!(fast.retry_after_seconds(), Some(2));
+    assert!(matches!(handle(2), Seen::Keys { .. }));
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn a_damaged_key_file_is_logged_once_per_interval() {
+    let state = state("damaged");
+    let (mut service, log) = open(&state, AddressProof::ClientIp, 100);
+    let (_, token) = seen(service.handle(ip(1), show(""), UnixSeconds(NOON)));
+    durable::replace(&state.join("keys.jsonl"), b"no keys\n").unwrap();
+    for request in [
+        show(""),
+        issue(&token),
+        revoke(&token, NOBODYS_ID),
+        show(""),
+    ] {
+        let got = seen(service.handle(ip(1), request, UnixSeconds(NOON + 1))).0;
+        assert_eq!(got, Seen::Rejected(SignupError::Internal));
+    }
+    let _ = service.handle(ip(1), show(""), UnixSeconds(NOON + 61));
+    let lines: Vec<String> = log.try_iter().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("keys.jsonl:1: "), "{lines:?}");
+    fs::remove_file(state.join("keys.jsonl")).unwrap();
+    let got = seen(service.handle(ip(1), issue(&token), UnixSeconds(NOON + 62))).0;
+    assert!(matches!(
+        got,
+        Seen::Keys {
+            is_issued: true,
+            ..
+        }
+    ));
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn a_service_can_be_moved_to_a_thread() {
+    fn given<T: Send + 'static>() {}
+    given::<SignupService>();
+}
+
+#[test]
+fn an_invalid_base_url_is_rejected() {
+    let state = state("base");
+    let policy = SignupPolicy {
+        proof: by_mail("true"),
+        daily_max: 1,
+    };
+    let prefix = KeyPrefix::default();
+    let opened = SignupService::open(&state, &policy, prefix, "x", Arc::new(|_: &str| ()));
+    assert!(matches!(opened, Err(SignupStartError::Setting(_))));
+}
+
+#[test]
+fn tokens_are_valid_for_their_client_and_proof_only() {
+    let state = state("modes");
+    let (mut by_ip, _log) = open(&state, AddressProof::ClientIp, 100);
+    let (mut by_email, _other_log) = open(&state, by_mail("true"), 100);
+    let now = UnixSeconds(NOON);
+    let (_, token) = seen(by_ip.handle(ip(1), show(""), now));
+    let (_, form) = seen(by_email.handle(ip(1), show(""), now));
+    let invalid = Seen::Rejected(SignupError::InvalidToken);
+    for token in [&token, &form] {
+        let request = mail("ann@x.test", token);
+        assert_eq!(seen(by_ip.handle(ip(1), request, now)).0, invalid);
+    }
+    // Both have one secret, as before and after the setting is changed.
+    assert_eq!(seen(by_email.handle(ip(1), show(&token), now)).0, invalid);
+    assert_eq!(seen(by_ip.handle(ip(2), issue(&token), now)).0, invalid);
+    assert_eq!(seen(by_ip.handle(ip(1), issue(&form), now)).0, invalid);
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+fn a_network_of_many_clients_is_limited() {
+    let state = state("network");
+    let (mut service, _log) = open(&state, AddressProof::ClientIp, 1000);
+    let mut one = |address: String| {
+        let client = address.parse().unwrap();
+        let (_, token) = seen(service.handle(client, show(""), UnixSeconds(NOON)));
+        seen(service.handle(client, issue(&token), UnixSeconds(NOON))).0
+    };
+    for part in 0..60 {
+        assert!(matches!(
+            one(format!("2001:db8:0:{part}::1")),
+            Seen::Keys { .. }
+        ));
+    }
+    let retry_after_seconds = 600;
+    let fast = SignupError::RateLimited(retry_after_seconds);
+    assert_eq!(one("2001:db8:0:99::1".into()), Seen::Rejected(fast));
+    for other in ["2001:db8:1::1", "192.0.2.1"] {
+        assert!(matches!(one(other.into()), Seen::Keys { .. }));
+    }
+    fs::remove_dir_all(state).unwrap();
+}

@@ -1,0 +1,159 @@
+//! Signed tokens with an expiry, which forms and links carry, and the secret that signs them.
+//!
+//! `<expires>.<number>.<mac>.<address>`: two numbers in hexadecimal, 128 bits of HMAC-SHA-256 over the
+//! purpose and the other fields as written, and the address percent-encoded with `~` in place of `%`:
+//! the text is the same in a form, in a link and in a line of mail, however often it is decoded.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::error::{SignupError, SignupStartError};
+use crate::calendar::UnixSeconds;
+use crate::durable;
+use crate::keys::{KeyAddress, constant_time_eq};
+use crate::regular_file;
+
+/// Long enough for mail delayed by greylisting, short enough for a screen left open.
+const LIFETIME_SECONDS: i64 = 3600;
+/// The output length of the hash: HMAC would hash a longer secret down to it.
+pub(super) const SECRET_BYTES: usize = 32;
+/// 128 bits cannot be guessed, and keep links short.
+const MAC_BYTES: usize = 16;
+pub(super) const MAC_CHARS: usize = 2 * MAC_BYTES;
+/// The longest token has an address of 254 bytes, each percent-encoded.
+const TOKEN_CHARS_MAX: usize = 16 + 8 + MAC_CHARS + 3 * 254 + 3;
+
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+/// The secret that signs tokens.
+pub(super) type Secret = [u8; SECRET_BYTES];
+
+/// The purpose of a token. A token is not valid for another purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenPurpose {
+    /// Proves that a form came from the service's own page, opened by the client of this address.
+    Form,
+    /// Authorizes its bearer to manage the keys of the address.
+    AddressHolder,
+}
+
+/// The contents of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SignedToken {
+    pub(super) address: KeyAddress,
+    /// Keys ever issued to the address when the token was signed. Once another is issued, the token
+    /// issues no key.
+    pub(super) number: u32,
+    pub(super) expires: UnixSeconds,
+}
+
+impl SignedToken {
+    pub(super) fn sign(&self, purpose: TokenPurpose, secret: &Secret) -> String {
+        let expires = format!("{:x}", self.expires.0.cast_unsigned());
+        let number = format!("{:x}", self.number);
+        let address = utf8_percent_encode(self.address.as_str(), ENCODED).to_string();
+        let address = address.replace('%', "~");
+        let mac = mac(purpose, secret, [&expires, &number, &address]);
+        format!("{expires}.{number}.{mac}.{address}")
+    }
+
+    /// Parses a token, and checks its signature, purpose and expiry.
+    pub(super) fn verify(
+        text: &str,
+        purpose: TokenPurpose,
+        secret: &Secret,
+        now: UnixSeconds,
+    ) -> Result<SignedToken, SignupError> {
+        let token = SignedToken::parse(text, purpose, secret).ok_or(SignupError::InvalidToken)?;
+        let left = token.expires.0.saturating_sub(now.0);
+        // A token that is valid for much longer was signed while the clock was ahead.
+        let is_current = (1..=2 * LIFETIME_SECONDS).contains(&left);
+        is_current.then_some(token).ok_or(SignupError::ExpiredToken)
+    }
+
+    fn parse(text: &str, purpose: TokenPurpose, secret: &Secret) -> Option<SignedToken> {
+        if text.len() > TOKEN_CHARS_MAX {
+            return None;
+        }
+        let mut fields = text.splitn(4, '.');
+        let (expires, number, found) = (fields.next()?, fields.next()?, fields.next()?);
+        let address = fields.next()?;
+        let expected = mac(purpose, secret, [expires, number, address]);
+        if !constant_time_eq(found.as_bytes(), expected.as_bytes()) {
+            return None;
+        }
+        // The text is as it was signed, so that the rest cannot fail.
+        let address = address.replace('~', "%");
+        let decoded = percent_decode_str(&address).decode_utf8().ok()?;
+        Some(SignedToken {
+            address: decoded.parse().ok()?,
+            number: u32::from_str_radix(number, 16).ok()?,
+            expires: UnixSeconds(u64::from_str_radix(expires, 16).ok()?.cast_signed()),
+        })
+    }
+}
+
+/// Returns the expiry of a token that is signed now.
+pub(super) fn expiry(now: UnixSeconds) -> UnixSeconds {
+    UnixSeconds(now.0 + LIFETIME_SECONDS)
+}
+
+/// Only the last field can contain a dot, so that different tokens have different texts.
+fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str; 3]) -> String {
+    // Never changed: mailed links would become invalid.
+    let purpose = match purpose {
+        TokenPurpose::Form => "Form",
+        TokenPurpose::AddressHolder => "Holder",
+    };
+    let signed = format!("signup {purpose} {expires}.{number}.{address}");
+    let mac = hmac_sha256::HMAC::mac(signed, secret);
+    let digits = mac[..MAC_BYTES].iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+const SECRET_FILE: &str = "signup.secret";
+/// Time to wait for another process that is starting in the same directory.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads the secret of a state directory, or creates one. It is stored so that links stay valid after
+/// a restart and at every server that shares the directory.
+pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupStartError> {
+    let path = directory.join(SECRET_FILE);
+    let failed = |error| SignupStartError::Io(path.clone(), error);
+    let not_locked = |error| SignupStartError::Io(directory.to_owned(), error);
+    durable::create_private_directory(directory).map_err(not_locked)?;
+    // Processes that start concurrently get the same secret.
+    let _lock = durable::lock_within(directory, LOCK_TIMEOUT).map_err(not_locked)?;
+    let Some(file) = regular_file::open(&path).map_err(failed)? else {
+        let mut secret = [0; SECRET_BYTES];
+        // The kernel's generator does not fail once the system has booted.
+        getrandom::fill(&mut secret).expect("the system gives random numbers");
+        durable::replace_private(&path, &secret).map_err(failed)?;
+        return Ok(secret);
+    };
+    let (metadata, path) = (file.metadata().map_err(failed)?, path.display());
+    let (mode, bytes) = (metadata.mode() & 0o777, metadata.len());
+    if mode & 0o077 != 0 {
+        return Err(SignupStartError::Setting(format!(
+            "{path}: the file's mode must be 600, got {mode:o}; a reader of the file can act for every \
+             address: if others may have read it, remove it to create a new one"
+        )));
+    }
+    let mut secret = Vec::with_capacity(SECRET_BYTES + 1);
+    let read = file.take(SECRET_BYTES as u64 + 1).read_to_end(&mut secret);
+    read.map_err(failed)?;
+    secret.try_into().map_err(|_| {
+        SignupStartError::Damaged(format!(
+            "{path}: the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \
+             one, which invalidates links that were mailed"
+        ))
+    })
+}
+
+#[cfg(test)]
+#[path = "tokens_tests.rs"]
+mod tests;
