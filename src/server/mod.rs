@@ -17,8 +17,8 @@
 //!   pipeline.rs         respond(&RequestHead, &RequestContext) -> Handled (with an ApiResponse)
 //!      │                  head ─► QuotaGate::authenticate ─► WorkerCache ─► admit ─► Snapshot
 //!      ▼
-//!   worker.rs           Worker::finish: ApiResponse::write_lines ──► PendingResponse (header lines)
-//!      │                                AccessRecord ──────────────► PendingAccessLog (log line)
+//!   worker.rs           Worker::finish: ApiResponse::write_lines ─► PendingResponse (header text)
+//!      │                                AccessRecord ─────────────► PendingAccessLog (line)
 //!      │ a message with status and ResponseBody
 //!      ▼
 //!   hyper ────────────► conn/timed_io.rs                      ConnectionPhase::Processing

@@ -376,8 +376,8 @@ impl Worker {
             if handled.response.status == StatusCode::OK {
                 self.registry.beat();
             }
-            if let Some(pen) = &self.access {
-                pen.flush();
+            if let Some(buffer) = &self.access {
+                buffer.flush();
             }
             self.registry.heartbeat_due().await;
         }

@@ -117,16 +117,16 @@ impl PendingResponse {
 #[derive(Debug, Default)]
 pub(crate) struct PendingAccessLog {
     /// `None` where there is no access log.
-    pen: Option<Arc<AccessLogBuffer>>,
+    buffer: Option<Arc<AccessLogBuffer>>,
     // Locked by one thread only, so there is never contention.
     /// Each without the time that the response took, and when its request was read.
     lines: Mutex<Vec<(String, Instant)>>,
 }
 
 impl PendingAccessLog {
-    pub(crate) fn new(pen: Option<Arc<AccessLogBuffer>>) -> PendingAccessLog {
+    pub(crate) fn new(buffer: Option<Arc<AccessLogBuffer>>) -> PendingAccessLog {
         PendingAccessLog {
-            pen,
+            buffer,
             lines: Mutex::default(),
         }
     }
@@ -134,7 +134,7 @@ impl PendingAccessLog {
     /// Whether there is an access log.
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {
-        self.pen.is_some()
+        self.buffer.is_some()
     }
 
     /// Adds a line, of a request that was read at `begun`.
@@ -145,16 +145,16 @@ impl PendingAccessLog {
     /// Writes the lines: the client has taken all responses.
     #[inline]
     pub(crate) fn write(&self) {
-        if let Some(pen) = &self.pen {
-            self.write_to(pen, "");
+        if let Some(buffer) = &self.buffer {
+            self.write_to(buffer, "");
         }
     }
 
     #[cold]
-    fn write_to(&self, pen: &AccessLogBuffer, end: &str) {
+    fn write_to(&self, buffer: &AccessLogBuffer, end: &str) {
         for (text, begun) in lock(&self.lines).drain(..) {
             let micros = begun.elapsed().as_micros();
-            pen.line(|out| {
+            buffer.line(|out| {
                 out.extend_from_slice(format!("{text} us={micros}{end}").as_bytes());
             });
         }
@@ -164,8 +164,8 @@ impl PendingAccessLog {
 /// Responses that were under way when the connection broke are logged as cut.
 impl Drop for PendingAccessLog {
     fn drop(&mut self) {
-        if let Some(pen) = self.pen.take() {
-            self.write_to(&pen, " cut=yes");
+        if let Some(buffer) = self.buffer.take() {
+            self.write_to(&buffer, " cut=yes");
         }
     }
 }
