@@ -18,64 +18,47 @@ pub const TEMP_SUFFIX: &str = ".tmp";
 /// Name of a directory's lock file.
 pub const LOCK_FILE: &str = ".lock";
 
-/// A temporary file that replaces another file of the same directory on [`commit`](Self::commit).
+type CreateFile = fn(&Path) -> io::Result<File>;
+
+/// A temporary file that replaces another file of the same directory on [`commit`](Self::commit), and is
+/// removed when dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
+    /// Writer of the file.
+    pub out: BufWriter<File>,
     temp_path: PathBuf,
-    out: Option<BufWriter<File>>,
+    is_committed: bool,
 }
 
 impl AtomicFile {
     /// Creates a temporary file in `directory`. `name` must differ from that of other temporary files.
     pub fn create(directory: &Path, name: &str) -> io::Result<AtomicFile> {
-        let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
-        let file = File::create(&temp_path)?;
-        Ok(AtomicFile::of(temp_path, file))
+        AtomicFile::create_with(|path| File::create(path), directory, name)
     }
 
-    /// Like [`create`](Self::create), with mode 0600 and the directory's owner.
-    pub fn create_private(directory: &Path, name: &str) -> io::Result<AtomicFile> {
+    fn create_with(create: CreateFile, directory: &Path, name: &str) -> io::Result<AtomicFile> {
         let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
-        let file = create_private(&temp_path)?;
-        Ok(AtomicFile::of(temp_path, file))
-    }
-
-    fn of(temp_path: PathBuf, file: File) -> AtomicFile {
-        AtomicFile {
+        Ok(AtomicFile {
+            out: BufWriter::with_capacity(1 << 20, create(&temp_path)?),
             temp_path,
-            out: Some(BufWriter::with_capacity(1 << 20, file)),
-        }
+            is_committed: false,
+        })
     }
 
     /// Syncs the file and renames it to `to`, a path in the same directory.
     pub fn commit(mut self, to: &Path) -> io::Result<()> {
-        let out = self.out.as_mut().expect("taken only below");
-        out.flush()?;
-        out.get_ref().sync_all()?;
+        self.out.flush()?;
+        self.out.get_ref().sync_all()?;
         fs::rename(&self.temp_path, to)?;
-        self.out = None;
+        self.is_committed = true;
         // The rename is durable only after the directory is synced.
         sync_directory(split(to).0)
     }
 }
 
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out
-            .as_mut()
-            .expect("present until commit")
-            .write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.as_mut().expect("present until commit").flush()
-    }
-}
-
-/// Removes a file that was not committed.
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if self.out.take().is_some() {
+        if !self.is_committed {
             // Best effort: the next run removes a remaining file.
             let _ = fs::remove_file(&self.temp_path);
         }
@@ -116,17 +99,18 @@ pub fn remove(path: &Path) -> io::Result<()> {
 
 /// Replaces the contents of `to` with `bytes`, atomically.
 pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (directory, name) = split(to);
-    let mut file = AtomicFile::create(directory, &name)?;
-    file.write_all(bytes)?;
-    file.commit(to)
+    replace_with(|path| File::create(path), to, bytes)
 }
 
 /// Like [`replace`], with mode 0600 and the directory's owner.
 pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(create_private, to, bytes)
+}
+
+fn replace_with(create: CreateFile, to: &Path, bytes: &[u8]) -> io::Result<()> {
     let (directory, name) = split(to);
-    let mut file = AtomicFile::create_private(directory, &name)?;
-    file.write_all(bytes)?;
+    let mut file = AtomicFile::create_with(create, directory, &name)?;
+    file.out.write_all(bytes)?;
     file.commit(to)
 }
 
@@ -194,7 +178,9 @@ fn create_new_private(path: &Path) -> io::Result<File> {
 /// Locks a directory until the returned file is dropped. Waits without a limit. Only the directory's
 /// owner can take the lock, so other users cannot block the owner.
 pub fn lock(directory: &Path) -> io::Result<File> {
-    lock_or_notify(directory, || ())
+    let lock = open_lock(directory)?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than `timeout`.
@@ -213,20 +199,6 @@ pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-}
-
-/// Like [`lock`], but calls `on_wait` if another process holds the lock.
-pub fn lock_or_notify(directory: &Path, on_wait: impl FnOnce()) -> io::Result<File> {
-    let lock = open_lock(directory)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            on_wait();
-            lock.lock()?;
-        }
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
-    Ok(lock)
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {
@@ -274,7 +246,7 @@ mod tests {
     fn a_timed_lock_waits_no_longer_than_its_timeout() {
         let directory = std::env::temp_dir().join(format!("im-within-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
-        let held = lock(&directory).unwrap();
+        let first = lock(&directory).unwrap();
         let kind = |timeout| lock_within(&directory, timeout).map_err(|error| error.kind());
         assert_eq!(
             kind(Duration::from_millis(30)).unwrap_err(),
@@ -283,7 +255,7 @@ mod tests {
         thread::scope(|scope| {
             let waits = scope.spawn(|| kind(Duration::from_mins(1)).is_ok());
             thread::sleep(Duration::from_millis(20));
-            drop(held);
+            drop(first);
             assert!(waits.join().unwrap());
         });
         fs::remove_dir_all(directory).unwrap();

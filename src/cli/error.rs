@@ -8,6 +8,7 @@ use crate::keys::KeyStoreError;
 use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::signup::SignupStartError;
+use crate::snapshot::{OpenError, SnapshotError};
 
 // Exit codes of sysexits.h.
 const USAGE: u8 = 64;
@@ -83,10 +84,11 @@ impl From<PublishError> for CliError {
     fn from(error: PublishError) -> CliError {
         match error {
             PublishError::Dataset(error) => error.into(),
-            PublishError::Io { .. } => CliError::new(IO, error),
-            PublishError::Snapshot { .. } | PublishError::Older { .. } => {
-                CliError::new(DATA, error)
-            }
+            PublishError::Published(OpenError {
+                source: SnapshotError::Io(_),
+                ..
+            }) => CliError::new(IO, error),
+            PublishError::Published(_) | PublishError::Older { .. } => CliError::new(DATA, error),
         }
     }
 }

@@ -1,114 +1,270 @@
-//! Comparison of the dataset with the inputs of the previous publish: what must be rendered, and why.
+//! Change detection: what the dataset has in common with the inputs of the previous publish.
+//!
+//! `sources.json` lists the dataset files that a publish read. The rule is that of git's index: size,
+//! mtime, ctime and inode identify a file if its ctime was at least [`RACY_SECONDS`] before the publish
+//! that read it; a younger file may have been written to again within one tick of the file system's
+//! clock. Otherwise size and checksum decide.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::options::PublishOptions;
-use super::sources::{SourceFile, Sources};
-use crate::dataset::{DatasetReader, DayFiles, LoadError};
+use crate::calendar::UnixSeconds;
+use crate::dataset::{DatasetReader, DayFiles, FileChecksum, FileStamp, LoadError};
+use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
+
+/// Version of the program and of the format. A list with another one is ignored, since other versions
+/// may render or validate differently.
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+/// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
+const BYTES_MAX: u64 = 1 << 30;
+/// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
+const RACY_SECONDS: i64 = 4;
+
+/// The dataset files that the published data was made from, as in `sources.json`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct KnownSources {
+    program: String,
+    /// Checksum of the history payload that was rendered from the files.
+    history: String,
+    /// Name of the dump directory that was written from the files.
+    dumps: String,
+    /// Unix seconds at which the publish began to read.
+    read_since: i64,
+    files: BTreeMap<String, KnownFile>,
+}
+
+/// A dataset file as it was read.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KnownFile {
+    bytes: u64,
+    modified: i64,
+    changed: i64,
+    inode: u64,
+    checksum: u32,
+    /// Total players, of a live step.
+    players: Option<u128>,
+}
+
+impl KnownFile {
+    fn new(sum: FileChecksum, players: Option<u128>) -> KnownFile {
+        KnownFile {
+            bytes: sum.stamp.bytes,
+            modified: sum.stamp.modified,
+            changed: sum.stamp.changed,
+            inode: sum.stamp.inode,
+            checksum: sum.checksum,
+            players,
+        }
+    }
+
+    fn stamp(&self) -> FileStamp {
+        FileStamp {
+            bytes: self.bytes,
+            modified: self.modified,
+            changed: self.changed,
+            inode: self.inode,
+        }
+    }
+}
+
+impl KnownSources {
+    /// File name in the published directory.
+    pub(super) const FILE: &'static str = "sources.json";
+
+    /// Reads the list of a published directory. An unreadable one counts as empty, so that everything
+    /// is published again.
+    fn read(directory: &Directory) -> KnownSources {
+        let text = directory.read(KnownSources::FILE, BYTES_MAX);
+        let sources: KnownSources =
+            serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
+        if sources.program == PROGRAM {
+            sources
+        } else {
+            KnownSources::default()
+        }
+    }
+
+    /// Writes the list to a directory, replacing an earlier one.
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        durable::replace(&directory.join(KnownSources::FILE), &text)
+    }
+
+    /// Returns a file of the dataset if it is the same as `known`.
+    fn unchanged(
+        &self,
+        known: &KnownFile,
+        (name, stamp): (&str, FileStamp),
+        dataset: &DatasetReader<'_>,
+    ) -> Result<Option<KnownFile>, LoadError> {
+        let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
+        if stamp == known.stamp() && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
+            return Ok(Some(*known));
+        }
+        if stamp.bytes != known.bytes {
+            return Ok(None);
+        }
+        let sum = dataset.sum(name)?;
+        let same =
+            sum.filter(|sum| (sum.stamp.bytes, sum.checksum) == (known.bytes, known.checksum));
+        Ok(same.map(|sum| KnownFile::new(sum, known.players)))
+    }
+}
 
 /// Differences between the dataset and the previous publish.
 pub(super) struct Changes {
     /// Inputs of the previous publish; empty if everything is published again.
-    before: Sources,
-    /// Unchanged files by name.
-    pub(super) unchanged: BTreeMap<String, SourceFile>,
+    before: KnownSources,
+    unchanged: BTreeMap<String, KnownFile>,
     /// History payload to keep; `None` if it is rendered again.
     pub(super) kept_history: Option<Payload>,
     /// Dumps whose files may be linked instead of written.
     pub(super) kept_dumps: Option<Dumps>,
-    /// Reason why the history is rendered or kept.
-    history_reason: String,
-    live_reason: String,
-}
-
-/// Changed files of the history payload and of the live payload, each with its kind of change.
-#[derive(Default)]
-struct ChangedFiles {
-    history: Vec<String>,
-    live: Vec<String>,
+    /// What is rendered and kept, and why.
+    pub(super) summary: String,
 }
 
 impl Changes {
     /// Compares all files.
     pub(super) fn find(
-        source: &DatasetReader<'_>,
-        before: &Manifest,
+        dataset: &DatasetReader<'_>,
+        manifest: &Manifest,
         options: &PublishOptions<'_>,
     ) -> Result<Changes, LoadError> {
         let published = Directory::open(options.directory).ok();
-        let sources = published.as_ref().map(Sources::read).unwrap_or_default();
-        let history = before.history.as_ref();
-        let is_sound = |history: &Payload| {
-            published
-                .as_ref()
-                .is_some_and(|in_it| history.is_sound(in_it))
+        let mut before = published
+            .as_ref()
+            .map(KnownSources::read)
+            .unwrap_or_default();
+        let reason = full_publish_reason(&before, manifest, published.as_ref(), options);
+        if reason.is_some() {
+            before = KnownSources::default();
+        }
+        let mut names: BTreeSet<&str> = before.files.keys().map(String::as_str).collect();
+        names.extend([
+            DatasetReader::ISLANDS,
+            DatasetReader::CREATORS,
+            DatasetReader::PLATFORM,
+        ]);
+        names.extend(dataset.days().iter().flat_map(DayFiles::names));
+        names.extend(dataset.steps().iter().map(|step| step.name.as_str()));
+        let mut unchanged = BTreeMap::new();
+        let (mut history, mut live) = (Vec::new(), Vec::new());
+        for name in names {
+            let found = dataset.stamp(name)?;
+            let difference = match (before.files.get(name), found) {
+                (None, None) => continue,
+                (None, Some(_)) => "is new",
+                (Some(_), None) => "was removed",
+                (Some(known), Some(stamp)) => {
+                    if let Some(same) = before.unchanged(known, (name, stamp), dataset)? {
+                        unchanged.insert(name.to_owned(), same);
+                        continue;
+                    }
+                    "changed"
+                }
+            };
+            let is_live = name == DatasetReader::PLATFORM || name.starts_with("live/");
+            let differing = if is_live { &mut live } else { &mut history };
+            differing.push(format!("{name} {difference}"));
+        }
+        let is_incremental = reason.is_none();
+        let kept_history = manifest
+            .history
+            .clone()
+            .filter(|_| is_incremental && history.is_empty());
+        let history = match (reason, &kept_history) {
+            (Some(reason), _) => format!("rendered, {reason}"),
+            (None, Some(kept)) => format!("kept from {}, no input changed", kept.generated_at),
+            (None, None) => format!("rendered, {}", summarized(&history)),
         };
-        let all = full_publish_reason(&sources, history, is_sound, options);
-        let dumps = before.dumps.as_ref();
-        let kept_dumps = dumps
-            .filter(|dumps| all.is_none() && dumps.directory == sources.dumps)
-            .cloned();
-        let sources = if all.is_some() {
-            Sources::default()
+        let live = if is_incremental && !live.is_empty() {
+            summarized(&live)
         } else {
-            sources
+            "as always".to_owned()
         };
-        let (unchanged, differing) = compare(source, &sources)?;
-        let (kept_history, history_reason) = match (all, history) {
-            (None, Some(history)) if differing.history.is_empty() => {
-                let reason = format!("kept from {}, no input changed", history.generated_at);
-                (Some(history.clone()), reason)
-            }
-            (None, _) => (
-                None,
-                format!("rendered, {}", summarized(&differing.history)),
-            ),
-            (Some(reason), _) => (None, format!("rendered, {reason}")),
-        };
-        let live_reason = if all.is_some() || differing.live.is_empty() {
-            "rendered, as always".to_owned()
-        } else {
-            format!("rendered, {}", summarized(&differing.live))
-        };
+        let dumps = manifest.dumps.clone();
+        let kept_dumps = dumps.filter(|dumps| is_incremental && dumps.directory == before.dumps);
         Ok(Changes {
-            before: sources,
+            before,
             unchanged,
             kept_history,
             kept_dumps,
-            history_reason,
-            live_reason,
+            summary: format!("history: {history}; live: rendered, {live}"),
         })
+    }
+
+    /// Returns whether a file is the same as before.
+    pub(super) fn is_same(&self, name: &str) -> bool {
+        self.unchanged.contains_key(name)
     }
 
     /// Returns whether both files of a day are the same, or are missing, as before.
     pub(super) fn is_same_day(&self, files: &DayFiles) -> bool {
-        let was_there = |folder: &str| self.before.has(&format!("{folder}/{}.csv", files.day));
-        files.names().all(|name| self.unchanged.contains_key(name))
-            && files.daily.is_some() == was_there("daily")
-            && files.ccu.is_some() == was_there("ccu")
+        let day = files.day;
+        let before = [format!("daily/{day}.csv"), format!("ccu/{day}.csv")];
+        let before = before
+            .iter()
+            .filter(|name| self.before.files.contains_key(*name));
+        before.eq(files.names()) && files.names().all(|name| self.is_same(name))
     }
 
-    /// Returns the summary line: what was rendered and kept, and why.
-    pub(super) fn line(&self, kept: usize, all: usize) -> String {
-        format!(
-            "history: {}; live: {}; dumps: {kept} of {all} tables kept",
-            self.history_reason, self.live_reason
-        )
+    /// Returns the total players of a live step that is the same as before.
+    pub(super) fn players(&self, step: &str) -> Option<u128> {
+        self.unchanged.get(step)?.players
+    }
+
+    /// Returns the list of all files that were read and of those that are the same as before, for the
+    /// next publish. `totals` are the total players of the live steps.
+    pub(super) fn into_sources(
+        self,
+        dataset: &DatasetReader<'_>,
+        (history, dumps): (&Payload, &Dumps),
+        read_since: UnixSeconds,
+        totals: &[(UnixSeconds, u128)],
+    ) -> KnownSources {
+        let mut files = self.unchanged;
+        for (name, sum) in dataset.sums() {
+            let compared = files.get(&name).map(|file| file.checksum);
+            if compared.is_some_and(|compared| compared != sum.checksum) {
+                // It was written to between comparing and reading, so some of what is published has its
+                // old content. Left out of the list, it counts as new in the next publish.
+                files.remove(&name);
+            } else {
+                files.insert(name, KnownFile::new(sum, None));
+            }
+        }
+        for (step, (_, players)) in dataset.steps().iter().zip(totals) {
+            if let Some(file) = files.get_mut(&step.name) {
+                file.players = Some(*players);
+            }
+        }
+        KnownSources {
+            program: PROGRAM.to_owned(),
+            history: history.checksum.clone(),
+            dumps: dumps.directory.clone(),
+            read_since: read_since.0,
+            files,
+        }
     }
 }
 
 /// Returns the reason why nothing of the previous publish can be kept, if there is one.
 fn full_publish_reason(
-    sources: &Sources,
-    history: Option<&Payload>,
-    is_sound: impl FnOnce(&Payload) -> bool,
+    sources: &KnownSources,
+    manifest: &Manifest,
+    published: Option<&Directory>,
     options: &PublishOptions<'_>,
 ) -> Option<&'static str> {
-    let Some(history) = history else {
+    let Some(history) = &manifest.history else {
         return Some("nothing was published before");
     };
     if options.force {
@@ -117,66 +273,18 @@ fn full_publish_reason(
         Some("--full was given")
     } else if sources.history != history.checksum {
         Some("the inputs of the previous publish are unknown")
-    } else if !is_sound(history) {
+    } else if !published.is_some_and(|directory| history.is_sound(directory)) {
         Some("the published file is missing or damaged")
     } else {
         None
     }
 }
 
-fn compare(
-    source: &DatasetReader<'_>,
-    before: &Sources,
-) -> Result<(BTreeMap<String, SourceFile>, ChangedFiles), LoadError> {
-    let fixed = [
-        DatasetReader::ISLANDS,
-        DatasetReader::CREATORS,
-        DatasetReader::PLATFORM,
-    ];
-    let mut names: Vec<&str> = Vec::new();
-    for name in fixed {
-        if source.stamp(name)?.is_some() {
-            names.push(name);
-        }
-    }
-    names.extend(source.days().iter().flat_map(DayFiles::names));
-    names.extend(source.steps().iter().map(|step| step.name.as_str()));
-    names.sort_unstable();
-    let mut unchanged = BTreeMap::new();
-    let mut differing = ChangedFiles::default();
-    for name in &names {
-        match before.unchanged(name, source)? {
-            Some(same) => {
-                unchanged.insert((*name).to_owned(), same);
-            }
-            None if before.has(name) => differing.push(name, "changed"),
-            None => differing.push(name, "is new"),
-        }
-    }
-    let is_gone = |name: &&str| names.binary_search(name).is_err();
-    for name in before.names().filter(is_gone) {
-        differing.push(name, "was removed");
-    }
-    Ok((unchanged, differing))
-}
-
-impl ChangedFiles {
-    fn push(&mut self, name: &str, how: &str) {
-        let is_live = name == DatasetReader::PLATFORM || Path::new(name).starts_with("live");
-        let part = if is_live {
-            &mut self.live
-        } else {
-            &mut self.history
-        };
-        part.push(format!("{name} {how}"));
-    }
-}
-
-/// Returns the first change and the number of the others.
+/// Returns the first difference and the number of the others.
 fn summarized(differing: &[String]) -> String {
-    let mut text = differing.first().cloned().unwrap_or_default();
-    if differing.len() > 1 {
-        let _ = write!(text, " and {} more", differing.len() - 1);
+    let first = differing.first().map_or("", String::as_str);
+    match differing.len() {
+        0 | 1 => first.to_owned(),
+        count => format!("{first} and {} more", count - 1),
     }
-    text
 }

@@ -91,38 +91,42 @@ fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
 
 /// Returns whether a file is accepted.
 #[track_caller]
-fn is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
+fn is_accepted(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
     let opened = catch_unwind(AssertUnwindSafe(|| open(bytes).is_ok()));
     opened.unwrap_or_else(|_| panic!("{what}: a panic"))
 }
 
 #[track_caller]
-fn nothing_else_is_taken(open: fn(Bytes) -> Result<(), SnapshotError>, sound: &[u8]) {
-    assert!(sound.len() < 20_000, "{} bytes take too long", sound.len());
-    assert!(is_taken(open, sound.to_vec().into(), "as published"));
+fn nothing_else_is_accepted(open: fn(Bytes) -> Result<(), SnapshotError>, sound: &[u8]) {
+    assert!(
+        sound.len() < 20_000,
+        "{} bytes would take too long",
+        sound.len()
+    );
+    assert!(is_accepted(open, sound.to_vec().into(), "as published"));
     let all = Bytes::copy_from_slice(sound);
     for length in 0..sound.len() {
         let what = format!("cut to {length} of {}", sound.len());
-        assert!(!is_taken(open, all.slice(..length), &what), "{what}");
+        assert!(!is_accepted(open, all.slice(..length), &what), "{what}");
     }
     for bit in 0..sound.len() * 8 {
         let mut bytes = sound.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let what = format!("byte {} of {}, bit {}", bit / 8, sound.len(), bit % 8);
-        assert!(!is_taken(open, bytes.into(), &what), "{what}");
+        assert!(!is_accepted(open, bytes.into(), &what), "{what}");
     }
 }
 
 #[test]
 fn every_cut_and_every_flipped_bit_of_a_history_is_found() {
     let [history, _] = Published::new().payloads();
-    nothing_else_is_taken(open_history, &history);
+    nothing_else_is_accepted(open_history, &history);
 }
 
 #[test]
 fn every_cut_and_every_flipped_bit_of_a_live_payload_is_found() {
     let [_, live] = Published::new().payloads();
-    nothing_else_is_taken(open_live, &live);
+    nothing_else_is_accepted(open_live, &live);
 }
 
 #[test]

@@ -11,15 +11,18 @@
 //! stay until the next publish, for readers that opened it.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::dumps_writer;
+use super::changes::KnownSources;
+use super::dumps_writer::{DUMPS_PREFIX, REPEAT_SUFFIX, sha256_text};
 use super::error::{PublishError, at};
-use super::sources::Sources;
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, DumpIndex, Manifest, Snapshot};
+use crate::snapshot::{
+    DumpDirectory, DumpFile, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
+};
+use crate::sync::{cores, in_order};
 
 /// Suffix of payload file names.
 pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
@@ -27,6 +30,8 @@ pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
 pub(super) const HISTORY_PREFIX: &str = "history";
 /// Prefix of live payload names.
 pub(super) const LIVE_PREFIX: &str = "live";
+/// Size of the buffer that a dump is read with, in bytes.
+const BUFFER_BYTES: usize = 1 << 17;
 
 /// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and dumps
 /// that none of them names are removed too. The target of the dumps link stays, and so does every file
@@ -67,59 +72,90 @@ fn is_unfinished(name: &str) -> bool {
         LIVE_PREFIX,
         DumpIndex::LINK,
         Manifest::FILE,
-        Sources::FILE,
+        KnownSources::FILE,
     ];
-    name.strip_suffix(TEMP_SUFFIX)
-        .is_some_and(|name| begun.contains(&name))
+    let name = name.strip_suffix(TEMP_SUFFIX);
+    name.is_some_and(|name| begun.contains(&name))
 }
 
 /// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`, or
 /// that of dumps.
 fn is_published(name: &str) -> bool {
+    const PATTERN: &[u8] = b"00000000T000000Z-xxxxxxxx";
     let payload = name.strip_suffix(PAYLOAD_SUFFIX).and_then(|name| {
-        [HISTORY_PREFIX, LIVE_PREFIX]
+        let kinds = [HISTORY_PREFIX, LIVE_PREFIX];
+        kinds
             .iter()
             .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('-'))
     });
-    let dumps = name.strip_prefix(dumps_writer::DUMPS_PREFIX);
-    let dumps = dumps.map(|name| name.trim_end_matches(dumps_writer::REPEAT_SUFFIX));
-    payload.or(dumps).is_some_and(|stamp| {
-        let bytes = stamp.as_bytes();
-        bytes.len() == 25
-            && bytes.iter().enumerate().all(|(at, byte)| match at {
-                8 => *byte == b'T',
-                15 => *byte == b'Z',
-                16 => *byte == b'-',
-                17.. => byte.is_ascii_hexdigit(),
-                _ => byte.is_ascii_digit(),
-            })
+    let dumps = name.strip_prefix(DUMPS_PREFIX);
+    let stamp = payload.or(dumps.map(|name| name.trim_end_matches(REPEAT_SUFFIX)));
+    let matches = |(byte, pattern): (u8, &u8)| match pattern {
+        b'0' => byte.is_ascii_digit(),
+        b'x' => byte.is_ascii_hexdigit(),
+        exact => byte == *exact,
+    };
+    stamp.is_some_and(|stamp| {
+        stamp.len() == PATTERN.len() && stamp.bytes().zip(PATTERN).all(matches)
     })
 }
 
 /// Opens a published directory and verifies every body and every dump.
 pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let directory = &Directory::open(directory).map_err(at(directory))?;
-    let manifest_path = directory.path().join(Manifest::FILE);
+    let path = |name: &str| directory.path().join(name);
+    let manifest_path = path(Manifest::FILE);
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
     let snapshot = Snapshot::open(directory, 0, "", None)?;
     if let Some(named) = &manifest.dumps {
-        let path = directory.path().to_owned();
-        DumpDirectory::open(directory, named)
-            .map_err(|source| PublishError::Snapshot { path, source })?;
-        dumps_writer::verify(directory, named)?;
+        DumpDirectory::open(directory, named).map_err(at(directory.path()))?;
+        check_dumps(directory, named)?;
     }
-    snapshot.verify_bodies().map_err(|source| {
-        let file = manifest
-            .history
-            .map_or_else(String::new, |payload| payload.file);
-        PublishError::Snapshot {
-            path: directory.path().join(file),
-            source,
-        }
-    })?;
+    let history = manifest
+        .history
+        .map_or_else(String::new, |payload| payload.file);
+    snapshot.verify_bodies().map_err(at(&path(&history)))?;
     Ok(snapshot)
+}
+
+/// Verifies the SHA-256 of every file of a dump directory against its index.
+fn check_dumps(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
+    let path = published.path().join(&named.directory);
+    let directory = published
+        .subdirectory(&named.directory)
+        .map_err(at(&path))?;
+    let index_path = path.join(DumpIndex::FILE);
+    let files = DumpIndex::read(&directory, named)
+        .map_err(at(&index_path))?
+        .files;
+    let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
+        let DumpFile { file, sha256, .. } = &files[at];
+        let found = sha256_of(directory.file(file)?)?;
+        if found == *sha256 {
+            return Ok(());
+        }
+        let problem = format!("its SHA-256 must be {sha256}, as in the index, got {found}");
+        Err(SnapshotError::malformed("the file", problem))
+    };
+    in_order(
+        (cores(), files.len()),
+        || (),
+        check,
+        |number, checked| checked.map_err(at(&path.join(&files[number].file))),
+    )
+}
+
+fn sha256_of(mut file: fs::File) -> io::Result<String> {
+    let mut sha256 = hmac_sha256::Hash::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(sha256_text(sha256)),
+            count => sha256.update(&buffer[..count]),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Errors of publishing a dataset and of opening a published directory.
+//! Errors of publishing a dataset and of verifying a published directory.
 
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::dataset::LoadError;
 use crate::snapshot::{OpenError, SnapshotError};
@@ -12,20 +11,8 @@ use crate::snapshot::{OpenError, SnapshotError};
 pub enum PublishError {
     /// The dataset is invalid or unreadable.
     Dataset(LoadError),
-    /// An operation of the file system failed.
-    Io {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// A published file is invalid.
-    Snapshot {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        source: SnapshotError,
-    },
+    /// A published file is invalid, or cannot be read or written.
+    Published(OpenError),
     /// The published data is newer than this publish.
     Older {
         /// Timestamp of the published data.
@@ -46,8 +33,7 @@ impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PublishError::Dataset(error) => error.fmt(f),
-            PublishError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            PublishError::Snapshot { path, source } => write!(f, "{}: {source}", path.display()),
+            PublishError::Published(error) => error.fmt(f),
             PublishError::Older { published, offered } => write!(
                 f,
                 "--generated-at must be at least {published}, the time of the published data, got {offered}; \
@@ -60,9 +46,8 @@ impl fmt::Display for PublishError {
 impl std::error::Error for PublishError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            PublishError::Dataset(source) => Some(source),
-            PublishError::Io { source, .. } => Some(source),
-            PublishError::Snapshot { source, .. } => Some(source),
+            PublishError::Dataset(error) => Some(error),
+            PublishError::Published(error) => Some(error),
             PublishError::Older { .. } => None,
         }
     }
@@ -75,18 +60,17 @@ impl From<LoadError> for PublishError {
 }
 
 impl From<OpenError> for PublishError {
-    fn from(OpenError { path, source }: OpenError) -> PublishError {
-        match source {
-            SnapshotError::Io(source) => PublishError::Io { path, source },
-            source => PublishError::Snapshot { path, source },
-        }
+    fn from(error: OpenError) -> PublishError {
+        PublishError::Published(error)
     }
 }
 
-/// Adds the path to an I/O error.
-pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> PublishError + '_ {
-    move |source| PublishError::Io {
-        path: path.to_owned(),
-        source,
+/// Adds the path to an error of a published file.
+pub(super) fn at<E: Into<SnapshotError>>(path: &Path) -> impl FnOnce(E) -> PublishError + '_ {
+    |source| {
+        PublishError::Published(OpenError {
+            path: path.to_owned(),
+            source: source.into(),
+        })
     }
 }

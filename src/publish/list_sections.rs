@@ -1,30 +1,33 @@
-//! Sections of the island list: rows, orders, filters and the search index over titles.
+//! Sections of the lists: rows, orders, filters, and the search indexes over titles and slugs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::creators::Creator;
 use super::history_input::HistoryInput;
 use super::render;
 use super::row_orders::{RowOrders, row_number, write_texts};
 use super::text_index::write_index;
-use crate::dataset::Catalogue;
+use crate::dataset::Island;
 use crate::model::CreatedIn;
-use crate::snapshot::{Section, SnapshotWriter, TITLES};
+use crate::snapshot::{SLUGS, Section, SnapshotWriter, TITLES};
 
 /// Value of `RowTools` for an island without a tool.
 const NO_TOOL: u8 = u8::MAX;
+/// Value of `RowCreators` for an island without a creator.
+const NO_CREATOR: u32 = u32::MAX;
 
-/// Writes the rows of the island list, their orders, the filter by tool, and the search index.
-pub(crate) fn write_rows<W: Write>(
+/// Writes the sections of the island list and of the creator list. `rows` are the rows of the islands.
+pub(crate) fn write<W: Write>(
     input: &HistoryInput<'_>,
     rows: &[Vec<u8>],
-    orders: &RowOrders,
+    creators: &[Creator<'_>],
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     // The common end of all rows without metrics on the latest day is stored once. A NUL at the end of a
     // row stands for it.
-    let end = render::null_metrics_suffix(input.newest());
+    let end = render::null_metrics_suffix(input.latest_day());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
         None => Cow::Borrowed(&row[..]),
@@ -33,33 +36,76 @@ pub(crate) fn write_rows<W: Write>(
     let islands = &input.catalogue.islands;
     let codes: Vec<u64> = islands.iter().map(|island| island.code.number()).collect();
     out.longs(Section::Codes, &codes)?;
-    orders.write(out)?;
-    let mut tools = CreatedIn::ALL.map(|_| Vec::new());
-    let mut row_tools = vec![NO_TOOL; rows.len()];
+    let orders = RowOrders::write(&input.latest, out)?;
+    write_tools(islands, &orders, out)?;
+    write_index(out, &TITLES, islands.iter().map(|island| &*island.title))?;
+    write_creators(creators, &orders, islands.len(), out)?;
+    write_tags(islands, &orders, out)
+}
+
+/// Writes each row's tool and the filter by tool.
+fn write_tools<W: Write>(
+    islands: &[Island],
+    orders: &RowOrders,
+    out: &mut SnapshotWriter<W>,
+) -> io::Result<()> {
+    let mut members = CreatedIn::ALL.map(|_| Vec::new());
+    let mut row_tools = vec![NO_TOOL; islands.len()];
     for (row, island) in islands.iter().enumerate() {
         if let Some(tool) = island.created_in {
-            tools[tool as usize].push(row_number(row));
+            members[tool as usize].push(row_number(row));
             row_tools[row] = tool as u8;
         }
     }
     out.section(Section::RowTools, &row_tools)?;
-    orders.write_groups(out, (Section::ToolStarts, Section::ToolOrders), &tools)?;
-    write_index(out, &TITLES, islands.iter().map(|island| &*island.title))
+    let sections = (Section::ToolStarts, Section::ToolOrders);
+    orders.write_groups(out, sections, members.iter())
+}
+
+/// Writes each row's creator, the filter by creator, and the list of creators with its search index.
+fn write_creators<W: Write>(
+    creators: &[Creator<'_>],
+    orders: &RowOrders,
+    islands: usize,
+    out: &mut SnapshotWriter<W>,
+) -> io::Result<()> {
+    let mut row_creators = vec![NO_CREATOR; islands];
+    for (number, creator) in (0..).zip(creators) {
+        for row in &creator.islands {
+            row_creators[*row as usize] = number;
+        }
+    }
+    out.ints(Section::RowCreators, &row_creators)?;
+    let sections = (Section::CreatorStarts, Section::CreatorOrders);
+    let members = creators.iter().map(|creator| &creator.islands);
+    orders.write_groups(out, sections, members)?;
+    let sections = (Section::CreatorRowText, Section::CreatorRowEnds);
+    write_texts(out, sections, creators.iter().map(Creator::list_row))?;
+    let slugs = || creators.iter().map(|creator| creator.slug);
+    write_texts(
+        out,
+        (Section::CreatorSlugs, Section::CreatorSlugEnds),
+        slugs(),
+    )?;
+    let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
+    by_slug.sort_unstable_by_key(|creator| creators[*creator as usize].slug);
+    out.ints(Section::CreatorsBySlug, &by_slug)?;
+    write_index(out, &SLUGS, slugs())
 }
 
 /// Writes the names of all tags, the filter by tag, and each row's tags.
-pub(crate) fn write_tags<W: Write>(
-    catalogue: &Catalogue,
+fn write_tags<W: Write>(
+    islands: &[Island],
     orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for (row, island) in catalogue.islands.iter().enumerate() {
+    for (row, island) in (0..).zip(islands) {
         for tag in &island.tags {
             let rows = members.entry(tag).or_default();
             // A tag that occurs twice on one island is one match.
-            if rows.last() != Some(&row_number(row)) {
-                rows.push(row_number(row));
+            if rows.last() != Some(&row) {
+                rows.push(row);
             }
         }
     }
@@ -68,14 +114,14 @@ pub(crate) fn write_tags<W: Write>(
         (Section::TagNames, Section::TagNameEnds),
         members.keys(),
     )?;
-    let mut row_tags = vec![Vec::new(); catalogue.islands.len()];
-    for (tag, rows) in members.values().enumerate() {
+    let sections = (Section::TagStarts, Section::TagOrders);
+    orders.write_groups(out, sections, members.values())?;
+    let mut row_tags = vec![Vec::new(); islands.len()];
+    for (tag, rows) in (0..).zip(members.values()) {
         for row in rows {
-            row_tags[*row as usize].push(row_number(tag));
+            row_tags[*row as usize].push(tag);
         }
     }
-    let groups: Vec<Vec<u32>> = members.into_values().collect();
-    orders.write_groups(out, (Section::TagStarts, Section::TagOrders), &groups)?;
     let mut starts = vec![0];
     for tags in &row_tags {
         starts.push(starts[starts.len() - 1] + row_number(tags.len()));

@@ -11,55 +11,39 @@ use crate::snapshot::{BodyRef, Compressor, Section, SnapshotWriter, Stamp, Writt
 #[derive(Debug, Default)]
 pub(crate) struct LiveInput {
     /// Latest live step.
-    pub(crate) newest: Option<LiveStep>,
-    /// Total players at each step, by time ascending: the platform totals if there are any, otherwise
-    /// the sums of the live files. `None` without either.
-    pub(crate) totals: Option<Vec<(UnixSeconds, u128)>>,
-}
-
-impl LiveInput {
-    /// Creates the input from the latest step, the platform totals and the sum of each step.
-    pub(crate) fn new(
-        newest: Option<LiveStep>,
-        platform: Option<Vec<(UnixSeconds, u64)>>,
-        sums: Vec<(UnixSeconds, u128)>,
-    ) -> LiveInput {
-        let wide = |(time, players): (UnixSeconds, u64)| (time, u128::from(players));
-        let totals = match platform {
-            Some(points) => Some(points.into_iter().map(wide).collect()),
-            None => (!sums.is_empty()).then_some(sums),
-        };
-        LiveInput { newest, totals }
-    }
+    pub(crate) latest: Option<LiveStep>,
+    /// Total players of each live step, by time ascending.
+    pub(crate) totals: Vec<(UnixSeconds, u128)>,
+    /// Platform totals by time ascending, which replace those of the steps.
+    pub(crate) platform: Option<Vec<(UnixSeconds, u64)>>,
 }
 
 /// Renders the live payload to `out`.
 pub(crate) fn write<W: Write>(
     islands: &[Island],
-    now: &LiveInput,
+    input: &LiveInput,
     published: UnixSeconds,
     out: W,
-) -> io::Result<(W, Written)> {
-    let mut out = SnapshotWriter::new(out)?;
-    let newest = now.newest.as_ref();
+) -> io::Result<Written> {
     let bodies = [
-        newest.map(|step| live(islands, step, published)),
-        now.totals
+        input
+            .latest
             .as_ref()
-            .map(|totals| intraday(totals, published)),
+            .map(|step| live(islands, step, published)),
+        intraday(input, published),
     ];
+    let mut out = SnapshotWriter::new(out)?;
     let mut compressor = Compressor::default();
-    let mut refs = Vec::new();
-    for body in bodies {
-        refs.push(match body {
-            Some(plain) => out.body(&compressor.encode(&plain))?,
-            None => BodyRef::default(),
-        });
+    let mut refs = [BodyRef::default(); 2];
+    for (body, body_ref) in bodies.iter().zip(&mut refs) {
+        if let Some(plain) = body {
+            *body_ref = out.body(&compressor.encode(plain))?;
+        }
     }
     out.bodies(Section::FixedBodies, &refs)?;
     let counts = [0; 5];
     out.section(Section::Stamp, &Stamp { published, counts }.to_bytes())?;
-    out.finish()
+    out.finish().map(|(_, written)| written)
 }
 
 /// `/v1/live`
@@ -72,9 +56,15 @@ fn live(islands: &[Island], step: &LiveStep, published: UnixSeconds) -> Vec<u8> 
     render::live(step.time, step.total(), &rows, published)
 }
 
-/// `/v1/live/intraday`: the 24 hours that end with the latest step.
-fn intraday(totals: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
-    let newest = totals.last().map_or(0, |(time, _)| time.0);
-    let day = totals.partition_point(|(time, _)| time.0 <= newest - DAY_SECONDS);
-    render::intraday(&totals[day..], published)
+/// `/v1/live/intraday`: the 24 hours that end with the latest total. `None` without totals.
+fn intraday(input: &LiveInput, published: UnixSeconds) -> Option<Vec<u8>> {
+    let wide = |(time, players): &(UnixSeconds, u64)| (*time, u128::from(*players));
+    let totals = match &input.platform {
+        Some(points) => points.iter().map(wide).collect(),
+        None if input.totals.is_empty() => return None,
+        None => input.totals.clone(),
+    };
+    let latest = totals.last().map_or(0, |(time, _)| time.0);
+    let day = totals.partition_point(|(time, _)| time.0 <= latest - DAY_SECONDS);
+    Some(render::intraday(&totals[day..], published))
 }

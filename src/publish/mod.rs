@@ -6,7 +6,7 @@
 //! sockets. Entry points: `run`, then `job`, `history_payload` and `render`.
 
 mod changes;
-mod creator_sections;
+mod creators;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
@@ -14,19 +14,18 @@ mod dumps_writer;
 mod error;
 mod history_input;
 mod history_payload;
-mod job;
+mod island_renderer;
 mod list_sections;
 mod live_payload;
 mod options;
 mod packed_day;
-mod range_renderer;
 mod render;
 mod row_orders;
 mod run;
 mod sample;
 #[cfg(test)]
 mod selection_tests;
-mod sources;
+mod tables;
 mod text_index;
 
 pub use directory::check_published;

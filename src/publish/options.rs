@@ -26,7 +26,7 @@ pub struct PublishOptions<'a> {
 pub enum PublishEvent<'a> {
     /// Another publish has locked the directory.
     WaitingForLock,
-    /// The publish is complete. The text says what was rendered and kept, and why.
+    /// The publish is complete. The text lists what was rendered and kept, and why.
     Finished(&'a str),
     /// Progress of one phase.
     Progress {

@@ -4,17 +4,16 @@
 //! range are found directly: ranges are converted from rows by day to rows by island one after the
 //! other.
 
-use crate::dataset::{CcuRow, DailyRow, Day, Metrics};
-use crate::model::SortField;
+use std::iter;
 
 use super::row_orders::row_number;
+use crate::dataset::{Day, Metrics};
+use crate::model::SortField;
 
 /// Islands per range: few enough that the rows of all their days fit in the CPU cache.
 pub(crate) const RANGE_ISLANDS: usize = 256;
 /// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
-/// Maximum of hundredths that are packed so.
-const PACKED_MAX: f64 = 4_294_967_295.0;
 
 /// Row of one island on a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,32 +52,40 @@ pub(crate) struct PackedDay {
 impl PackedDay {
     /// Packs a day. `islands` is the number of islands in the catalogue.
     pub(crate) fn new(day: &Day, islands: usize) -> PackedDay {
-        let ranges = islands.div_ceil(RANGE_ISLANDS);
         let mut bytes = Vec::with_capacity(day.daily.len() * 20 + day.ccu.len() * 4);
-        let mut starts = Vec::with_capacity(ranges + 1);
-        let mut daily = day.daily.iter().peekable();
-        let mut ccu = day.ccu.iter().peekable();
-        for range in 0..ranges {
-            starts.push(row_number(bytes.len()));
+        let mut starts = vec![0];
+        let daily = day
+            .daily
+            .iter()
+            .map(|row| (row.island, DayRow::Daily(row.metrics)));
+        let ccu = day
+            .ccu
+            .iter()
+            .map(|row| (row.island, DayRow::Ccu(row.peak_ccu)));
+        let (mut daily, mut ccu) = (daily.peekable(), ccu.peekable());
+        let mut rows = iter::from_fn(|| {
+            let next_daily = daily.peek().map_or(u32::MAX, |(island, _)| *island);
+            let is_first = |(island, _): &(u32, DayRow)| *island < next_daily;
+            ccu.next_if(is_first).or_else(|| daily.next())
+        })
+        .peekable();
+        for range in 0..islands.div_ceil(RANGE_ISLANDS) {
             let mut next = row_number(range * RANGE_ISLANDS);
             let end = row_number((range + 1) * RANGE_ISLANDS);
-            loop {
-                let daily_row = daily.peek().filter(|row| row.island < end);
-                let ccu_row = ccu.peek().filter(|row| row.island < end);
-                let ccu_first = match (daily_row, ccu_row) {
-                    (None, None) => break,
-                    (Some(_), None) => false,
-                    (None, Some(_)) => true,
-                    (Some(daily), Some(ccu)) => ccu.island < daily.island,
-                };
-                next = if ccu_first {
-                    pack_ccu(&mut bytes, next, ccu.next().copied())
-                } else {
-                    pack_daily(&mut bytes, next, daily.next())
-                };
+            while let Some((island, row)) = rows.next_if(|(island, _)| *island < end) {
+                let is_ccu = matches!(row, DayRow::Ccu(_));
+                pack(
+                    &mut bytes,
+                    u64::from(island - next) << 1 | u64::from(is_ccu),
+                );
+                match row {
+                    DayRow::Daily(metrics) => pack_metrics(&mut bytes, &metrics),
+                    DayRow::Ccu(peak) => pack(&mut bytes, peak.map_or(0, |peak| peak + 1)),
+                }
+                next = island + 1;
             }
+            starts.push(row_number(bytes.len()));
         }
-        starts.push(row_number(bytes.len()));
         PackedDay {
             bytes: bytes.into(),
             starts: starts.into(),
@@ -86,122 +93,84 @@ impl PackedDay {
     }
 
     /// Iterates over the rows of a range, by island ascending.
-    pub(crate) fn range(&self, range: usize) -> DayRows<'_> {
-        let (from, to) = (self.starts[range], self.starts[range + 1]);
-        DayRows {
-            bytes: &self.bytes[from as usize..to as usize],
-            next: row_number(range * RANGE_ISLANDS),
-        }
+    pub(crate) fn range(&self, range: usize) -> impl Iterator<Item = (u32, DayRow)> {
+        let mut bytes = &self.bytes[self.starts[range] as usize..self.starts[range + 1] as usize];
+        // The lowest island that the next row can belong to.
+        let mut next = row_number(range * RANGE_ISLANDS);
+        iter::from_fn(move || {
+            if bytes.is_empty() {
+                return None;
+            }
+            let head = unpack(&mut bytes);
+            let island = next + number_u32(head >> 1);
+            next = island + 1;
+            let row = if head & 1 == 1 {
+                DayRow::Ccu(unpack(&mut bytes).checked_sub(1))
+            } else {
+                DayRow::Daily(unpack_metrics(&mut bytes))
+            };
+            Some((island, row))
+        })
     }
 
     /// Iterates over all rows, by island ascending.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, DayRow)> + '_ {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, DayRow)> {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
 
     /// Returns the row of an island.
     pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
         let mut rows = self.range(island / RANGE_ISLANDS);
-        rows.find(|(found, _)| *found as usize == island)
-            .map(|(_, row)| row)
+        rows.find_map(|(found, row)| (found as usize == island).then_some(row))
     }
 }
 
-/// Iterator over packed rows.
-pub(crate) struct DayRows<'a> {
-    bytes: &'a [u8],
-    /// Lowest island that the next row can belong to.
-    next: u32,
-}
-
-impl Iterator for DayRows<'_> {
-    type Item = (u32, DayRow);
-
-    fn next(&mut self) -> Option<(u32, DayRow)> {
-        if self.bytes.is_empty() {
-            return None;
-        }
-        let head = self.number();
-        let island = self.next + island_number(head >> 1);
-        self.next = island + 1;
-        let row = if head & 1 == 1 {
-            DayRow::Ccu(self.number().checked_sub(1))
-        } else {
-            self.daily()
-        };
-        Some((island, row))
-    }
-}
-
-impl DayRows<'_> {
-    fn daily(&mut self) -> DayRow {
-        let flags = self.number();
-        let counts = std::array::from_fn(|at| (flags >> at & 1 == 1).then(|| self.number()));
-        let decimals = std::array::from_fn(|at| match flags >> (6 + 2 * at) & 3 {
-            0 => None,
-            1 => Some(from_hundredths(self.number())),
-            _ => Some(self.float()),
-        });
-        DayRow::Daily(Metrics::new(counts, decimals))
-    }
-
-    /// Reads a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
-    fn number(&mut self) -> u64 {
-        let mut number = 0;
-        for (at, byte) in self.bytes.iter().enumerate() {
-            number |= u64::from(byte & 0x7F) << (7 * at);
-            if byte & 0x80 == 0 {
-                self.bytes = &self.bytes[at + 1..];
-                return number;
-            }
-        }
-        unreachable!("a packed number has an end")
-    }
-
-    fn float(&mut self) -> f64 {
-        let (float, rest) = self.bytes.split_first_chunk().expect("packed whole");
-        self.bytes = rest;
-        f64::from_le_bytes(*float)
-    }
-}
-
-fn pack_daily(bytes: &mut Vec<u8>, next: u32, row: Option<&DailyRow>) -> u32 {
-    let DailyRow { island, metrics } = row.expect("peeked at");
-    pack(bytes, u64::from(island - next) << 1);
+/// Writes a word with one bit per metric that is not null, then the metrics. A decimal is its hundredths
+/// times 2, or 1 and its eight bytes.
+fn pack_metrics(bytes: &mut Vec<u8>, metrics: &Metrics) {
     let counts = SortField::ALL.map(|field| metrics.count(field));
     let decimals = [
         metrics.average_minutes_per_player(),
         metrics.retention_d1(),
         metrics.retention_d7(),
     ];
-    let mut flags = 0;
-    for (at, count) in counts.iter().enumerate() {
-        flags |= u64::from(count.is_some()) << at;
-    }
-    for (at, decimal) in decimals.iter().enumerate() {
-        let form = decimal.map_or(0, |decimal| 2 - u64::from(to_hundredths(decimal).is_some()));
-        flags |= form << (6 + 2 * at);
-    }
+    let present = counts.iter().map(Option::is_some);
+    let present = present.chain(decimals.iter().map(Option::is_some));
+    let flags = present
+        .rev()
+        .fold(0, |flags, bit| flags << 1 | u64::from(bit));
     pack(bytes, flags);
     for count in counts.into_iter().flatten() {
         pack(bytes, count);
     }
     for decimal in decimals.into_iter().flatten() {
-        match to_hundredths(decimal) {
-            Some(hundredths) => pack(bytes, hundredths),
-            None => bytes.extend(decimal.to_le_bytes()),
+        if let Some(hundredths) = to_hundredths(decimal) {
+            pack(bytes, u64::from(hundredths) << 1);
+        } else {
+            pack(bytes, 1);
+            bytes.extend(decimal.to_le_bytes());
         }
     }
-    island + 1
 }
 
-fn pack_ccu(bytes: &mut Vec<u8>, next: u32, row: Option<CcuRow>) -> u32 {
-    let CcuRow { island, peak_ccu } = row.expect("peeked at");
-    pack(bytes, u64::from(island - next) << 1 | 1);
-    pack(bytes, peak_ccu.map_or(0, |peak| peak + 1));
-    island + 1
+fn unpack_metrics(bytes: &mut &[u8]) -> Metrics {
+    let flags = unpack(bytes);
+    let is_present = |at: usize| flags >> at & 1 == 1;
+    let counts = std::array::from_fn(|at| is_present(at).then(|| unpack(bytes)));
+    let decimals = std::array::from_fn(|at| {
+        is_present(counts.len() + at).then(|| match unpack(bytes) {
+            1 => {
+                let (decimal, rest) = bytes.split_first_chunk().expect("packed whole");
+                *bytes = rest;
+                f64::from_le_bytes(*decimal)
+            }
+            hundredths => from_hundredths(number_u32(hundredths >> 1)),
+        })
+    });
+    Metrics::new(counts, decimals)
 }
 
+/// Writes a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
 fn pack(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let low = number.to_le_bytes()[0] & 0x7F;
@@ -213,40 +182,48 @@ fn pack(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-fn island_number(delta: u64) -> u32 {
-    u32::try_from(delta).expect("islands are numbered in u32")
+fn unpack(bytes: &mut &[u8]) -> u64 {
+    let mut number = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        number |= u64::from(byte & 0x7F) << (7 * at);
+        if byte & 0x80 == 0 {
+            *bytes = &bytes[at + 1..];
+            return number;
+        }
+    }
+    unreachable!("a packed number has an end")
+}
+
+fn number_u32(number: u64) -> u32 {
+    u32::try_from(number).expect("packed from 32 bits")
 }
 
 /// Returns the hundredths of a decimal if they convert back to the same number.
-fn to_hundredths(decimal: f64) -> Option<u64> {
-    let hundredths = (decimal * HUNDREDTHS).round();
-    if !(0.0..=PACKED_MAX).contains(&hundredths) {
-        return None;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number within 32 bits"
-    )]
-    let whole = hundredths as u64;
-    (from_hundredths(whole).to_bits() == decimal.to_bits()).then_some(whole)
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "any other number does not convert back"
+)]
+fn to_hundredths(decimal: f64) -> Option<u32> {
+    let hundredths = (decimal * HUNDREDTHS).round() as u32;
+    (from_hundredths(hundredths).to_bits() == decimal.to_bits()).then_some(hundredths)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "within 32 bits")]
-fn from_hundredths(hundredths: u64) -> f64 {
-    hundredths as f64 / HUNDREDTHS
+fn from_hundredths(hundredths: u32) -> f64 {
+    f64::from(hundredths) / HUNDREDTHS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{CcuRow, DailyRow};
 
     #[test]
     fn packed_rows_are_unpacked_unchanged() {
         arbtest::arbtest(|u| {
             let islands: usize = u.int_in_range(1..=RANGE_ISLANDS * 3)?;
             let mut day = Day::default();
-            let mut want = Vec::new();
+            let mut expected = Vec::new();
             for island in 0..row_number(islands) {
                 if u.ratio(2, 3)? {
                     continue;
@@ -259,7 +236,7 @@ mod tests {
                 if u.ratio(1, 3)? {
                     let peak_ccu = count(u)?;
                     day.ccu.push(CcuRow { island, peak_ccu });
-                    want.push((island, DayRow::Ccu(peak_ccu)));
+                    expected.push((island, DayRow::Ccu(peak_ccu)));
                 } else {
                     let mut counts = [None; 6];
                     for place in &mut counts {
@@ -276,15 +253,15 @@ mod tests {
                     }
                     let metrics = Metrics::new(counts, decimals);
                     day.daily.push(DailyRow { island, metrics });
-                    want.push((island, DayRow::Daily(metrics)));
+                    expected.push((island, DayRow::Daily(metrics)));
                 }
             }
             let packed = PackedDay::new(&day, islands);
             let found: Vec<(u32, DayRow)> = packed.rows().collect();
             // Compares the bits too, since equal values may have different ones.
-            assert_eq!(format!("{found:?}"), format!("{want:?}"));
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"));
             for island in 0..islands {
-                let row = want.iter().find(|(held, _)| *held as usize == island);
+                let row = expected.iter().find(|(other, _)| *other as usize == island);
                 let found = packed.row(island);
                 assert_eq!(
                     format!("{found:?}"),

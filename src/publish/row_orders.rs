@@ -1,26 +1,24 @@
 //! Row orders: each sort field and direction of all rows and of each group, computed once.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::dataset::Metrics;
 use crate::model::{SortField, SortOrder};
 use crate::snapshot::{Section, SnapshotWriter};
 
-/// Island rows in every ordering.
-pub(crate) struct RowOrders {
-    /// For each sort field, the dense rank of each row's value, from 1; 0 if it is null.
-    levels: Vec<u32>,
-    /// For each sort field and direction, all rows in final order.
-    sorted: Vec<Vec<u32>>,
-    /// For each ordering, the position of each row.
-    places: Vec<Vec<u32>>,
-}
+/// For each sort field and direction, the position of each row in the final order.
+pub(crate) struct RowOrders(Vec<Vec<u32>>);
 
 impl RowOrders {
-    pub(crate) fn new(latest: &[Metrics]) -> RowOrders {
+    /// Writes the orders of all rows, and for each sort field the dense rank of each row's value, from 1;
+    /// 0 if it is null.
+    pub(crate) fn write<W: Write>(
+        latest: &[Metrics],
+        out: &mut SnapshotWriter<W>,
+    ) -> io::Result<RowOrders> {
         let rows = row_number(latest.len());
-        let mut levels = Vec::with_capacity(latest.len() * SortField::ALL.len());
-        let mut orders = Vec::new();
+        let (mut levels, mut orders, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         for field in SortField::ALL {
             let value = |row: u32| latest[row as usize].count(field);
             let mut distinct: Vec<u64> = (0..rows).filter_map(value).collect();
@@ -37,45 +35,39 @@ impl RowOrders {
                     SortOrder::Asc => {
                         sorted.sort_by_key(|row| (value(*row).is_none(), value(*row)));
                     }
-                    SortOrder::Desc => sorted.sort_by_key(|row| std::cmp::Reverse(value(*row))),
+                    SortOrder::Desc => sorted.sort_by_key(|row| Reverse(value(*row))),
                 }
-                orders.push(sorted);
+                let mut position_of = vec![0; sorted.len()];
+                for (position, row) in (0..).zip(&sorted) {
+                    position_of[*row as usize] = position;
+                }
+                positions.push(position_of);
+                orders.append(&mut sorted);
             }
         }
-        let places = orders.iter().map(|order| inverse(order)).collect();
-        RowOrders {
-            levels,
-            sorted: orders,
-            places,
-        }
+        out.ints(Section::Levels, &levels)?;
+        out.ints(Section::Orders, &orders)?;
+        Ok(RowOrders(positions))
     }
 
-    pub(crate) fn write<W: Write>(&self, out: &mut SnapshotWriter<W>) -> io::Result<()> {
-        out.ints(Section::Levels, &self.levels)?;
-        out.ints(Section::Orders, &self.sorted.concat())
-    }
-
-    /// Writes the order vectors of groups, given as their member rows.
-    pub(crate) fn write_groups<W: Write>(
+    /// Writes the orders of groups, given as their member rows.
+    pub(crate) fn write_groups<'g, W: Write>(
         &self,
         out: &mut SnapshotWriter<W>,
         (starts_section, orders_section): (Section, Section),
-        groups: &[Vec<u32>],
+        groups: impl Iterator<Item = &'g Vec<u32>>,
     ) -> io::Result<()> {
-        let mut starts = vec![0];
-        let mut vectors = Vec::new();
-        let mut members_so_far = 0;
+        let (mut starts, mut orders) = (vec![0], Vec::new());
         for members in groups {
-            members_so_far += members.len() as u64;
-            starts.push(members_so_far);
-            for places in &self.places {
-                let at = vectors.len();
-                vectors.extend_from_slice(members);
-                vectors[at..].sort_unstable_by_key(|row| places[*row as usize]);
+            starts.push(starts[starts.len() - 1] + members.len() as u64);
+            for positions in &self.0 {
+                let at = orders.len();
+                orders.extend_from_slice(members);
+                orders[at..].sort_unstable_by_key(|row| positions[*row as usize]);
             }
         }
         out.longs(starts_section, &starts)?;
-        out.ints(orders_section, &vectors)
+        out.ints(orders_section, &orders)
     }
 }
 
@@ -84,22 +76,13 @@ pub(crate) fn row_number(at: usize) -> u32 {
     u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
 }
 
-fn inverse(order: &[u32]) -> Vec<u32> {
-    let mut places = vec![0; order.len()];
-    for (place, row) in order.iter().enumerate() {
-        places[*row as usize] = row_number(place);
-    }
-    places
-}
-
 /// Writes concatenated texts and the end of each.
 pub(crate) fn write_texts<W: Write>(
     out: &mut SnapshotWriter<W>,
     (text_section, ends_section): (Section, Section),
     texts: impl Iterator<Item = impl AsRef<[u8]>>,
 ) -> io::Result<()> {
-    let mut all = Vec::new();
-    let mut ends = vec![0];
+    let (mut all, mut ends) = (Vec::new(), vec![0]);
     for text in texts {
         all.extend_from_slice(text.as_ref());
         ends.push(all.len() as u64);

@@ -1,5 +1,6 @@
 //! The embedded sample dataset, which is served if no dataset is given.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use super::history_input::HistoryInput;
@@ -7,68 +8,26 @@ use super::live_payload::LiveInput;
 use super::packed_day::PackedDay;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{DatasetReader, Files, LoadError};
+use crate::dataset::{DatasetReader, Files};
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
-    ($($name:literal)*) => {
-        &[$(($name, include_bytes!(concat!("../../data/sample/", $name)))),*]
+    ($($folder:literal: $($stem:literal)*;)*) => {
+        &[$($((
+            concat!($folder, $stem, ".csv"),
+            include_bytes!(concat!("../../data/sample/", $folder, $stem, ".csv")),
+        )),*),*]
     };
 }
 
 /// Paths and contents of the files of `data/sample`.
 pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
-    "ccu/2026-10-10.csv"
-    "ccu/2026-10-11.csv"
-    "ccu/2026-10-12.csv"
-    "ccu/2026-10-13.csv"
-    "ccu/2026-10-14.csv"
-    "ccu/2026-10-15.csv"
-    "ccu/2026-10-16.csv"
-    "ccu/2026-10-17.csv"
-    "ccu/2026-10-18.csv"
-    "ccu/2026-10-19.csv"
-    "ccu/2026-10-20.csv"
-    "ccu/2026-10-21.csv"
-    "ccu/2026-10-22.csv"
-    "ccu/2026-10-23.csv"
-    "ccu/2026-10-24.csv"
-    "ccu/2026-10-25.csv"
-    "ccu/2026-10-26.csv"
-    "ccu/2026-10-27.csv"
-    "ccu/2026-10-28.csv"
-    "ccu/2026-10-29.csv"
-    "ccu/2026-10-30.csv"
-    "ccu/2026-10-31.csv"
-    "ccu/2026-11-01.csv"
-    "ccu/2026-11-02.csv"
-    "ccu/2026-11-03.csv"
-    "ccu/2026-11-04.csv"
-    "ccu/2026-11-05.csv"
-    "ccu/2026-11-06.csv"
-    "creators.csv"
-    "daily/2026-11-07.csv"
-    "daily/2026-11-08.csv"
-    "daily/2026-11-09.csv"
-    "daily/2026-11-10.csv"
-    "daily/2026-11-11.csv"
-    "daily/2026-11-12.csv"
-    "daily/2026-11-13.csv"
-    "daily/2026-11-14.csv"
-    "daily/2026-11-15.csv"
-    "daily/2026-11-16.csv"
-    "daily/2026-11-17.csv"
-    "daily/2026-11-18.csv"
-    "daily/2026-11-19.csv"
-    "daily/2026-11-20.csv"
-    "islands.csv"
-    "live/1795259400.csv"
-    "live/1795260000.csv"
-    "live/1795260600.csv"
-    "live/1795261200.csv"
-    "live/1795261800.csv"
-    "live/1795262400.csv"
-    "platform.csv"
+    "": "creators" "islands" "platform";
+    "ccu/2026-10-": "10" "11" "12" "13" "14" "15" "16" "17" "18" "19" "20" "21" "22" "23" "24" "25";
+    "ccu/2026-10-": "26" "27" "28" "29" "30" "31";
+    "ccu/2026-11-": "01" "02" "03" "04" "05" "06";
+    "daily/2026-11-": "07" "08" "09" "10" "11" "12" "13" "14" "15" "16" "17" "18" "19" "20";
+    "live/": "1795259400" "1795260000" "1795260600" "1795261200" "1795261800" "1795262400";
 };
 
 /// Publish timestamp of the sample, 2026-11-21T12:05:00Z: five minutes after its latest live step.
@@ -76,33 +35,33 @@ const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
 pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, String> {
+    open(memory_bytes, base_url).map_err(|error| error.to_string())
+}
+
+fn open(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Box<dyn Error>> {
     let files = Files::Embedded(SAMPLE_FILES);
-    let read = || -> Result<_, LoadError> {
-        // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
-        let source = DatasetReader::open(&files, PUBLISHED.day())?;
-        let catalogue = source.catalogue()?;
-        let mut days = Vec::new();
-        for files in source.days() {
-            let day = source.day(&catalogue, files)?;
-            days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
-        }
-        let newest = source.steps().last();
-        let newest = newest.map(|step| source.step(&catalogue, step));
-        let points = source.platform()?;
-        source.finish_checks()?;
-        let now = LiveInput::new(newest.transpose()?, points, Vec::new());
-        Ok((catalogue, days, now))
+    // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
+    let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
+    let catalogue = dataset.catalogue()?;
+    let mut days = Vec::new();
+    for files in dataset.days() {
+        let day = dataset.day(&catalogue, files)?;
+        days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
+    }
+    let latest = dataset.steps().last();
+    let latest = latest.map(|step| dataset.step(&catalogue, step));
+    let live = LiveInput {
+        latest: latest.transpose()?,
+        totals: Vec::new(),
+        platform: dataset.platform()?,
     };
-    let (catalogue, days, now) = read().map_err(|error| error.to_string())?;
-    let in_memory = |error: std::io::Error| error.to_string();
-    let input = HistoryInput::new(&catalogue, days);
-    let (bytes, _) =
-        history_payload::write(&input, PUBLISHED, Vec::new(), &mut |_, _| {}).map_err(in_memory)?;
-    let history = History::open(Storage::Memory(bytes.into()), memory_bytes)
-        .map_err(|error| error.to_string())?;
-    let written = live_payload::write(&catalogue.islands, &now, PUBLISHED, Vec::new());
-    let (bytes, _) = written.map_err(in_memory)?;
-    let live = Live::open(Storage::Memory(bytes.into())).map_err(|error| error.to_string())?;
+    dataset.finish_checks()?;
+    let input = HistoryInput::new(&catalogue, days, PUBLISHED);
+    let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
+    history_payload::write(&input, &mut history, &mut |_, _| {})?;
+    let history = History::open(Storage::Memory(history.into()), memory_bytes)?;
+    live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
+    let live = Live::open(Storage::Memory(live_bytes.into()))?;
     Ok(Snapshot::new(Some(Arc::new(history)), Some(live), base_url))
 }
 

@@ -3,6 +3,7 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
+use super::creators::Creator;
 use super::history_input::HistoryInput;
 use super::history_payload;
 use super::packed_day::PackedDay;
@@ -181,9 +182,13 @@ fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
 
 fn published(world: &World) -> History {
     let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
-    let input = HistoryInput::new(&world.catalogue, vec![(UtcDay(20_777), packed)]);
-    let (bytes, _) =
-        history_payload::write(&input, UnixSeconds(0), Vec::new(), &mut |_, _| {}).unwrap();
+    let input = HistoryInput::new(
+        &world.catalogue,
+        vec![(UtcDay(20_777), packed)],
+        UnixSeconds(0),
+    );
+    let mut bytes = Vec::new();
+    history_payload::write(&input, &mut bytes, &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into()), 0).unwrap()
 }
 
@@ -207,11 +212,11 @@ fn pages_of_islands_match_a_naive_implementation() {
 fn pages_of_creators_match_a_naive_implementation() {
     let world = world();
     let history = published(&world);
-    let slugs: Vec<String> =
-        super::creator_sections::collect(&world.catalogue, &vec![Metrics::NULL; ISLANDS as usize])
-            .into_iter()
-            .map(|creator| creator.aggregate.slug)
-            .collect();
+    let input = HistoryInput::new(&world.catalogue, Vec::new(), UnixSeconds(0));
+    let slugs: Vec<String> = Creator::collect(&input)
+        .into_iter()
+        .map(|creator| creator.slug.to_owned())
+        .collect();
     // Without metrics, creators are in the order of slugs. Names are compared, each found separately.
     let numbers: Vec<(String, u32)> = slugs
         .iter()

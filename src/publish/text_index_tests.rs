@@ -113,8 +113,8 @@ fn common_needles_are_whole_characters_by_key() {
         .collect();
     let common = common(&texts, &sorted_suffixes(&texts));
     let keys: Vec<u32> = common.iter().map(|(key, _)| *key).collect();
-    let want = ["a", "é", "éa"].map(|needle| common_key(needle.as_bytes()).unwrap());
-    assert_eq!(keys, want);
+    let expected = ["a", "é", "éa"].map(|needle| common_key(needle.as_bytes()).unwrap());
+    assert_eq!(keys, expected);
     let evens = (0..40).step_by(2).fold(0, |set, row| set | 1_u64 << row);
     let sets: Vec<Vec<u64>> = common.into_iter().map(|(_, set)| set).collect();
     assert_eq!(sets, [[evens], [(1 << 40) - 1], [evens]]);

@@ -1,179 +1,68 @@
-//! JSON of every response (CONTRACT section 4) but index, health and errors.
+//! JSON of the responses about islands, creators, days and live steps (CONTRACT section 4), and of the
+//! dumps. No other module of `publish` names their members.
 
-mod days;
 mod dump_json;
-mod service;
+mod json;
 
-pub(crate) use days::{RankingEntry, days, intraday, live, new_islands, ranking};
 pub(crate) use dump_json::DumpJsonWriter;
-pub(crate) use service::page_templates;
 
-use serde::Serialize;
+use json::{Object, json};
 
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile};
-use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
+use crate::model::{IslandCode, SortField};
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta {
-    generated_at: Option<String>,
-}
+/// Seconds between two live steps.
+const RESOLUTION_SECONDS: u32 = 600;
 
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ProfileMembers<'a> {
-    name: Option<&'a str>,
-    followers: Option<u64>,
-    following: Option<u64>,
-    lifetime_plays: Option<u64>,
-}
-
-impl<'a> From<&'a Profile> for ProfileMembers<'a> {
-    fn from(profile: &'a Profile) -> ProfileMembers<'a> {
-        ProfileMembers {
-            name: profile.name.as_deref(),
-            followers: profile.followers,
-            following: profile.following,
-            lifetime_plays: profile.lifetime_plays,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryHead<'a> {
-    code: String,
-    title: &'a str,
-    creator: Option<&'a str>,
-    created_in: Option<&'a str>,
-    tags: &'a [Box<str>],
-    first_seen: Option<&'a str>,
-    last_seen: Option<&'a str>,
-    date: Option<&'a str>,
-}
-
-/// Serializes a value.
-fn json(out: &mut Vec<u8>, value: &impl Serialize) {
-    serde_json::to_writer(out, value).expect("plain values serialize, and memory takes them");
-}
-
-/// Names of the nine metrics in their order, each with its separator.
-const COUNT_MEMBERS: [&str; 6] = [
-    "\"peakCCU\":",
-    ",\"uniquePlayers\":",
-    ",\"minutesPlayed\":",
-    ",\"favorites\":",
-    ",\"plays\":",
-    ",\"recommendations\":",
-];
-const DECIMAL_MEMBERS: [&str; 3] = [
-    ",\"averageMinutesPerPlayer\":",
-    ",\"retentionD1\":",
-    ",\"retentionD7\":",
-];
-
-/// Writes the nine metrics as the last members of an object, and closes it. Written by hand, since they
-/// are most of the rendered bytes.
-fn metrics(out: &mut Vec<u8>, metrics: &Metrics) {
-    for (member, field) in COUNT_MEMBERS.into_iter().zip(SortField::ALL) {
-        out.extend_from_slice(member.as_bytes());
-        count(out, metrics.count(field));
-    }
-    let decimals = [
-        metrics.average_minutes_per_player(),
-        metrics.retention_d1(),
-        metrics.retention_d7(),
-    ];
-    for (member, decimal) in DECIMAL_MEMBERS.into_iter().zip(decimals) {
-        out.extend_from_slice(member.as_bytes());
-        json(out, &decimal);
-    }
-    out.push(b'}');
-}
-
-/// Writes a count, or null.
-fn count(out: &mut Vec<u8>, count: Option<u64>) {
-    let mut figures = itoa::Buffer::new();
-    let text = count.map_or("null", |count| figures.format(count));
-    out.extend_from_slice(text.as_bytes());
-}
-
-/// Reopens the object at the end of `out` for more members.
-fn reopen(out: &mut Vec<u8>) {
-    out.pop();
-    out.push(b',');
-}
-
-/// Writes the last member, `meta`, and closes the body.
-fn close(out: &mut Vec<u8>, published: UnixSeconds) {
-    out.extend_from_slice(b",\"meta\":");
-    json(
-        out,
-        &Meta {
-            generated_at: Some(published.to_string()),
-        },
-    );
-    out.push(b'}');
-}
-
-/// Writes an array whose items are written by a closure.
-fn array<T>(
-    out: &mut Vec<u8>,
-    items: impl Iterator<Item = T>,
-    mut write: impl FnMut(&mut Vec<u8>, T),
-) {
-    out.push(b'[');
-    for (at, item) in items.enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write(out, item);
-    }
-    out.push(b']');
-}
-
-/// An island with the first and last day it was seen.
-pub(crate) struct SeenIsland<'a> {
+/// An island in the ranking of a day.
+pub(crate) struct RankedIsland<'a> {
     pub(crate) island: &'a Island,
-    pub(crate) first: Option<&'a str>,
-    pub(crate) last: Option<&'a str>,
+    pub(crate) peak_ccu: u64,
+    /// Place on the previous day, if it has a peak on that day.
+    pub(crate) previous_rank: Option<usize>,
 }
 
-/// An island summary with the metrics of `date`.
+/// Returns an island summary with the metrics of `date`. `seen` is the first and the last day on which
+/// the island was seen.
 pub(crate) fn summary(
-    out: &mut Vec<u8>,
-    seen: &SeenIsland<'_>,
+    island: &Island,
+    seen: Option<(&str, &str)>,
     date: Option<&str>,
     metrics: &Metrics,
-) {
-    let island = seen.island;
-    let head = SummaryHead {
-        code: island.code.to_string(),
-        title: &island.title,
-        creator: island.creator.as_ref().map(CreatorSlug::as_str),
-        created_in: island.created_in.map(CreatedIn::as_str),
-        tags: &island.tags,
-        first_seen: seen.first,
-        last_seen: seen.last,
-        date,
-    };
-    json(out, &head);
-    reopen(out);
-    self::metrics(out, metrics);
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    Object::new(&mut out)
+        .island(island)
+        .member("tags", &island.tags)
+        .member("firstSeen", seen.map(|(first, _)| first))
+        .member("lastSeen", seen.map(|(_, last)| last))
+        .member("date", date)
+        .metrics(metrics)
+        .end();
+    out
 }
 
 /// Returns the common end of the summaries of islands without metrics of `date`. Most islands have none.
 pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Date<'a> {
-        date: Option<&'a str>,
-    }
     let mut out = Vec::new();
-    json(&mut out, &Date { date });
-    reopen(&mut out);
-    metrics(&mut out, &Metrics::NULL);
-    out.remove(0);
+    let object = Object::new(&mut out).member("date", date);
+    object.metrics(&Metrics::NULL).end();
+    out.split_off(1)
+}
+
+/// Returns the text around the rows of list pages, in parts that end with NUL: islands, then creators.
+/// The last part of the islands is the common end of rows.
+pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
+    let parts = |name: &str| {
+        format!(
+            "{{\"{name}\":[\0],\"meta\":{{\"generatedAt\":\"{published}\",\"total\":\0,\"hasMore\":\0,\"limit\":\0,\"offset\":\0}}}}\0"
+        )
+    };
+    let mut out = parts("islands").into_bytes();
+    out.extend_from_slice(island_end);
+    out.push(0);
+    out.extend_from_slice(parts("creators").as_bytes());
     out
 }
 
@@ -184,63 +73,38 @@ pub(crate) fn island<'a>(
     series: impl Iterator<Item = (&'a str, &'a Metrics)>,
     published: UnixSeconds,
 ) {
-    out.extend_from_slice(b"{\"island\":");
-    out.extend_from_slice(summary);
-    reopen(out);
-    out.extend_from_slice(b"\"series\":");
-    array(out, series, |out, (date, metrics)| {
-        // The text of a day needs no escaping.
-        out.extend_from_slice(b"{\"date\":\"");
-        out.extend_from_slice(date.as_bytes());
-        out.extend_from_slice(b"\",");
-        self::metrics(out, metrics);
-    });
-    out.push(b'}');
-    close(out, published);
+    let series = |island: Object<'_>| {
+        let day = |out: &mut Vec<u8>, (date, metrics): (&str, &Metrics)| {
+            Object::new(out).member("date", date).metrics(metrics).end();
+        };
+        island.array("series", series, day).end();
+    };
+    let body = Object::new(out).object("island", summary, series);
+    body.end_with_meta(published);
 }
 
-/// `/v1/islands/{code}/ccu`
+/// `/v1/islands/{code}/ccu`, from the days with a peak, oldest first.
 pub(crate) fn ccu<'a>(
     out: &mut Vec<u8>,
     code: IslandCode,
     peaks: impl Iterator<Item = (&'a str, u64)>,
     published: UnixSeconds,
 ) {
-    out.extend_from_slice(b"{\"code\":");
-    json(out, &code.to_string());
-    out.extend_from_slice(b",\"ccu\":");
-    array(out, peaks, |out, (date, peak)| {
-        out.extend_from_slice(b"[\"");
-        out.extend_from_slice(date.as_bytes());
-        out.extend_from_slice(b"\",");
-        count(out, Some(peak));
-        out.push(b']');
-    });
-    close(out, published);
+    Object::new(out)
+        .member("code", code.text().as_str())
+        .array("ccu", peaks, |out, peak| json(out, &peak))
+        .end_with_meta(published);
 }
 
-/// Totals of a creator's islands. A sum of counts may exceed 2^64, so sums are 128 bits wide.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CreatorTotals {
-    pub(crate) slug: String,
-    pub(crate) island_count: u64,
-    #[serde(flatten, serialize_with = "sums")]
-    pub(crate) sums: [Option<u128>; 6],
-}
-
-fn sums<S: serde::Serializer>(sums: &[Option<u128>; 6], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(
-        SortField::ALL
-            .iter()
-            .map(|field| (field.as_str(), sums[*field as usize])),
-    )
-}
-
-/// Renders the list row of a creator.
-pub(crate) fn creator_row(aggregate: &CreatorTotals) -> Vec<u8> {
+/// Returns the list row of a creator. A sum of counts may exceed 2^64, so sums are 128 bits wide.
+pub(crate) fn creator_row(slug: &str, islands: usize, sums: &[Option<u128>; 6]) -> Vec<u8> {
     let mut out = Vec::new();
-    json(&mut out, aggregate);
+    let mut row = Object::new(&mut out);
+    row = row.member("slug", slug).member("islandCount", islands);
+    for field in SortField::ALL {
+        row = row.member(field.as_str(), sums[field as usize]);
+    }
+    row.end();
     out
 }
 
@@ -251,15 +115,101 @@ pub(crate) fn creator<'a>(
     islands: impl Iterator<Item = &'a [u8]>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let members = profile.map_or_else(ProfileMembers::default, ProfileMembers::from);
-    let mut out = b"{\"creator\":".to_vec();
-    out.extend_from_slice(row);
-    reopen(&mut out);
-    out.extend_from_slice(b"\"profile\":");
-    json(&mut out, &members);
-    out.extend_from_slice(b",\"islands\":");
-    array(&mut out, islands, Vec::extend_from_slice);
-    out.push(b'}');
-    close(&mut out, published);
+    let mut out = Vec::new();
+    let more = |creator: Object<'_>| {
+        creator
+            .object("profile", b"{}", |members| members.profile(profile).end())
+            .array("islands", islands, Vec::extend_from_slice)
+            .end();
+    };
+    let body = Object::new(&mut out).object("creator", row, more);
+    body.end_with_meta(published);
+    out
+}
+
+/// `/v1/rankings` and `/v1/new`, from the days that have a file, oldest first.
+pub(crate) fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
+    let mut out = Vec::new();
+    let days = day_texts.iter().rev();
+    Object::new(&mut out)
+        .array("days", days, json)
+        .member("latest", day_texts.last())
+        .end_with_meta(published);
+    out
+}
+
+/// `/v1/rankings/{date}`, from the islands in final order.
+pub(crate) fn ranking(
+    date: &str,
+    previous_date: Option<&str>,
+    places: &[RankedIsland<'_>],
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let place = |out: &mut Vec<u8>, (rank, place): (usize, &RankedIsland<'_>)| {
+        let previous = place.previous_rank;
+        let delta = previous.map(|previous| previous.cast_signed() - rank.cast_signed());
+        Object::new(out)
+            .member("rank", rank)
+            .member("delta", delta)
+            .member("previousRank", previous)
+            .island(place.island)
+            .member("peakCCU", place.peak_ccu)
+            .end();
+    };
+    let mut out = Vec::new();
+    Object::new(&mut out)
+        .member("date", date)
+        .member("previousDate", previous_date)
+        .array("ranking", (1..).zip(places), place)
+        .end_with_meta(published);
+    out
+}
+
+/// `/v1/new/{date}`, from the rows of the islands.
+pub(crate) fn new_islands(
+    date: &str,
+    rows: impl Iterator<Item = Vec<u8>>,
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    Object::new(&mut out)
+        .member("date", date)
+        .array("islands", rows, |out, row| out.extend_from_slice(&row))
+        .end_with_meta(published);
+    out
+}
+
+/// `/v1/live`, from islands and players in final order.
+pub(crate) fn live(
+    time: UnixSeconds,
+    players: u128,
+    rows: &[(&Island, u64)],
+    published: UnixSeconds,
+) -> Vec<u8> {
+    let row = |out: &mut Vec<u8>, (island, players): &(&Island, u64)| {
+        Object::new(out)
+            .member("code", island.code.text().as_str())
+            .member("title", &island.title)
+            .member("players", players)
+            .end();
+    };
+    let mut out = Vec::new();
+    Object::new(&mut out)
+        .member("time", time.0)
+        .member("resolutionSeconds", RESOLUTION_SECONDS)
+        .member("players", players)
+        .array("islands", rows.iter(), row)
+        .end_with_meta(published);
+    out
+}
+
+/// `/v1/live/intraday`, from the total players by time.
+pub(crate) fn intraday(points: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
+    let mut out = Vec::new();
+    let points = points.iter().map(|(time, players)| (time.0, players));
+    Object::new(&mut out)
+        .member("resolutionSeconds", RESOLUTION_SECONDS)
+        .array("points", points, |out, point| json(out, &point))
+        .end_with_meta(published);
     out
 }
