@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// Suffix of files that are being written. The module that writes them removes those left by a crash.
+/// Suffix of files that are being written. The module that writes them removes those left by a
+/// crash.
 pub const TEMP_SUFFIX: &str = ".tmp";
 
 /// Name of a directory's lock file.
@@ -20,8 +21,8 @@ pub const LOCK_FILE: &str = ".lock";
 
 type CreateFile = fn(&Path) -> io::Result<File>;
 
-/// A temporary file that replaces another file of the same directory on [`commit`](Self::commit), and is
-/// removed when dropped before.
+/// A temporary file that replaces another file of the same directory on [`commit`](Self::commit),
+/// and is removed when dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     /// Writer of the file.
@@ -31,7 +32,8 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates a temporary file in `directory`. `name` must differ from that of other temporary files.
+    /// Creates a temporary file in `directory`. `name` must differ from that of other temporary
+    /// files.
     pub fn create(directory: &Path, name: &str) -> io::Result<AtomicFile> {
         AtomicFile::create_with(|path| File::create(path), directory, name)
     }
@@ -149,8 +151,9 @@ pub fn create_private_directory(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// Creates a file of mode 0600 and removes an old one of the same name. The file belongs to the owner of
-/// its directory: a file that root creates in the directory of a service belongs to the service.
+/// Creates a file of mode 0600 and removes an old one of the same name. The file belongs to the
+/// owner of its directory: a file that root creates in the directory of a service belongs to the
+/// service.
 pub fn create_private(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -158,8 +161,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates a file where nothing exists, not even a link. Otherwise the directory's owner could make root
-/// write to another file or change its owner.
+/// Creates a file where nothing exists, not even a link. Otherwise the directory's owner could make
+/// root write to another file or change its owner.
 fn create_new_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -175,15 +178,16 @@ fn create_new_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Locks a directory until the returned file is dropped. Waits without a limit. Only the directory's
-/// owner can take the lock, so other users cannot block the owner.
+/// Locks a directory until the returned file is dropped. Waits without a limit. Only the
+/// directory's owner can take the lock, so other users cannot block the owner.
 pub fn lock(directory: &Path) -> io::Result<File> {
     let lock = open_lock(directory)?;
     lock.lock()?;
     Ok(lock)
 }
 
-/// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than `timeout`.
+/// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than
+/// `timeout`.
 pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(10);
     let lock = open_lock(directory)?;

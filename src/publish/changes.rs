@@ -1,9 +1,9 @@
 //! Change detection: what the dataset has in common with the inputs of the previous publish.
 //!
-//! `sources.json` lists the dataset files that a publish read. The rule is that of git's index: size,
-//! mtime, ctime and inode identify a file if its ctime was at least [`RACY_SECONDS`] before the publish
-//! that read it; a younger file may have been written to again within one tick of the file system's
-//! clock. Otherwise size and checksum decide.
+//! `sources.json` lists the dataset files that a publish read. The rule is that of git's index:
+//! size, mtime, ctime and inode identify a file if its ctime was at least [`RACY_SECONDS`] before
+//! the publish that read it; a younger file may have been written to again within one tick of the
+//! file system's clock. Otherwise size and checksum decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +18,8 @@ use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest, Payload};
 
-/// Version of the program and of the format. A list with another one is ignored, since other versions
-/// may render or validate differently.
+/// Version of the program and of the format. A list with another one is ignored, since other
+/// versions may render or validate differently.
 const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
 /// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
@@ -79,8 +79,8 @@ impl KnownSources {
     /// File name in the published directory.
     pub(super) const FILE: &'static str = "sources.json";
 
-    /// Reads the list of a published directory. An unreadable one counts as empty, so that everything
-    /// is published again.
+    /// Reads the list of a published directory. An unreadable one counts as empty, so that
+    /// everything is published again.
     fn read(directory: &Directory) -> KnownSources {
         let text = directory.read(KnownSources::FILE, BYTES_MAX);
         let sources: KnownSources =
@@ -222,8 +222,8 @@ impl Changes {
         self.unchanged.get(step)?.players
     }
 
-    /// Returns the list of all files that were read and of those that are the same as before, for the
-    /// next publish. `totals` are the total players of the live steps.
+    /// Returns the list of all files that were read and of those that are the same as before, for
+    /// the next publish. `totals` are the total players of the live steps.
     pub(super) fn into_sources(
         self,
         dataset: &DatasetReader<'_>,
@@ -235,8 +235,8 @@ impl Changes {
         for (name, sum) in dataset.sums() {
             let compared = files.get(&name).map(|file| file.checksum);
             if compared.is_some_and(|compared| compared != sum.checksum) {
-                // It was written to between comparing and reading, so some of what is published has its
-                // old content. Left out of the list, it counts as new in the next publish.
+                // It was written to between comparing and reading, so some of what is published has
+                // its old content. Left out of the list, it counts as new in the next publish.
                 files.remove(&name);
             } else {
                 files.insert(name, KnownFile::new(sum, None));

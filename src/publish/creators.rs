@@ -21,7 +21,8 @@ pub(crate) struct Creator<'a> {
 }
 
 impl<'a> Creator<'a> {
-    /// Returns all creators in islands.csv or creators.csv, by peak descending, nulls last, then by slug.
+    /// Returns all creators in islands.csv or creators.csv, by peak descending, nulls last, then by
+    /// slug.
     pub(crate) fn collect(input: &HistoryInput<'a>) -> Vec<Creator<'a>> {
         let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
         for profile in &input.catalogue.profiles {
@@ -53,7 +54,8 @@ impl<'a> Creator<'a> {
         render::creator_row(self.slug, self.islands.len(), &self.sums)
     }
 
-    /// `/v1/creators/{slug}`, with the islands by peak descending. `rows` are all rows of the island list.
+    /// `/v1/creators/{slug}`, with the islands by peak descending. `rows` are all rows of the
+    /// island list.
     pub(crate) fn body(&self, input: &HistoryInput<'_>, rows: &[Vec<u8>]) -> Vec<u8> {
         let mut islands = self.islands.clone();
         islands.sort_by_key(|row| Reverse(input.latest[*row as usize].count(SortField::PeakCcu)));

@@ -33,9 +33,9 @@ pub(super) const LIVE_PREFIX: &str = "live";
 /// Size of the buffer that a dump is read with, in bytes.
 const BUFFER_BYTES: usize = 1 << 17;
 
-/// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and dumps
-/// that none of them names are removed too. The target of the dumps link stays, and so does every file
-/// whose name is not one of a publish.
+/// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and
+/// dumps that none of them names are removed too. The target of the dumps link stays, and so does
+/// every file whose name is not one of a publish.
 pub(super) fn remove_stale_files(
     directory: &Path,
     keep: &[&Manifest],
@@ -78,8 +78,8 @@ fn is_unfinished(name: &str) -> bool {
     name.is_some_and(|name| begun.contains(&name))
 }
 
-/// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`, or
-/// that of dumps.
+/// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`,
+/// or that of dumps.
 fn is_published(name: &str) -> bool {
     const PATTERN: &[u8] = b"00000000T000000Z-xxxxxxxx";
     let payload = name.strip_suffix(PAYLOAD_SUFFIX).and_then(|name| {

@@ -1,6 +1,7 @@
 //! Writer of the dumps: a directory of files that is renamed into place when it is complete.
 //!
-//! A file whose rows did not change since the previous publish is hard-linked instead of written again.
+//! A file whose rows did not change since the previous publish is hard-linked instead of written
+//! again.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -46,7 +47,8 @@ pub(super) struct DumpsWriter {
 }
 
 impl DumpsWriter {
-    /// Creates the unfinished directory below `root`; `before` are the dumps of the previous publish.
+    /// Creates the unfinished directory below `root`; `before` are the dumps of the previous
+    /// publish.
     pub(super) fn begin(
         root: &Path,
         before: Option<&Dumps>,
@@ -75,8 +77,9 @@ impl DumpsWriter {
         })
     }
 
-    /// Links the dumps of a table that is the same as before, given as the names of its dataset files.
-    /// Returns false, and links none, if one of them is unusable or the table `is_same` no longer.
+    /// Links the dumps of a table that is the same as before, given as the names of its dataset
+    /// files. Returns false, and links none, if one of them is unusable or the table `is_same` no
+    /// longer.
     pub(super) fn keep<'n>(
         &mut self,
         is_same: bool,
@@ -148,9 +151,9 @@ impl DumpsWriter {
         Ok(())
     }
 
-    /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even if
-    /// their source was rewritten. Changed bytes always get a later time, whatever the publish timestamp
-    /// is.
+    /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even
+    /// if their source was rewritten. Changed bytes always get a later time, whatever the publish
+    /// timestamp is.
     fn modified(&self, file: &str, sha256: &str) -> String {
         let before = self.before.as_ref().and_then(|(_, files)| files.get(file));
         let Some(before) = before else {
@@ -186,8 +189,8 @@ impl DumpsWriter {
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
         let mut name = format!("{DUMPS_PREFIX}{}-{checksum}", self.published.compact());
-        // Dumps of this name have the same content, but may have lost a file since, and may be open in
-        // readers.
+        // Dumps of this name have the same content, but may have lost a file since, and may be open
+        // in readers.
         while root.join(&name).symlink_metadata().is_ok() {
             name.push_str(REPEAT_SUFFIX);
         }

@@ -1,5 +1,5 @@
-//! The history payload: bodies of islands, creators, rankings and new islands, then the sections of the
-//! lists.
+//! The history payload: bodies of islands, creators, rankings and new islands, then the sections of
+//! the lists.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -16,8 +16,8 @@ use crate::model::SortField;
 use crate::snapshot::{BodyRef, Compressor, Section, SnapshotWriter, Stamp, Written};
 use crate::sync::{cores, in_order};
 
-/// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of all
-/// bodies.
+/// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of
+/// all bodies.
 pub(crate) fn write<W: Write>(
     input: &HistoryInput<'_>,
     out: W,

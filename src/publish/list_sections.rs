@@ -18,15 +18,16 @@ const NO_TOOL: u8 = u8::MAX;
 /// Value of `RowCreators` for an island without a creator.
 const NO_CREATOR: u32 = u32::MAX;
 
-/// Writes the sections of the island list and of the creator list. `rows` are the rows of the islands.
+/// Writes the sections of the island list and of the creator list. `rows` are the rows of the
+/// islands.
 pub(crate) fn write<W: Write>(
     input: &HistoryInput<'_>,
     rows: &[Vec<u8>],
     creators: &[Creator<'_>],
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
-    // The common end of all rows without metrics on the latest day is stored once. A NUL at the end of a
-    // row stands for it.
+    // The common end of all rows without metrics on the latest day is stored once. A NUL at the end
+    // of a row stands for it.
     let end = render::null_metrics_suffix(input.latest_day());
     let texts = rows.iter().map(|row| match row.strip_suffix(&end[..]) {
         Some(start) => Cow::Owned([start, b"\0"].concat()),
@@ -62,7 +63,8 @@ fn write_tools<W: Write>(
     orders.write_groups(out, sections, members.iter())
 }
 
-/// Writes each row's creator, the filter by creator, and the list of creators with its search index.
+/// Writes each row's creator, the filter by creator, and the list of creators with its search
+/// index.
 fn write_creators<W: Write>(
     creators: &[Creator<'_>],
     orders: &RowOrders,

@@ -1,9 +1,9 @@
 //! Publishing: renders a dataset to the published directory.
 //!
-//! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the live
-//! payload, with every response body already rendered, and the dumps; in a directory or in memory. Parts
-//! whose inputs did not change since the previous publish are kept. Independent of requests, clients and
-//! sockets. Entry points: `run`, then `job`, `history_payload` and `render`.
+//! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the
+//! live payload, with every response body already rendered, and the dumps; in a directory or in
+//! memory. Parts whose inputs did not change since the previous publish are kept. Independent of
+//! requests, clients and sockets. Entry points: `run`, then `job`, `history_payload` and `render`.
 
 mod changes;
 mod creators;

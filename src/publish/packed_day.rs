@@ -1,8 +1,8 @@
 //! Compact encoding of the rows of a day, for a publish of a year of days in memory.
 //!
-//! A daily row takes about 16 bytes instead of 80. Islands are divided into ranges, and the rows of each
-//! range are found directly: ranges are converted from rows by day to rows by island one after the
-//! other.
+//! A daily row takes about 16 bytes instead of 80. Islands are divided into ranges, and the rows of
+//! each range are found directly: ranges are converted from rows by day to rows by island one after
+//! the other.
 
 use std::iter;
 
@@ -125,8 +125,8 @@ impl PackedDay {
     }
 }
 
-/// Writes a word with one bit per metric that is not null, then the metrics. A decimal is its hundredths
-/// times 2, or 1 and its eight bytes.
+/// Writes a word with one bit per metric that is not null, then the metrics. A decimal is its
+/// hundredths times 2, or 1 and its eight bytes.
 fn pack_metrics(bytes: &mut Vec<u8>, metrics: &Metrics) {
     let counts = SortField::ALL.map(|field| metrics.count(field));
     let decimals = [

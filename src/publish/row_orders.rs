@@ -11,8 +11,8 @@ use crate::snapshot::{Section, SnapshotWriter};
 pub(crate) struct RowOrders(Vec<Vec<u32>>);
 
 impl RowOrders {
-    /// Writes the orders of all rows, and for each sort field the dense rank of each row's value, from 1;
-    /// 0 if it is null.
+    /// Writes the orders of all rows, and for each sort field the dense rank of each row's value,
+    /// from 1; 0 if it is null.
     pub(crate) fn write<W: Write>(
         latest: &[Metrics],
         out: &mut SnapshotWriter<W>,

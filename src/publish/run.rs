@@ -19,7 +19,8 @@ use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpIndex, Manifest, Payload, Written};
 
-/// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each other.
+/// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each
+/// other.
 pub fn publish(
     files: &Files<'_>,
     options: &PublishOptions<'_>,
@@ -40,8 +41,8 @@ pub fn publish(
     .map_err(at(&directory.join(durable::LOCK_FILE)))?;
     let before = previous_manifest(directory).map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
-    // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without a
-    // manifest they cannot be distinguished from published files.
+    // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
+    // a manifest they cannot be distinguished from published files.
     let is_known = before != Manifest::default();
     let swept = remove_stale_files(directory, &[&before], is_known);
     report_failure(swept, notify);
@@ -59,8 +60,8 @@ fn report_failure(result: Result<(), PublishError>, notify: EventSink<'_>) {
     }
 }
 
-/// Renders what has changed since `before`, writes the files, and writes the manifest, which makes them
-/// current.
+/// Renders what has changed since `before`, writes the files, and writes the manifest, which makes
+/// them current.
 fn publish_changes(
     files: &Files<'_>,
     before: &Manifest,
@@ -170,7 +171,8 @@ fn write_payload(
     })
 }
 
-/// Points the dumps link to the latest dumps. It is for other programs; the server uses the manifest.
+/// Points the dumps link to the latest dumps. It is for other programs; the server uses the
+/// manifest.
 fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
     let link = directory.join(DumpIndex::LINK);
     let dumps = manifest.dumps.as_ref().map_or("", |dumps| &dumps.directory);

@@ -1,5 +1,5 @@
-//! Pages of published lists compared with a naive implementation: filter all rows, sort, cut. There are
-//! enough islands for every strategy of selection, from scanning rows to row sets.
+//! Pages of published lists compared with a naive implementation: filter all rows, sort, cut. There
+//! are enough islands for every strategy of selection, from scanning rows to row sets.
 
 use arbtest::arbitrary::{Result, Unstructured};
 
@@ -217,7 +217,8 @@ fn pages_of_creators_match_a_naive_implementation() {
         .into_iter()
         .map(|creator| creator.slug.to_owned())
         .collect();
-    // Without metrics, creators are in the order of slugs. Names are compared, each found separately.
+    // Without metrics, creators are in the order of slugs. Names are compared, each found
+    // separately.
     let numbers: Vec<(String, u32)> = slugs
         .iter()
         .map(|slug| {

@@ -10,7 +10,8 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DatasetReader, Day, DayFiles, FileKind};
 use crate::sync::{cores, in_order};
 
-/// Threads per core that read days and write dumps. More than one, since half of them wait for the disk.
+/// Threads per core that read days and write dumps. More than one, since half of them wait for the
+/// disk.
 const THREADS_PER_CORE: usize = 2;
 
 /// The tables of a dataset in a publish.
@@ -79,8 +80,8 @@ impl Tables<'_> {
         read_all("reading days", wanted.len(), read, self.notify)
     }
 
-    /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and the
-    /// platform totals.
+    /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
+    /// the platform totals.
     pub(super) fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
         let steps = self.dataset.steps();
         let islands_changed = !self.changes.is_same(DatasetReader::ISLANDS);

@@ -55,8 +55,8 @@ impl Suffix {
         &texts[self.row as usize].as_bytes()[self.at as usize..]
     }
 
-    /// Returns eight bytes from `depth` on as one comparable number. Each byte is incremented, which
-    /// cannot overflow since no byte of UTF-8 is 255; 0 then marks the end of the text.
+    /// Returns eight bytes from `depth` on as one comparable number. Each byte is incremented,
+    /// which cannot overflow since no byte of UTF-8 is 255; 0 then marks the end of the text.
     fn key_at(&self, depth: usize, texts: &[String]) -> u64 {
         let mut key = [0; KEY_BYTES];
         let rest = self.bytes(texts).get(depth..).unwrap_or_default();
@@ -101,8 +101,8 @@ fn sort(suffixes: &mut [Suffix], depth: usize, texts: &[String]) {
     }
 }
 
-/// Returns the key and the row set of each common needle, sorted by length, then in suffix order, which
-/// is the order of the keys.
+/// Returns the key and the row set of each common needle, sorted by length, then in suffix order,
+/// which is the order of the keys.
 fn common(texts: &[String], suffixes: &[Suffix]) -> Vec<(u32, Vec<u64>)> {
     let mut found = Vec::new();
     for length in 1..=3 {

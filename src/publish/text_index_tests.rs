@@ -17,8 +17,8 @@ fn index(texts: &[String]) -> TextIndex {
     opened(out.finish().unwrap().0).unwrap()
 }
 
-/// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes of
-/// UTF-8, and characters that fold to other lengths or to nothing.
+/// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes
+/// of UTF-8, and characters that fold to other lengths or to nothing.
 const PIECES: [&str; 14] = [
     "a",
     "a",

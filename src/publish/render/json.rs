@@ -6,8 +6,8 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{Island, Metrics, Profile};
 use crate::model::{CreatedIn, CreatorSlug, SortField};
 
-/// A JSON object at the end of a buffer. Its members are in the order of the calls. Their names are not
-/// escaped.
+/// A JSON object at the end of a buffer. Its members are in the order of the calls. Their names are
+/// not escaped.
 #[must_use = "an object must be ended"]
 pub(super) struct Object<'o>(&'o mut Vec<u8>);
 
@@ -36,8 +36,8 @@ impl<'o> Object<'o> {
         self
     }
 
-    /// Writes a member that is an object: the members of `first`, a complete object, then those that
-    /// `more` writes. `more` ends the object.
+    /// Writes a member that is an object: the members of `first`, a complete object, then those
+    /// that `more` writes. `more` ends the object.
     pub(super) fn object(
         mut self,
         name: &str,

@@ -1,5 +1,5 @@
-//! JSON of the responses about islands, creators, days and live steps (CONTRACT section 4), and of the
-//! dumps. No other module of `publish` names their members.
+//! JSON of the responses about islands, creators, days and live steps (CONTRACT section 4), and of
+//! the dumps. No other module of `publish` names their members.
 
 mod dump_json;
 mod json;
@@ -23,8 +23,8 @@ pub(crate) struct RankedIsland<'a> {
     pub(crate) previous_rank: Option<usize>,
 }
 
-/// Returns an island summary with the metrics of `date`. `seen` is the first and the last day on which
-/// the island was seen.
+/// Returns an island summary with the metrics of `date`. `seen` is the first and the last day on
+/// which the island was seen.
 pub(crate) fn summary(
     island: &Island,
     seen: Option<(&str, &str)>,
@@ -43,7 +43,8 @@ pub(crate) fn summary(
     out
 }
 
-/// Returns the common end of the summaries of islands without metrics of `date`. Most islands have none.
+/// Returns the common end of the summaries of islands without metrics of `date`. Most islands have
+/// none.
 pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let object = Object::new(&mut out).member("date", date);
@@ -51,8 +52,8 @@ pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
     out.split_off(1)
 }
 
-/// Returns the text around the rows of list pages, in parts that end with NUL: islands, then creators.
-/// The last part of the islands is the common end of rows.
+/// Returns the text around the rows of list pages, in parts that end with NUL: islands, then
+/// creators. The last part of the islands is the common end of rows.
 pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
     let parts = |name: &str| {
         format!(
