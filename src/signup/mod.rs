@@ -1,7 +1,7 @@
 //! Sign-up: clients issue free keys to themselves, list the keys of their address and revoke them.
 //!
-//! **In:** a client's IP address and a [`SignupRequest`]. **Out:** a [`SignupResponse`] or a
-//! [`SignupError`]. An address is verified before its keys are shown: an IP address is that of the
+//! **In:** a client's IP address and a `SignupRequest`. **Out:** a `SignupResponse` or a
+//! `SignupError`. An address is verified before its keys are shown: an IP address is that of the
 //! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, limits of requests.
 //!
 //! - `service`: the requests, and what the service does for each

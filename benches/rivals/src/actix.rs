@@ -40,7 +40,9 @@ pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
     });
     let app = move || {
         let shared = Data::clone(&prepared);
-        App::new().app_data(shared).default_service(web::to(respond))
+        App::new()
+            .app_data(shared)
+            .default_service(web::to(respond))
     };
     rt::System::new().block_on(async {
         let server = HttpServer::new(app).workers(1).tcp_nodelay(true);
