@@ -51,6 +51,8 @@
 pub mod arena;
 pub mod calendar;
 pub mod cli;
+#[cfg(feature = "collect")]
+pub mod collect;
 pub mod dataset;
 pub mod durable;
 pub mod keys;
@@ -65,3 +67,5 @@ pub mod signup;
 pub mod site;
 pub mod snapshot;
 pub mod sync;
+#[cfg(feature = "collect")]
+pub mod tls;

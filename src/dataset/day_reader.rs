@@ -10,7 +10,8 @@ use super::date_limit::time_fault;
 use super::fault::LoadError;
 use super::rows::FileKind;
 use super::rows::{CcuRow, DailyRow, Day, LiveStep, Metrics};
-use crate::calendar::UnixSeconds;
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::model::IslandCode;
 use crate::sync::lock;
 
 impl DatasetReader<'_> {
@@ -22,9 +23,7 @@ impl DatasetReader<'_> {
         let mut day = Day::default();
         if let Some(name) = &files.daily {
             self.for_each_island(catalogue, name, FileKind::Daily, |table, island| {
-                let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
-                let decimals = [table.decimal(7), table.share(8), table.share(9)];
-                let metrics = Metrics::new(counts, decimals);
+                let metrics = metrics(table);
                 day.daily
                     .extend(island.map(|island| DailyRow { island, metrics }));
             })?;
@@ -52,6 +51,17 @@ impl DatasetReader<'_> {
         players.sort_unstable();
         let time = file.time;
         Ok(LiveStep { time, players })
+    }
+
+    /// Reads the rows of a daily file. The codes need not be in islands.csv.
+    pub fn daily_rows(&self, day: UtcDay) -> Result<Vec<(IslandCode, Metrics)>, LoadError> {
+        let name = format!("daily/{day}.csv");
+        let mut rows = Vec::new();
+        self.for_each_row(&name, FileKind::Daily, |table| {
+            let metrics = metrics(table);
+            rows.extend(table.code(0).map(|code| (code, metrics)));
+        })?;
+        Ok(rows)
     }
 
     /// Calls `row` for each row of a file, with the island it refers to if its code is valid and known.
@@ -91,4 +101,10 @@ impl DatasetReader<'_> {
         points.sort_unstable();
         Ok(exists.then_some(points))
     }
+}
+
+/// Parses the nine metrics of a daily row.
+fn metrics(table: &CsvTable<'_>) -> Metrics {
+    let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
+    Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)])
 }

@@ -1,0 +1,181 @@
+//! Crawls: pages of the catalogue, and of the genre rankings, one after the other.
+
+use std::collections::{HashMap, HashSet};
+
+use super::plan::UNRANKED;
+use super::request::Request;
+use super::wire::RankingPage;
+use crate::model::IslandCode;
+
+/// Newest pages of the catalogue that are read every hour. It is not strictly newest first: a full crawl a day
+/// finds the islands that were made public later.
+const TOP_PAGES: usize = 2;
+/// Pages after which a crawl is given up: the upstream never ends it. The real catalogue has 300.
+const MAX_PAGES: usize = 5_000;
+/// Pages of a genre's ranking that are read: the islands that are played.
+const RANKING_PAGES: usize = 3;
+/// Genres that are read; the upstream has 13.
+const MAX_GENRES: usize = 64;
+
+/// A crawl of the catalogue.
+#[derive(Debug)]
+pub(super) struct Crawl {
+    pub(super) is_full: bool,
+    after: Option<String>,
+    pages: usize,
+    cursors: HashSet<String, ahash::RandomState>,
+}
+
+impl Crawl {
+    /// Begins a crawl of the whole catalogue.
+    pub(super) fn full() -> Crawl {
+        Crawl {
+            is_full: true,
+            after: None,
+            pages: 0,
+            cursors: HashSet::default(),
+        }
+    }
+
+    /// Begins a crawl of the newest pages.
+    pub(super) fn top() -> Crawl {
+        Crawl {
+            is_full: false,
+            ..Crawl::full()
+        }
+    }
+
+    /// Returns the request of the next page.
+    pub(super) fn request(&self) -> Request {
+        Request::Catalogue {
+            after: self.after.clone(),
+        }
+    }
+
+    /// Number of pages read.
+    pub(super) fn pages(&self) -> usize {
+        self.pages
+    }
+
+    /// Records a page and the cursor behind it. Returns whether the crawl is done, or an error if the upstream
+    /// leads it in a circle.
+    pub(super) fn advance(&mut self, next: Option<String>) -> Result<bool, String> {
+        self.pages += 1;
+        let Some(next) = next else { return Ok(true) };
+        if !self.is_full && self.pages == TOP_PAGES {
+            return Ok(true);
+        }
+        if self.pages == MAX_PAGES || !self.cursors.insert(next.clone()) {
+            let pages = self.pages;
+            return Err(format!(
+                "the catalogue does not end: its cursor repeats or leads on after {pages} pages"
+            ));
+        }
+        self.after = Some(next);
+        Ok(false)
+    }
+}
+
+/// A reading of the genre rankings.
+#[derive(Debug, Default)]
+pub(super) struct Rankings {
+    /// Genres to read, the next one last; `None` until they are known.
+    genres: Option<Vec<String>>,
+    after: Option<String>,
+    pages: usize,
+    ranks: HashMap<IslandCode, u32, ahash::RandomState>,
+}
+
+impl Rankings {
+    /// Returns the next request.
+    pub(super) fn request(&self) -> Request {
+        match self.genres.as_ref().and_then(|genres| genres.last()) {
+            Some(slug) => Request::Ranking {
+                slug: slug.clone(),
+                after: self.after.clone(),
+            },
+            None => Request::Genres,
+        }
+    }
+
+    /// Records the genres.
+    pub(super) fn set_genres(&mut self, mut slugs: Vec<String>) {
+        slugs.truncate(MAX_GENRES);
+        self.genres = Some(slugs);
+    }
+
+    /// Records a page of a ranking.
+    pub(super) fn advance(&mut self, page: RankingPage) {
+        for (code, rank) in page.ranks {
+            let best = self.ranks.entry(code).or_insert(UNRANKED);
+            *best = rank.min(*best).min(UNRANKED - 1);
+        }
+        self.pages += 1;
+        let is_stuck = page.next.is_some() && page.next == self.after;
+        self.after = page.next;
+        if self.after.is_none() || is_stuck || self.pages == RANKING_PAGES {
+            self.after = None;
+            self.pages = 0;
+            self.genres.as_mut().map(Vec::pop);
+        }
+    }
+
+    /// Returns whether all genres are read.
+    pub(super) fn is_done(&self) -> bool {
+        self.genres.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Returns the best rank of each island.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = (IslandCode, u32)> {
+        self.ranks.iter().map(|(code, rank)| (*code, *rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_crawl_ends_with_its_last_page_and_a_top_crawl_after_two() {
+        let cursor = |number: usize| Some(number.to_string());
+        let mut crawl = Crawl::full();
+        assert_eq!(crawl.request(), Request::Catalogue { after: None });
+        assert_eq!(crawl.advance(cursor(1)), Ok(false));
+        assert_eq!(crawl.request(), Request::Catalogue { after: cursor(1) });
+        assert_eq!(crawl.advance(cursor(2)), Ok(false));
+        assert_eq!(crawl.advance(None), Ok(true));
+        let mut crawl = Crawl::top();
+        assert_eq!(crawl.advance(cursor(1)), Ok(false));
+        assert_eq!(crawl.advance(cursor(2)), Ok(true));
+    }
+
+    #[test]
+    fn a_catalogue_that_leads_in_a_circle_is_given_up() {
+        let mut crawl = Crawl::full();
+        crawl.advance(Some("a".to_owned())).unwrap();
+        crawl.advance(Some("b".to_owned())).unwrap();
+        assert!(crawl.advance(Some("a".to_owned())).is_err());
+    }
+
+    #[test]
+    fn the_best_rank_of_three_pages_of_each_genre_counts() {
+        let code = |number| IslandCode::from_number(number).unwrap();
+        let page = |code, rank, next: Option<&str>| RankingPage {
+            ranks: vec![(code, rank)],
+            next: next.map(str::to_owned),
+        };
+        let mut rankings = Rankings::default();
+        assert_eq!(rankings.request(), Request::Genres);
+        rankings.set_genres(vec!["b".to_owned(), "a".to_owned()]);
+        let mut asked = Vec::new();
+        for number in 0..4 {
+            asked.push(rankings.request().target());
+            let next = ["1", "2", "3"].get(number).copied();
+            rankings.advance(page(code(1), 10 - u32::try_from(number).unwrap(), next));
+        }
+        assert!(rankings.is_done());
+        assert_eq!(rankings.ranks().collect::<Vec<_>>(), [(code(1), 7)]);
+        assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");
+        assert_eq!(asked[3], "/genres/b/rankings?size=1000");
+    }
+}

@@ -1,0 +1,219 @@
+//! The dataset directory: reading what is there, and replacing a set of files together.
+//!
+//! A set is written beside the files that it replaces and made durable; then, under an exclusive lock of the
+//! directory, the files are renamed, islands.csv first. `publish` and `check` hold the lock shared, so
+//! they never see half of a set. A crash between two renames leaves a sound dataset too, since
+//! islands.csv has the islands of all other files.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::clean::Listed;
+use super::day_log::DayRows;
+use super::error::CollectError;
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::{CsvWriter, DatasetReader, FileKind, Files, Island, RowWriter};
+use crate::durable::{self, AtomicFile};
+use crate::model::IslandCode;
+
+/// The catalogue by code.
+pub(super) type Catalogue = BTreeMap<IslandCode, Listed>;
+
+/// Time for which a publish may hold the lock before collecting gives up on this attempt and tries later.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The dataset directory.
+#[derive(Debug)]
+pub(super) struct Dataset {
+    directory: PathBuf,
+}
+
+impl Dataset {
+    /// Opens a dataset directory; creates it if it is missing.
+    pub(super) fn open(directory: &Path) -> io::Result<Dataset> {
+        for folder in [directory, &directory.join("daily"), &directory.join("live")] {
+            durable::create_directory(folder)?;
+        }
+        Ok(Dataset {
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Path of the directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Reads islands.csv. A missing file is an empty catalogue.
+    pub(super) fn catalogue(&self) -> Result<Catalogue, CollectError> {
+        if !self.directory.join("islands.csv").exists() {
+            return Ok(Catalogue::new());
+        }
+        let files = Files::Directory(self.directory.clone());
+        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+        let islands = reader.islands_only()?.islands;
+        reader.finish_checks()?;
+        let listed = |island: Island| {
+            let row = Listed {
+                code: island.code,
+                title: island.title,
+                creator: island.creator,
+                created_in: island.created_in,
+                tags: island.tags.join("|").into(),
+            };
+            (row.code, row)
+        };
+        Ok(islands.into_iter().map(listed).collect())
+    }
+
+    /// Returns whether there is a file of a day.
+    pub(super) fn has_day(&self, day: UtcDay) -> bool {
+        self.directory.join(day_name(day)).exists()
+    }
+
+    /// Reads the rows of a day; none if there is no file.
+    pub(super) fn day(&self, day: UtcDay) -> Result<DayRows, CollectError> {
+        let mut rows = DayRows::new();
+        if self.has_day(day) {
+            let files = Files::Directory(self.directory.clone());
+            let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+            rows.extend(reader.daily_rows(day)?);
+            reader.finish_checks()?;
+        }
+        Ok(rows)
+    }
+
+    /// Reads platform.csv; no points if there is no file.
+    pub(super) fn platform(&self) -> Result<BTreeMap<UnixSeconds, u64>, CollectError> {
+        let files = Files::Directory(self.directory.clone());
+        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+        let points = reader.platform()?;
+        reader.finish_checks()?;
+        Ok(points.unwrap_or_default().into_iter().collect())
+    }
+
+    /// Removes a live step that is too old to be of use.
+    pub(super) fn remove_step(&self, step: UnixSeconds) -> io::Result<()> {
+        durable::remove(&self.directory.join(step_name(step)))
+    }
+
+    /// Begins a set of files.
+    pub(super) fn begin(&self) -> FileSet<'_> {
+        FileSet {
+            dataset: self,
+            files: Vec::new(),
+        }
+    }
+
+    /// Removes temporary files that a crash left. The lock of the state directory must be held.
+    pub(super) fn remove_leftovers(&self) -> io::Result<()> {
+        for folder in ["", "daily", "live"] {
+            for entry in std::fs::read_dir(self.directory.join(folder))? {
+                let path = entry?.path();
+                let name = path.to_string_lossy();
+                if name.ends_with(&format!(".csv{}", durable::TEMP_SUFFIX)) {
+                    durable::remove(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files that replace others together.
+#[derive(Debug)]
+pub(super) struct FileSet<'a> {
+    dataset: &'a Dataset,
+    files: Vec<(AtomicFile, PathBuf)>,
+}
+
+impl FileSet<'_> {
+    /// Adds islands.csv. It must be added first.
+    pub(super) fn islands(&mut self, catalogue: &Catalogue) -> io::Result<()> {
+        self.add("islands.csv", FileKind::Islands, |out| {
+            for row in catalogue.values() {
+                let tags = row.tags.split('|').filter(|tag| !tag.is_empty());
+                out.island(&Island {
+                    code: row.code,
+                    title: row.title.clone(),
+                    creator: row.creator.clone(),
+                    created_in: row.created_in,
+                    tags: tags.map(Into::into).collect(),
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a day.
+    pub(super) fn day(&mut self, day: UtcDay, rows: &DayRows) -> io::Result<()> {
+        self.add(&day_name(day), FileKind::Daily, |out| {
+            rows.iter()
+                .try_for_each(|(code, metrics)| out.day(*code, metrics))
+        })
+    }
+
+    /// Adds a live step.
+    pub(super) fn step(
+        &mut self,
+        step: UnixSeconds,
+        players: &BTreeMap<IslandCode, u64>,
+    ) -> io::Result<()> {
+        self.add(&step_name(step), FileKind::Live, |out| {
+            players
+                .iter()
+                .try_for_each(|(code, players)| out.players(*code, *players))
+        })
+    }
+
+    /// Adds platform.csv.
+    pub(super) fn platform(&mut self, points: &BTreeMap<UnixSeconds, u64>) -> io::Result<()> {
+        self.add("platform.csv", FileKind::Platform, |out| {
+            points
+                .iter()
+                .try_for_each(|(time, players)| out.point(*time, *players))
+        })
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        kind: FileKind,
+        write: impl FnOnce(&mut CsvWriter<&mut BufWriter<&mut AtomicFile>>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let to = self.dataset.directory.join(name);
+        let folder = to.parent().unwrap_or(&self.dataset.directory);
+        let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
+        let mut file = AtomicFile::create(folder, &temp_name)?;
+        let mut buffer = BufWriter::new(&mut file);
+        let mut out = CsvWriter::begin(kind, &mut buffer)?;
+        write(&mut out)?;
+        out.finish()?;
+        drop(buffer);
+        file.sync()?;
+        self.files.push((file, to));
+        Ok(())
+    }
+
+    /// Renames the files under the lock of the dataset.
+    pub(super) fn commit(self) -> io::Result<()> {
+        if self.files.is_empty() {
+            return Ok(());
+        }
+        let _lock = durable::lock_within(&self.dataset.directory, LOCK_TIMEOUT)?;
+        for (file, to) in self.files {
+            file.commit(&to)?;
+        }
+        Ok(())
+    }
+}
+
+fn day_name(day: UtcDay) -> String {
+    format!("daily/{day}.csv")
+}
+
+fn step_name(step: UnixSeconds) -> String {
+    format!("live/{}.csv", step.0)
+}

@@ -1,0 +1,76 @@
+//! Errors that end a collector.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::dataset::LoadError;
+
+/// Why a collector ended or could not begin.
+#[derive(Debug)]
+pub enum CollectError {
+    /// A setting that cannot work; exit code 78.
+    Setting(String),
+    /// A file that could not be read or written; exit code 74.
+    Io {
+        /// What was to be done.
+        purpose: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The dataset has faults, so it cannot be continued; exit code 65, or 74 if it could not be read.
+    Dataset(LoadError),
+    /// The admin address could not be bound; exit code 69.
+    Admin {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The upstream gave no usable response for several minutes; exit code 69. For `--once` only.
+    Unavailable(String),
+}
+
+impl fmt::Display for CollectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CollectError::Setting(problem) | CollectError::Unavailable(problem) => {
+                f.write_str(problem)
+            }
+            CollectError::Io {
+                purpose,
+                path,
+                source,
+            } => {
+                write!(f, "cannot {purpose} {}: {source}", path.display())
+            }
+            CollectError::Admin { address, source } => {
+                write!(f, "cannot listen on --admin {address}: {source}")
+            }
+            CollectError::Dataset(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CollectError {}
+
+impl From<LoadError> for CollectError {
+    fn from(error: LoadError) -> CollectError {
+        CollectError::Dataset(error)
+    }
+}
+
+/// Returns a conversion of I/O errors for one purpose and path.
+pub(super) fn io_error(
+    purpose: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> CollectError {
+    let path = path.into();
+    move |source| CollectError::Io {
+        purpose,
+        path,
+        source,
+    }
+}

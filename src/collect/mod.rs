@@ -1,0 +1,49 @@
+//! Collector: keeps a dataset up to date from the platform's public API (CONTRACT section 8).
+//!
+//! In: the upstream's responses. Out: the CSV files of a dataset, from which `publish` makes what is served.
+//!
+//! The upstream keeps seven days of metrics per island, throttles without saying so, and shows no numbers
+//! below five players. One response holds seven days, so each of 300,000 islands must be asked once in seven
+//! days: 0.5 requests/s. Files in reading order:
+//!
+//! - `run`: the loop: pace, request, response, and what is written on time; signals and the admin listener.
+//! - `collector`, `save`: the state machine: what to request next, what a response changes, what is written.
+//! - `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
+//! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
+//! - `pace`, `client`, `request`: when and how a request is sent.
+//! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
+//! - `ledger`, `day_log`, `progress`: the state directory. `dataset_files`: the dataset directory.
+//!
+//! Never: requests from users, published files, keys.
+
+mod admin;
+mod clean;
+mod client;
+mod collector;
+mod coverage;
+mod crawl;
+mod dataset_files;
+mod day_log;
+mod error;
+mod ledger;
+mod live;
+mod metrics;
+mod pace;
+mod plan;
+mod progress;
+mod repair;
+mod reply;
+mod request;
+mod run;
+mod save;
+mod settings;
+mod wire;
+
+#[cfg(test)]
+pub(crate) mod scratch;
+#[cfg(test)]
+mod simulation_tests;
+
+pub use error::CollectError;
+pub use run::{Event, rate_problem, run, summary};
+pub use settings::{CollectSettings, Contact, PlatformSeries, Rate, Upstream};

@@ -1,0 +1,409 @@
+//! The plan: which island is asked for its daily metrics next.
+//!
+//! In: the state of each island, the time. Out: an island, or the time at which one is due. Deterministic:
+//! the queues are an index over the states and hold nothing that cannot be computed from them.
+//!
+//! A response on day D covers the seven whole days before D, so a day leaves the window when day + 7 ends.
+//! Order:
+//!
+//! 1. Islands whose oldest day that was not asked for leaves the window in under 36 h, earliest first. Asking
+//!    active islands first instead loses days (the test has it as a control).
+//! 2. In turn, one of two: yesterday for active islands, highest peak first, from 00:20Z; and
+//!    islands that were never asked, best genre rank first.
+//! 3. Inactive islands, 1, 2, 4 and then 6 days after the last response. A longer back-off would lose
+//!    the first days of an island that becomes active again.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use super::ledger::IslandState;
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::model::IslandCode;
+
+/// Whole days that a response covers.
+pub(super) const WINDOW_DAYS: i32 = 7;
+/// Time before a day leaves the window at which its island comes first.
+const RISK_SECONDS: i64 = 36 * 3600;
+/// Time after midnight from which yesterday's metrics are asked for.
+const FRESH_AFTER_SECONDS: i64 = 20 * 60;
+/// Days between responses of inactive islands, by the number of responses without recent data.
+const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
+/// Time after which an island is asked again that failed several times in a row.
+const POSTPONED_SECONDS: i64 = 3600;
+/// Rank of an island that no genre lists.
+pub(super) const UNRANKED: u32 = u32::MAX;
+
+/// Islands in the order in which they are due.
+#[derive(Debug)]
+pub(super) struct Plan {
+    islands: Vec<Entry>,
+    index: HashMap<IslandCode, u32, ahash::RandomState>,
+    /// By the day at whose start a day of the island leaves the window.
+    deadlines: BTreeSet<(UtcDay, u32)>,
+    /// Active islands without yesterday's metrics, by peak.
+    fresh: BTreeSet<(Reverse<u32>, u32)>,
+    /// Islands that were never asked, by genre rank.
+    unasked: BTreeSet<(u32, u32)>,
+    /// Inactive islands by the time at which they are due.
+    inactive: BTreeSet<(UnixSeconds, u32)>,
+    /// Islands that failed, by the time at which they return to the other queues.
+    postponed: BTreeSet<(UnixSeconds, u32)>,
+    /// The newest day that is asked for. The queues are built for it.
+    fresh_day: UtcDay,
+    /// Which of the two queues of step 2 was served last.
+    was_fresh: bool,
+    #[cfg(test)]
+    active_first: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: IslandState,
+    /// Place in the genre rankings, best of all genres.
+    rank: u32,
+    postponed_until: Option<UnixSeconds>,
+}
+
+/// Queues of an island, computed from its state.
+#[derive(Default)]
+struct Keys {
+    deadline: Option<UtcDay>,
+    fresh: Option<Reverse<u32>>,
+    unasked: Option<u32>,
+    inactive: Option<UnixSeconds>,
+    postponed: Option<UnixSeconds>,
+}
+
+/// What the plan contains, for `--plan` and the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PlanSizes {
+    pub(super) islands: usize,
+    pub(super) at_risk: usize,
+    pub(super) fresh: usize,
+    pub(super) unasked: usize,
+    pub(super) inactive_due: usize,
+    pub(super) gone: usize,
+}
+
+/// Returns the newest day whose metrics can be asked for.
+pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
+    UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
+}
+
+impl Plan {
+    /// Creates the plan of these islands.
+    pub(super) fn new(states: Vec<IslandState>, now: UnixSeconds) -> Plan {
+        let mut plan = Plan {
+            islands: Vec::with_capacity(states.len()),
+            index: HashMap::default(),
+            deadlines: BTreeSet::new(),
+            fresh: BTreeSet::new(),
+            unasked: BTreeSet::new(),
+            inactive: BTreeSet::new(),
+            postponed: BTreeSet::new(),
+            fresh_day: fresh_day(now),
+            was_fresh: false,
+            #[cfg(test)]
+            active_first: false,
+        };
+        for state in states {
+            plan.insert(state);
+        }
+        plan
+    }
+
+    fn insert(&mut self, state: IslandState) {
+        let at = u32::try_from(self.islands.len())
+            .expect("codes have twelve digits; memory ends earlier");
+        self.index.insert(state.code, at);
+        self.islands.push(Entry {
+            state,
+            rank: UNRANKED,
+            postponed_until: None,
+        });
+        self.enqueue(at);
+    }
+
+    /// Returns the state of an island.
+    pub(super) fn state(&self, code: IslandCode) -> Option<&IslandState> {
+        let at = *self.index.get(&code)?;
+        Some(&self.islands[at as usize].state)
+    }
+
+    /// Returns all states.
+    pub(super) fn states(&self) -> impl Iterator<Item = &IslandState> {
+        self.islands.iter().map(|entry| &entry.state)
+    }
+
+    /// Records that the catalogue shows an island. Returns its new state if it changed.
+    pub(super) fn seen(&mut self, code: IslandCode, now: UnixSeconds) -> Option<IslandState> {
+        let Some(&at) = self.index.get(&code) else {
+            let state = IslandState::new(code, now.day());
+            self.insert(state);
+            return Some(state);
+        };
+        let mut state = self.islands[at as usize].state;
+        if !state.is_gone {
+            return None;
+        }
+        state.is_gone = false;
+        self.replace(at, state);
+        Some(state)
+    }
+
+    /// Adds an island that the dataset has and the ledger lacks.
+    pub(super) fn seen_before(&mut self, code: IslandCode, now: UnixSeconds) {
+        if !self.index.contains_key(&code) {
+            self.insert(IslandState::new(code, now.day()));
+        }
+    }
+
+    /// Replaces the genre ranks, which order a cold start and wake inactive islands. Unknown codes are
+    /// ignored.
+    pub(super) fn set_ranks(&mut self, ranks: impl Iterator<Item = (IslandCode, u32)>) {
+        for entry in &mut self.islands {
+            entry.rank = UNRANKED;
+        }
+        for (code, rank) in ranks {
+            if let Some(&at) = self.index.get(&code) {
+                self.islands[at as usize].rank = rank;
+            }
+        }
+        self.rebuild();
+    }
+
+    /// Returns postponed islands to their queues. Returns whether there were any.
+    pub(super) fn release_postponed(&mut self) -> bool {
+        let any = !self.postponed.is_empty();
+        while let Some(&(_, at)) = self.postponed.first() {
+            self.restore(at);
+        }
+        any
+    }
+
+    fn restore(&mut self, at: u32) {
+        self.dequeue(at);
+        self.islands[at as usize].postponed_until = None;
+        self.enqueue(at);
+    }
+
+    /// Returns the islands with data in the last seven days.
+    pub(super) fn recent(&self) -> impl Iterator<Item = &IslandState> {
+        self.states()
+            .filter(|state| !state.is_gone && self.has_recent_data(state))
+    }
+
+    fn has_recent_data(&self, state: &IslandState) -> bool {
+        state
+            .data_day
+            .is_some_and(|day| day.0 > self.fresh_day.0 - WINDOW_DAYS)
+    }
+
+    /// Returns whether islands remain that were never asked.
+    pub(super) fn has_unasked(&self) -> bool {
+        !self.unasked.is_empty()
+    }
+
+    /// Records a new state after a response.
+    pub(super) fn record(&mut self, state: IslandState) {
+        let at = self.index[&state.code];
+        self.replace(at, state);
+    }
+
+    /// Postpones an island that failed several times in a row, so that it does not block others.
+    pub(super) fn postpone(&mut self, code: IslandCode, now: UnixSeconds) {
+        let at = self.index[&code];
+        self.dequeue(at);
+        self.islands[at as usize].postponed_until = Some(UnixSeconds(now.0 + POSTPONED_SECONDS));
+        self.enqueue(at);
+    }
+
+    /// Returns the island to ask now, if one is due.
+    pub(super) fn next(&mut self, now: UnixSeconds) -> Option<IslandCode> {
+        self.advance(now);
+        let at = self.first_at_risk(now);
+        #[cfg(test)]
+        let at = at.filter(|_| !self.active_first);
+        let at = at
+            .or_else(|| self.first_in_turn())
+            .or_else(|| self.first_inactive(now))?;
+        Some(self.islands[at as usize].state.code)
+    }
+
+    /// Returns the island to ask now if one is at risk.
+    pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
+        self.advance(now);
+        let at = self.first_at_risk(now)?;
+        Some(self.islands[at as usize].state.code)
+    }
+
+    /// Returns the first island of step 1.
+    fn first_at_risk(&self, now: UnixSeconds) -> Option<u32> {
+        let (day, at) = self.deadlines.first()?;
+        is_at_risk(*day, now).then_some(*at)
+    }
+
+    /// Returns the first island of step 2, from the two queues in turn.
+    fn first_in_turn(&mut self) -> Option<u32> {
+        let fresh = self.fresh.first().map(|(_, at)| *at);
+        let unasked = self.unasked.first().map(|(_, at)| *at);
+        let (first, second) = if self.was_fresh {
+            (unasked, fresh)
+        } else {
+            (fresh, unasked)
+        };
+        let at = first.or(second)?;
+        self.was_fresh = fresh == Some(at);
+        Some(at)
+    }
+
+    fn first_inactive(&self, now: UnixSeconds) -> Option<u32> {
+        let (due, at) = self.inactive.first()?;
+        (*due <= now).then_some(*at)
+    }
+
+    /// Returns the time at which [`next`](Self::next) has an island again, if it has none now.
+    pub(super) fn next_due(&self, now: UnixSeconds) -> UnixSeconds {
+        let next_day = UnixSeconds(fresh_day(now).end().0 + DAY_SECONDS + FRESH_AFTER_SECONDS);
+        let inactive = self.inactive.first().map(|(due, _)| *due);
+        let postponed = self.postponed.first().map(|(due, _)| *due);
+        let deadline = self.deadlines.first();
+        let at_risk = deadline.map(|(day, _)| UnixSeconds(starts_at(*day) - RISK_SECONDS + 1));
+        [Some(next_day), inactive, postponed, at_risk]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("one")
+    }
+
+    /// Returns whether all active islands have been asked for yesterday.
+    pub(super) fn is_fresh(&mut self, now: UnixSeconds) -> bool {
+        self.advance(now);
+        self.fresh.is_empty()
+    }
+
+    /// Returns whether islands remain that were never asked and that a genre ranks, or `None` where no
+    /// island is ranked.
+    pub(super) fn ranked_are_asked(&self) -> Option<bool> {
+        let any_ranked = self.islands.iter().any(|entry| entry.rank != UNRANKED);
+        let first = self.unasked.first();
+        any_ranked.then(|| first.is_none_or(|(rank, _)| *rank == UNRANKED))
+    }
+
+    /// Counts the queues.
+    pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
+        self.advance(now);
+        PlanSizes {
+            islands: self.islands.len(),
+            at_risk: self
+                .deadlines
+                .iter()
+                .take_while(|(day, _)| is_at_risk(*day, now))
+                .count(),
+            fresh: self.fresh.len(),
+            unasked: self.unasked.len(),
+            inactive_due: self
+                .inactive
+                .iter()
+                .take_while(|(due, _)| *due <= now)
+                .count(),
+            gone: self.states().filter(|state| state.is_gone).count(),
+        }
+    }
+
+    /// Moves to a new day, and returns postponed islands to their queues.
+    fn advance(&mut self, now: UnixSeconds) {
+        let today = fresh_day(now);
+        // A clock that is set back leaves the plan on its day.
+        if today > self.fresh_day {
+            self.fresh_day = today;
+            self.rebuild();
+        }
+        while let Some(&(until, at)) = self.postponed.first()
+            && until <= now
+        {
+            self.restore(at);
+        }
+    }
+
+    fn rebuild(&mut self) {
+        self.deadlines.clear();
+        self.fresh.clear();
+        self.unasked.clear();
+        self.inactive.clear();
+        self.postponed.clear();
+        for at in 0..self.islands.len() {
+            self.enqueue(u32::try_from(at).expect("checked on insertion"));
+        }
+    }
+
+    fn replace(&mut self, at: u32, state: IslandState) {
+        self.dequeue(at);
+        self.islands[at as usize].state = state;
+        self.enqueue(at);
+    }
+
+    fn keys(&self, at: u32) -> Keys {
+        let entry = &self.islands[at as usize];
+        let state = &entry.state;
+        if state.is_gone {
+            return Keys::default();
+        }
+        if entry.postponed_until.is_some() {
+            return Keys {
+                postponed: entry.postponed_until,
+                ..Keys::default()
+            };
+        }
+        let Some(covered) = state.covered else {
+            return Keys {
+                // Its first day may have data.
+                deadline: Some(UtcDay(state.first_seen.0 + WINDOW_DAYS + 1)),
+                unasked: Some(entry.rank),
+                ..Keys::default()
+            };
+        };
+        let is_active = entry.rank != UNRANKED || self.has_recent_data(state);
+        let back_off = BACK_OFF_DAYS[usize::from(state.empty_responses)
+            .min(BACK_OFF_DAYS.len())
+            .saturating_sub(1)];
+        Keys {
+            deadline: Some(UtcDay(covered.0 + 1 + WINDOW_DAYS + 1)),
+            fresh: (is_active && covered < self.fresh_day).then_some(Reverse(state.peak)),
+            inactive: (!is_active)
+                .then_some(UnixSeconds(state.asked_at.0 + back_off * DAY_SECONDS)),
+            ..Keys::default()
+        }
+    }
+
+    fn enqueue(&mut self, at: u32) {
+        let keys = self.keys(at);
+        self.deadlines.extend(keys.deadline.map(|key| (key, at)));
+        self.fresh.extend(keys.fresh.map(|key| (key, at)));
+        self.unasked.extend(keys.unasked.map(|key| (key, at)));
+        self.inactive.extend(keys.inactive.map(|key| (key, at)));
+        self.postponed.extend(keys.postponed.map(|key| (key, at)));
+    }
+
+    fn dequeue(&mut self, at: u32) {
+        let keys = self.keys(at);
+        keys.deadline.map(|key| self.deadlines.remove(&(key, at)));
+        keys.fresh.map(|key| self.fresh.remove(&(key, at)));
+        keys.unasked.map(|key| self.unasked.remove(&(key, at)));
+        keys.inactive.map(|key| self.inactive.remove(&(key, at)));
+        keys.postponed.map(|key| self.postponed.remove(&(key, at)));
+    }
+}
+
+/// Returns the start of a day in Unix seconds.
+fn starts_at(day: UtcDay) -> i64 {
+    day.end().0 - DAY_SECONDS
+}
+
+fn is_at_risk(deadline: UtcDay, now: UnixSeconds) -> bool {
+    starts_at(deadline) - now.0 < RISK_SECONDS
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

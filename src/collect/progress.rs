@@ -1,0 +1,52 @@
+//! Progress of the tasks that are not about one island's days: when each was last completed.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::durable;
+
+const NAME: &str = "progress.json";
+
+/// Times of completed tasks in Unix seconds; 0 for never.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Progress {
+    /// Time at which collecting began.
+    pub(super) began: i64,
+    /// End of the last crawl of the whole catalogue.
+    pub(super) full_crawl: i64,
+    /// End of the last crawl of the newest pages, or of the whole catalogue.
+    pub(super) top_crawl: i64,
+    /// End of the last reading of the genre rankings.
+    pub(super) rankings: i64,
+    /// Last reading of the platform's series.
+    pub(super) platform: i64,
+    /// Newest live step that was asked for.
+    pub(super) live_step: i64,
+    /// Live files that this collector wrote and has not removed.
+    pub(super) live_files: Vec<i64>,
+    /// Last merge of collected days into the dataset.
+    pub(super) merged: i64,
+    /// Newest day, as days since 1970, whose active islands had all been asked at a merge.
+    pub(super) complete_day: i32,
+}
+
+impl Progress {
+    /// Reads the progress of a state directory. A missing or damaged file is no progress: its tasks are
+    /// done again.
+    pub(super) fn read(state: &Path) -> io::Result<Progress> {
+        match fs::read(state.join(NAME)) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Progress::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the progress of a state directory.
+    pub(super) fn write(&self, state: &Path) -> io::Result<()> {
+        durable::replace(&state.join(NAME), &serde_json::to_vec(self)?)
+    }
+}

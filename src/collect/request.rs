@@ -1,0 +1,119 @@
+//! Requests to the upstream, and their targets.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::calendar::UnixSeconds;
+use crate::model::IslandCode;
+
+/// Rows of a page of the catalogue or of a ranking: the most that the upstream gives.
+const PAGE_SIZE: u32 = 1000;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// A page of the catalogue, behind a cursor.
+    Catalogue { after: Option<String> },
+    /// The genres.
+    Genres,
+    /// A page of a genre's ranking, behind a cursor.
+    Ranking { slug: String, after: Option<String> },
+    /// The platform's 10-minute series.
+    Platform { from: UnixSeconds, to: UnixSeconds },
+    /// The daily metrics of an island.
+    Days {
+        code: IslandCode,
+        from: UnixSeconds,
+        to: UnixSeconds,
+    },
+    /// The 10-minute peaks of an island.
+    Steps {
+        code: IslandCode,
+        from: UnixSeconds,
+        to: UnixSeconds,
+    },
+}
+
+impl Request {
+    /// Returns path and query below the upstream's base URL.
+    pub(super) fn target(&self) -> String {
+        let after = |cursor: &Option<String>| match cursor {
+            Some(cursor) => format!("&after={}", utf8_percent_encode(cursor, NON_ALPHANUMERIC)),
+            None => String::new(),
+        };
+        match self {
+            Request::Catalogue { after: cursor } => {
+                format!("/islands?size={PAGE_SIZE}{}", after(cursor))
+            }
+            Request::Genres => "/genres".to_owned(),
+            Request::Ranking {
+                slug,
+                after: cursor,
+            } => {
+                format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", after(cursor))
+            }
+            Request::Platform { from, to } => {
+                format!("/metrics/minute?from={}&to={}", time(*from), time(*to))
+            }
+            Request::Days { code, from, to } => {
+                format!(
+                    "/islands/{code}/metrics/day?from={}&to={}",
+                    time(*from),
+                    time(*to)
+                )
+            }
+            Request::Steps { code, from, to } => format!(
+                "/islands/{code}/metrics/minute?metrics=peakCCU&from={}&to={}",
+                time(*from),
+                time(*to)
+            ),
+        }
+    }
+}
+
+/// Formats a time as the upstream does, with milliseconds.
+fn time(time: UnixSeconds) -> String {
+    time.to_string().replace('Z', ".000Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_those_of_the_upstream() {
+        let code = IslandCode::from_number(92_548_224_538).unwrap();
+        let (from, to) = (UnixSeconds(1_790_035_200), UnixSeconds(1_790_640_000));
+        for (request, want) in [
+            (Request::Catalogue { after: None }, "/islands?size=1000"),
+            (
+                Request::Catalogue {
+                    after: Some("OTc1Mi0=".to_owned()),
+                },
+                "/islands?size=1000&after=OTc1Mi0%3D",
+            ),
+            (Request::Genres, "/genres"),
+            (
+                Request::Ranking {
+                    slug: "party".to_owned(),
+                    after: None,
+                },
+                "/genres/party/rankings?size=1000",
+            ),
+            (
+                Request::Days { code, from, to },
+                "/islands/0925-4822-4538/metrics/day?from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
+            ),
+            (
+                Request::Steps { code, from, to },
+                "/islands/0925-4822-4538/metrics/minute?metrics=peakCCU\
+                 &from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
+            ),
+            (
+                Request::Platform { from, to },
+                "/metrics/minute?from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
+            ),
+        ] {
+            assert_eq!(request.target(), want);
+        }
+    }
+}

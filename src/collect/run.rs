@@ -1,0 +1,383 @@
+//! The loop of a collector: waits for the pace, sends a request, passes on the response, and writes what is
+//! due. One thread, one connection, one request in flight.
+
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use super::admin::{self, Page};
+use super::client::Client;
+use super::collector::{Collector, Next, Options, Signal};
+use super::error::{CollectError, io_error};
+use super::ledger::Ledger;
+use super::metrics;
+use super::pace::Pace;
+use super::plan::Plan;
+use super::progress::Progress;
+use super::settings::{CollectSettings, Rate};
+use crate::calendar::UnixSeconds;
+use crate::durable;
+use crate::observe::Notifier;
+use crate::sync::{Mutex, lock};
+use crate::tls;
+
+/// Failed attempts in a row, over at least five minutes, that end a run with `--once`.
+const MAX_FAILURES: u32 = 10;
+const MAX_FAILURE_TIME: Duration = Duration::from_secs(300);
+/// Time between looks at what is due.
+const TICK: Duration = Duration::from_secs(1);
+/// Pause after a file could not be written, for example on a full disk.
+const WRITE_PAUSE: Duration = Duration::from_secs(10);
+/// Without a usable response for this long, the collector is not ready.
+const READY_SECONDS: i64 = 15 * 60;
+/// Files of the server's state directory.
+const KEY_FILE: &str = "keys.jsonl";
+
+/// What a collector reports.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// One line for the log.
+    Line(&'a str),
+    /// Progress of a long run: islands asked, and all that are due.
+    Progress {
+        /// Islands that need no request now.
+        done: usize,
+        /// All islands.
+        all: usize,
+    },
+}
+
+/// Runs a collector until SIGTERM or SIGINT; with `once`, until everything that was due is done.
+pub fn run(
+    settings: CollectSettings,
+    notifier: &Notifier,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<(), CollectError> {
+    check(&settings)?;
+    let _lock = lock_state(&settings.state)?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(io_error("start the runtime for", &settings.state))?;
+    runtime.block_on(async { Loop::open(settings)?.run(notifier, report).await })
+}
+
+/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
+pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
+    check(settings)?;
+    let now = UnixSeconds::now();
+    let state_error = || io_error("read the state directory", &settings.state);
+    let contents = Ledger::read(&settings.state).map_err(state_error())?;
+    let progress = Progress::read(&settings.state).map_err(state_error())?;
+    let mut plan = Plan::new(contents.islands, now);
+    let sizes = plan.sizes(now);
+    let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+    #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
+    let hours = |requests: usize| requests as f64 / settings.rate.per_second() / 3600.0;
+    let moment = |time: i64| match time {
+        0 => "never".to_owned(),
+        time => UnixSeconds(time).to_string(),
+    };
+    let rate = settings.rate.per_second();
+    Ok(format!(
+        "islands: {}\n\
+         never asked: {}, {:.1} hours at {rate} requests a second\n\
+         active and not asked for yesterday: {}\n\
+         inactive and due: {}\n\
+         a day leaves the upstream's window in under 36 hours: {}\n\
+         not shown by the upstream any more: {}\n\
+         due in all: {due}, {:.1} hours at {rate} requests a second\n\
+         last full crawl: {}\n\
+         last live step: {}\n\
+         last merge into daily/: {}\n",
+        sizes.islands,
+        sizes.unasked,
+        hours(sizes.unasked),
+        sizes.fresh,
+        sizes.inactive_due,
+        sizes.at_risk,
+        sizes.gone,
+        hours(due),
+        moment(progress.full_crawl),
+        moment(progress.live_step),
+        moment(progress.merged),
+    ))
+}
+
+fn check(settings: &CollectSettings) -> Result<(), CollectError> {
+    if settings.state.join(KEY_FILE).exists() {
+        return Err(CollectError::Setting(format!(
+            "--state must be a directory of the collector's own, got {}, which holds the keys of a server",
+            settings.state.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Returns a problem if the rate is too high for the upstream. An operator must not hurt it by a typo.
+pub fn rate_problem(settings: &CollectSettings) -> Option<String> {
+    let rate = settings.rate.per_second();
+    let is_too_high = rate > Rate::REMOTE_MAX && !settings.upstream.is_loopback();
+    is_too_high.then(|| {
+        let max = Rate::REMOTE_MAX;
+        format!("--rate must be at most {max} for an upstream that is not on a loopback address, got {rate}")
+    })
+}
+
+fn lock_state(state: &Path) -> Result<std::fs::File, CollectError> {
+    durable::create_directory(state).map_err(io_error("create", state))?;
+    durable::lock_within(state, Duration::ZERO).map_err(io_error("lock the state directory", state))
+}
+
+/// Returns the output of a future, or `None` if a signal comes first.
+async fn until_signal<T>(
+    future: impl Future<Output = T>,
+    (terminate, interrupt): (&mut UnixSignal, &mut UnixSignal),
+) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+struct Loop {
+    settings: CollectSettings,
+    collector: Collector,
+    client: Client,
+    pace: Pace,
+    begun: Instant,
+    page: Arc<Mutex<Page>>,
+    terminate: UnixSignal,
+    interrupt: UnixSignal,
+    /// Failed attempts in a row, and when the first was.
+    failures: Option<(u32, Instant)>,
+    /// The error of the last write, which is logged once.
+    write_error: Option<String>,
+}
+
+impl Loop {
+    fn open(settings: CollectSettings) -> Result<Loop, CollectError> {
+        let now = UnixSeconds::now();
+        let options = Options {
+            live: settings.live,
+            platform: settings.platform,
+            once: settings.once,
+        };
+        let tls = if settings.upstream.is_tls {
+            let config = tls::client_config(settings.ca_file.as_deref());
+            Some(config.map_err(|error| CollectError::Setting(error.to_string()))?)
+        } else {
+            None
+        };
+        let user_agent = format!(
+            "island-metrics/{} (+{})",
+            env!("CARGO_PKG_VERSION"),
+            settings.contact
+        );
+        let client = Client::new(settings.upstream.clone(), tls, user_agent)
+            .map_err(CollectError::Setting)?;
+        let collector = Collector::open(&settings.dataset, &settings.state, options, now)?;
+        let rate = settings.rate.per_second();
+        let seed = now.0.unsigned_abs() ^ (u64::from(std::process::id()) << 32);
+        let on_signal =
+            |kind| signal(kind).map_err(io_error("handle signals for", &settings.state));
+        Ok(Loop {
+            terminate: on_signal(SignalKind::terminate())?,
+            interrupt: on_signal(SignalKind::interrupt())?,
+            pace: Pace::new(rate, settings.upstream.is_loopback(), 0, seed),
+            settings,
+            collector,
+            client,
+            begun: Instant::now(),
+            page: Arc::default(),
+            failures: None,
+            write_error: None,
+        })
+    }
+
+    async fn run(
+        mut self,
+        notifier: &Notifier,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), CollectError> {
+        if let Some(address) = self.settings.admin {
+            let started = admin::start(address, Arc::clone(&self.page)).await;
+            started.map_err(|error| CollectError::Admin {
+                address,
+                source: error,
+            })?;
+        }
+        notifier.ready("collecting");
+        let mut ticked = None;
+        loop {
+            if ticked.is_none_or(|at: Instant| at.elapsed() >= TICK) {
+                ticked = Some(Instant::now());
+                notifier.alive();
+                let result = self.tick(report);
+                if self.wait_on_error(result, report).await? {
+                    break;
+                }
+            }
+            let now_ms = self.now_ms();
+            let wait = self.pace.next_at().saturating_sub(now_ms);
+            if wait > 0 {
+                if self.pause(Duration::from_millis(wait).min(TICK)).await {
+                    break;
+                }
+                continue;
+            }
+            match self.collector.next(UnixSeconds::now()) {
+                Next::Send(request) => {
+                    self.pace.sent(now_ms);
+                    let target = request.target();
+                    let signals = (&mut self.terminate, &mut self.interrupt);
+                    let Some(raw) = until_signal(self.client.get(&target), signals).await else {
+                        break;
+                    };
+                    let received = self.collector.receive(&request, raw, UnixSeconds::now());
+                    let result = received.and_then(|signal| self.heed(signal, &target, report));
+                    if self.wait_on_error(result, report).await? {
+                        break;
+                    }
+                }
+                Next::Sleep(until) => {
+                    let seconds = (until.0 - UnixSeconds::now().0).clamp(0, 1);
+                    if self
+                        .pause(Duration::from_secs(seconds.unsigned_abs()))
+                        .await
+                    {
+                        break;
+                    }
+                }
+                Next::Done => {
+                    self.collector.merge(UnixSeconds::now())?;
+                    break;
+                }
+            }
+        }
+        notifier.stopping("stopping");
+        let synced = self.collector.sync();
+        self.drain_log(report);
+        synced
+    }
+
+    /// Waits. Returns whether a signal came.
+    async fn pause(&mut self, time: Duration) -> bool {
+        until_signal(sleep(time), (&mut self.terminate, &mut self.interrupt))
+            .await
+            .is_none()
+    }
+
+    /// With `once`, returns an error. Otherwise logs it once and waits: nothing that was collected is lost, and
+    /// it is written when that works again. Returns whether a signal came.
+    async fn wait_on_error(
+        &mut self,
+        result: Result<(), CollectError>,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<bool, CollectError> {
+        let Err(error) = result else {
+            return Ok(false);
+        };
+        if self.settings.once {
+            return Err(error);
+        }
+        let shown = error.to_string();
+        if self.write_error.as_ref() != Some(&shown) {
+            report(Event::Line(&format!(
+                "{shown}; collecting goes on when this works again"
+            )));
+        }
+        self.write_error = Some(shown);
+        Ok(self.pause(WRITE_PAUSE).await)
+    }
+
+    /// Writes what is due, and shows how it goes.
+    fn tick(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), CollectError> {
+        let now = UnixSeconds::now();
+        self.collector.tick(now)?;
+        if self.write_error.take().is_some() {
+            report(Event::Line("writing works again"));
+        }
+        self.drain_log(report);
+        let metrics = metrics::page(&mut self.collector, self.pace.rate(), now);
+        let silent = now.0 - self.collector.counts.last_usable;
+        let readiness =
+            (silent > READY_SECONDS).then(|| "no usable response for 15 minutes".to_owned());
+        *lock(&self.page) = Page { metrics, readiness };
+        let sizes = self.collector.sizes(now);
+        let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+        let all = sizes.islands;
+        report(Event::Progress {
+            done: all.saturating_sub(due),
+            all,
+        });
+        Ok(())
+    }
+
+    /// Adapts the pace to a response.
+    fn heed(
+        &mut self,
+        signal: Signal,
+        target: &str,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), CollectError> {
+        let now_ms = self.now_ms();
+        let (reason, pause) = match signal {
+            Signal::Usable => {
+                self.pace.succeeded();
+                if let Some((count, since)) = self.failures.take() {
+                    let seconds = since.elapsed().as_secs();
+                    report(Event::Line(&format!(
+                        "the upstream answers again after {count} failures in {seconds} s"
+                    )));
+                }
+                return Ok(());
+            }
+            Signal::Throttled {
+                reason,
+                retry_after_seconds,
+            } => {
+                let pause = self.pace.throttled(now_ms, retry_after_seconds);
+                (format!("throttled by {reason}"), pause)
+            }
+            Signal::Failed(reason) => (reason, self.pace.failed(now_ms)),
+        };
+        let (count, since) = self
+            .failures
+            .map_or((1, Instant::now()), |(count, since)| (count + 1, since));
+        if count == 1 {
+            let seconds = pause / 1000;
+            report(Event::Line(&format!(
+                "{target}: {reason}; the next attempt follows in {seconds} s"
+            )));
+        }
+        self.failures = Some((count, since));
+        if self.settings.once && count >= MAX_FAILURES && since.elapsed() >= MAX_FAILURE_TIME {
+            self.collector.merge(UnixSeconds::now())?;
+            return Err(CollectError::Unavailable(format!(
+                "the upstream gave no usable response to {count} requests in a row; the last one: {reason}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn drain_log(&mut self, report: &mut dyn FnMut(Event<'_>)) {
+        for line in std::mem::take(&mut self.collector.log) {
+            report(Event::Line(&line));
+        }
+    }
+
+    /// Milliseconds since the start, by a clock that is never set.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,240 @@
+//! What to collect, from where, and how fast.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use hyper::Uri;
+
+/// Settings of a collector (CONTRACT section 8).
+#[derive(Debug)]
+pub struct CollectSettings {
+    /// Dataset directory.
+    pub dataset: PathBuf,
+    /// State directory of the collector; another one than the server's.
+    pub state: PathBuf,
+    /// How the upstream's operator reaches this collector's operator. Sent in `User-Agent`.
+    pub contact: Contact,
+    /// Base URL of the upstream.
+    pub upstream: Upstream,
+    /// Requests a second at most.
+    pub rate: Rate,
+    /// Islands of the live snapshot; 0 for no live snapshot.
+    pub live: usize,
+    /// Which of the platform's series is collected.
+    pub platform: PlatformSeries,
+    /// Certificates to trust in place of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Ends when everything that was due is done.
+    pub once: bool,
+    /// Address of the listener for metrics and readiness.
+    pub admin: Option<SocketAddr>,
+}
+
+/// The platform's own series of players.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlatformSeries {
+    /// Players in a match: comparable with sums over islands.
+    InMatch,
+    /// Players in the client, menus included.
+    InClient,
+}
+
+impl PlatformSeries {
+    /// Returns the series with this name.
+    pub fn parse(text: &str) -> Option<PlatformSeries> {
+        match text {
+            "in-match" => Some(PlatformSeries::InMatch),
+            "in-client" => Some(PlatformSeries::InClient),
+            _ => None,
+        }
+    }
+}
+
+/// A contact: 1 to 200 printable ASCII characters without parentheses, which would end the comment that
+/// it is sent in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact(String);
+
+impl FromStr for Contact {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Contact, String> {
+        let plain =
+            |letter: char| matches!(letter, ' '..='~') && !matches!(letter, '(' | ')' | '\\');
+        let is_valid =
+            matches!(text.len(), 1..=200) && text.trim() == text && text.chars().all(plain);
+        if is_valid {
+            Ok(Contact(text.to_owned()))
+        } else {
+            Err(
+                "an e-mail address or URL of 1 to 200 ASCII characters without parentheses"
+                    .to_owned(),
+            )
+        }
+    }
+}
+
+impl fmt::Display for Contact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A number of requests a second, from 0.1 to 1000.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate(f64);
+
+impl Rate {
+    /// Highest rate for an upstream that is not on a loopback address.
+    pub const REMOTE_MAX: f64 = 10.0;
+
+    /// Requests a second.
+    pub fn per_second(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let rate = text
+            .parse()
+            .ok()
+            .filter(|rate| is_plain && (0.1..=1000.0).contains(rate));
+        rate.map(Rate)
+            .ok_or_else(|| "a number of requests a second from 0.1 to 1000".to_owned())
+    }
+}
+
+/// Base URL of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Whether requests go over TLS.
+    pub is_tls: bool,
+    /// Host name, or an address without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Path before all targets, without a slash at the end.
+    pub base_path: String,
+}
+
+impl Upstream {
+    /// Returns whether the upstream is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
+    /// Returns the value of the `Host` header.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        let default_port = if self.is_tls { 443 } else { 80 };
+        if self.port == default_port {
+            host
+        } else {
+            format!("{host}:{}", self.port)
+        }
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Upstream, String> {
+        let wanted =
+            || "an https:// URL without query, or an http:// URL of a loopback address".to_owned();
+        let uri: Uri = text.parse().map_err(|_| wanted())?;
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wanted()),
+        };
+        let authority = uri.authority().ok_or_else(wanted)?;
+        let host = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_ascii_lowercase();
+        let upstream = Upstream {
+            is_tls,
+            host,
+            port: authority
+                .port_u16()
+                .unwrap_or(if is_tls { 443 } else { 80 }),
+            base_path: uri.path().trim_end_matches('/').to_owned(),
+        };
+        let has_user = authority.as_str().contains('@');
+        let is_sound = !has_user && uri.query().is_none() && !upstream.host.is_empty();
+        if is_sound && (is_tls || upstream.is_loopback()) {
+            Ok(upstream)
+        } else {
+            Err(wanted())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_or_a_loopback_address_is_an_upstream() {
+        let parse = |text: &str| text.parse::<Upstream>();
+        let upstream = parse("https://api.fortnite.com/ecosystem/v1/").unwrap();
+        assert_eq!(upstream.authority(), "api.fortnite.com");
+        assert_eq!(
+            (upstream.port, upstream.base_path.as_str()),
+            (443, "/ecosystem/v1")
+        );
+        assert!(!upstream.is_loopback());
+        for text in [
+            "http://127.0.0.1:8000/x",
+            "http://[::1]:8000",
+            "http://localhost:1",
+            "https://127.0.0.1:8443",
+        ] {
+            assert!(parse(text).unwrap().is_loopback(), "{text}");
+        }
+        assert_eq!(
+            parse("http://[::1]:8000").unwrap().authority(),
+            "[::1]:8000"
+        );
+        for text in [
+            "",
+            "api.fortnite.com",
+            "http://api.fortnite.com/",
+            "http://10.0.0.1/",
+            "ftp://127.0.0.1/",
+            "https://user@host/",
+            "https://host/?a=b",
+            "http://127.0.0.1.example/",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_contacts_have_bounds() {
+        for text in ["0.1", "3", "1000", "7.19"] {
+            assert!(text.parse::<Rate>().is_ok(), "{text}");
+        }
+        for text in ["0", "0.05", "-1", "1001", "NaN", "inf", "1e2", "", "3/s"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+        assert!("ann@example.com".parse::<Contact>().is_ok());
+        for text in ["", " ", "a(b)", "a\r\nX: y", "ü", &"x".repeat(201)] {
+            assert!(text.parse::<Contact>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Content of the upstream's responses, as far as it is used. Unknown members are ignored.
+//!
+//! Parsing is strict about the shape of a response and lenient about its rows: a response without the
+//! expected members is refused, a row or value that cannot be used is left out and counted.
+
+use serde::Deserialize;
+
+use super::clean::{Cleaned, Listed, clean};
+use super::repair::repair;
+use super::settings::PlatformSeries;
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::dataset::Metrics;
+use crate::model::{COUNT_MAX, IslandCode};
+
+/// Seconds of a live step.
+pub(super) const STEP_SECONDS: i64 = 600;
+
+/// A page of the catalogue.
+#[derive(Debug, Default)]
+pub(super) struct CataloguePage {
+    pub(super) islands: Vec<Listed>,
+    /// Cursor of the next page; `None` on the last.
+    pub(super) next: Option<String>,
+    pub(super) cleaned: Cleaned,
+}
+
+#[derive(Deserialize)]
+struct Paging {
+    #[serde(rename = "nextCursor")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PageMeta {
+    page: Option<Paging>,
+    #[serde(rename = "snapshotAvailable")]
+    snapshot_available: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Links {
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    data: Vec<T>,
+    meta: Option<PageMeta>,
+    links: Option<Links>,
+}
+
+impl<T> Page<T> {
+    /// Returns the cursor of the next page. Both members that tell of one must.
+    fn next(&self) -> Option<String> {
+        let linked = self.links.as_ref().is_none_or(|links| links.next.is_some());
+        let paging = self.meta.as_ref()?.page.as_ref()?;
+        paging
+            .next_cursor
+            .clone()
+            .filter(|_| linked && !self.data.is_empty())
+    }
+}
+
+/// A row of the catalogue, as it comes.
+#[derive(Deserialize)]
+pub(super) struct RawIsland {
+    #[serde(default)]
+    pub(super) code: serde_json::Value,
+    #[serde(default)]
+    pub(super) title: serde_json::Value,
+    #[serde(default, rename = "creatorCode")]
+    pub(super) creator_code: serde_json::Value,
+    #[serde(default, rename = "createdIn")]
+    pub(super) created_in: serde_json::Value,
+    #[serde(default)]
+    pub(super) tags: serde_json::Value,
+}
+
+fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("the body is not as expected: {error}"))
+}
+
+/// Parses a page of `/islands`.
+pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
+    let page: Page<RawIsland> = parse(&repair(body))?;
+    let mut parsed = CataloguePage {
+        next: page.next(),
+        ..CataloguePage::default()
+    };
+    for row in page.data {
+        parsed.islands.extend(clean(row, &mut parsed.cleaned));
+    }
+    Ok(parsed)
+}
+
+/// Parses `/genres`: the slugs.
+pub(super) fn genres(body: &[u8]) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Genre {
+        Slug(String),
+        Object { slug: String },
+    }
+    let page: Page<Genre> = parse(&repair(body))?;
+    let slug = |genre| match genre {
+        Genre::Slug(slug) | Genre::Object { slug } => slug,
+    };
+    let is_plain = |slug: &String| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        matches!(slug.len(), 1..=64) && slug.bytes().all(plain) && slug != "." && slug != ".."
+    };
+    Ok(page.data.into_iter().map(slug).filter(is_plain).collect())
+}
+
+/// A page of a genre's ranking.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct RankingPage {
+    pub(super) ranks: Vec<(IslandCode, u32)>,
+    pub(super) next: Option<String>,
+}
+
+/// Parses a page of `/genres/{slug}/rankings`.
+pub(super) fn ranking_page(body: &[u8]) -> Result<RankingPage, String> {
+    #[derive(Deserialize)]
+    struct Ranked {
+        #[serde(rename = "islandCode")]
+        island_code: String,
+        rank: u32,
+    }
+    let page: Page<Ranked> = parse(&repair(body))?;
+    if page.meta.as_ref().and_then(|meta| meta.snapshot_available) == Some(false) {
+        return Ok(RankingPage::default());
+    }
+    let next = page.next();
+    let ranks = page
+        .data
+        .iter()
+        .filter_map(|row| Some((row.island_code.parse().ok()?, row.rank)));
+    Ok(RankingPage {
+        ranks: ranks.collect(),
+        next,
+    })
+}
+
+#[derive(Deserialize)]
+struct Point {
+    #[serde(default)]
+    value: Option<serde_json::Number>,
+    timestamp: String,
+}
+
+#[derive(Deserialize)]
+struct RetentionPoint {
+    #[serde(default)]
+    d1: Option<serde_json::Number>,
+    #[serde(default)]
+    d7: Option<serde_json::Number>,
+    timestamp: String,
+}
+
+/// The nine metrics of an island by day.
+#[derive(Debug, Default)]
+pub(super) struct IslandDays {
+    /// Days with at least one value, oldest first.
+    pub(super) days: Vec<(UtcDay, Metrics)>,
+    /// Values that were out of range.
+    pub(super) refused: u64,
+}
+
+/// Parses `/islands/{code}/metrics/day`.
+pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Series {
+        #[serde(rename = "peakCCU")]
+        peak_ccu: Vec<Point>,
+        unique_players: Vec<Point>,
+        minutes_played: Vec<Point>,
+        favorites: Vec<Point>,
+        plays: Vec<Point>,
+        recommendations: Vec<Point>,
+        average_minutes_per_player: Vec<Point>,
+        retention: Vec<RetentionPoint>,
+    }
+    let series: Series = parse(&repair(body))?;
+    let mut days = DayTable::default();
+    // In the order of `SortField::ALL`.
+    let counts = [
+        series.peak_ccu,
+        series.unique_players,
+        series.minutes_played,
+        series.favorites,
+        series.plays,
+        series.recommendations,
+    ];
+    for (field, points) in counts.into_iter().enumerate() {
+        for point in points {
+            let value = days.count(point.value.as_ref());
+            if let Some(row) = days.row(&point.timestamp) {
+                row.counts[field] = value;
+            }
+        }
+    }
+    for point in series.average_minutes_per_player {
+        let value = days.decimal(point.value.as_ref(), f64::MAX);
+        if let Some(row) = days.row(&point.timestamp) {
+            row.decimals[0] = value;
+        }
+    }
+    for point in series.retention {
+        let values = [
+            days.decimal(point.d1.as_ref(), 1.0),
+            days.decimal(point.d7.as_ref(), 1.0),
+        ];
+        if let Some(row) = days.row(&point.timestamp) {
+            [row.decimals[1], row.decimals[2]] = values;
+        }
+    }
+    days.rows.retain(|row| {
+        row.counts.iter().any(Option::is_some) || row.decimals.iter().any(Option::is_some)
+    });
+    days.rows.sort_unstable_by_key(|row| row.day);
+    let row = |row: DayRow| (row.day, Metrics::new(row.counts, row.decimals));
+    Ok(IslandDays {
+        days: days.rows.into_iter().map(row).collect(),
+        refused: days.refused,
+    })
+}
+
+/// Rows of a response under construction: at most a few days, so they are searched in turn.
+#[derive(Default)]
+struct DayTable {
+    rows: Vec<DayRow>,
+    refused: u64,
+}
+
+struct DayRow {
+    day: UtcDay,
+    counts: [Option<u64>; 6],
+    decimals: [Option<f64>; 3],
+}
+
+impl DayTable {
+    /// Returns the row of a bucket; `None` for a timestamp that is not the start of a day.
+    fn row(&mut self, timestamp: &str) -> Option<&mut DayRow> {
+        let start = UnixSeconds::parse(timestamp).filter(|time| time.0 % DAY_SECONDS == 0);
+        let Some(start) = start else {
+            self.refused += 1;
+            return None;
+        };
+        let day = start.day();
+        let at = self
+            .rows
+            .iter()
+            .position(|row| row.day == day)
+            .unwrap_or_else(|| {
+                self.rows.push(DayRow {
+                    day,
+                    counts: [None; 6],
+                    decimals: [None; 3],
+                });
+                self.rows.len() - 1
+            });
+        Some(&mut self.rows[at])
+    }
+
+    fn count(&mut self, number: Option<&serde_json::Number>) -> Option<u64> {
+        let count = count(number?);
+        self.refused += u64::from(count.is_none());
+        count
+    }
+
+    /// Returns a decimal from 0 to `largest`.
+    fn decimal(&mut self, number: Option<&serde_json::Number>, largest: f64) -> Option<f64> {
+        let decimal = number?
+            .as_f64()
+            .filter(|decimal| (0.0..=largest).contains(decimal));
+        self.refused += u64::from(decimal.is_none());
+        // Negative zero is written as "-0", which is no decimal of a dataset.
+        decimal.map(f64::abs)
+    }
+}
+
+/// Returns a count that a dataset can hold: an integer from 0 to 2^53 - 1, also if written as `12.0`.
+fn count(number: &serde_json::Number) -> Option<u64> {
+    let whole =
+        |number: f64| number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an integer in that range"
+    )]
+    let from_decimal = || {
+        number
+            .as_f64()
+            .filter(|number| whole(*number))
+            .map(|number| number as u64)
+    };
+    number
+        .as_u64()
+        .or_else(from_decimal)
+        .filter(|count| *count <= COUNT_MAX)
+}
+
+/// Parses a series of 10-minute buckets: the non-null values, oldest first.
+fn steps(points: Vec<Point>) -> Vec<(UnixSeconds, u64)> {
+    let mut steps: Vec<(UnixSeconds, u64)> = points
+        .into_iter()
+        .filter_map(|point| {
+            let time = UnixSeconds::parse(&point.timestamp)?;
+            let value = count(point.value.as_ref()?)?;
+            (time.0 % STEP_SECONDS == 0).then_some((time, value))
+        })
+        .collect();
+    steps.sort_unstable_by_key(|(time, _)| *time);
+    steps
+}
+
+/// Parses `/islands/{code}/metrics/minute` asked for `peakCCU`.
+pub(super) fn island_steps(body: &[u8]) -> Result<Vec<(UnixSeconds, u64)>, String> {
+    #[derive(Deserialize)]
+    struct Series {
+        #[serde(rename = "peakCCU")]
+        peak_ccu: Vec<Point>,
+    }
+    let series: Series = parse(&repair(body))?;
+    Ok(steps(series.peak_ccu))
+}
+
+/// Parses one of the series of `/metrics/minute`.
+pub(super) fn platform_steps(
+    body: &[u8],
+    series: PlatformSeries,
+) -> Result<Vec<(UnixSeconds, u64)>, String> {
+    #[derive(Deserialize)]
+    struct Series {
+        #[serde(rename = "inMatchPeakCCU")]
+        in_match: Option<Vec<Point>>,
+        #[serde(rename = "inClientPeakCCU")]
+        in_client: Option<Vec<Point>>,
+    }
+    let both: Series = parse(&repair(body))?;
+    let (points, name) = match series {
+        PlatformSeries::InMatch => (both.in_match, "inMatchPeakCCU"),
+        PlatformSeries::InClient => (both.in_client, "inClientPeakCCU"),
+    };
+    points
+        .map(steps)
+        .ok_or_else(|| format!("the body is not as expected: {name} is missing"))
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;
