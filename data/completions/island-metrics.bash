@@ -11,14 +11,14 @@ _island_metrics() {
     fi
     while ((at < COMP_CWORD)); do
         case "${command:+$command }${COMP_WORDS[at]}" in
-            'serve' | 'publish' | 'check' | 'keys' | 'keys issue' | 'keys list' | 'keys revoke' | 'keys restore' | 'synth' | 'openapi' | 'completions' | 'man') command=${command:+$command }${COMP_WORDS[at]} ;;
+            'serve' | 'publish' | 'check' | 'keys' | 'keys issue' | 'keys list' | 'keys revoke' | 'keys restore' | 'synth' | 'collect' | 'openapi' | 'completions' | 'man') command=${command:+$command }${COMP_WORDS[at]} ;;
             *) break ;;
         esac
         ((at++))
     done
     case $command in
         '')
-            words='serve publish check keys synth openapi completions man' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            words='serve publish check keys synth collect openapi completions man' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
                 --published) kind=directory ;;
@@ -137,6 +137,20 @@ _island_metrics() {
                 --rows) kind=text ;;
                 --seed) kind=text ;;
                 --to) kind=directory ;;
+            esac
+            ;;
+        'collect')
+            words='' flags='--dataset --state --contact --upstream --rate --live --platform --ca-file --once --plan --admin --help' again=''
+            case $before in
+                --dataset) kind=directory ;;
+                --state) kind=directory ;;
+                --contact) kind=text ;;
+                --upstream) kind=text ;;
+                --rate) kind=text ;;
+                --live) kind=text ;;
+                --platform) kind=text ;;
+                --ca-file) kind=file ;;
+                --admin) kind=text ;;
             esac
             ;;
         'openapi')

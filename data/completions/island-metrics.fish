@@ -3,7 +3,7 @@ function __island_metrics_is --description 'Tests whether the words so far are t
     set -l named
     for word in (commandline -opc)[2..]
         switch (string join ' ' -- $named $word)
-            case 'serve' 'publish' 'check' 'keys' 'keys issue' 'keys list' 'keys revoke' 'keys restore' 'synth' 'openapi' 'completions' 'man'
+            case 'serve' 'publish' 'check' 'keys' 'keys issue' 'keys list' 'keys revoke' 'keys restore' 'synth' 'collect' 'openapi' 'completions' 'man'
                 set -a named $word
             case '*'
                 break
@@ -17,6 +17,7 @@ complete -c island-metrics -n '__island_metrics_is' -a publish -d 'publishes a d
 complete -c island-metrics -n '__island_metrics_is' -a check -d 'validates a dataset or a published directory, and writes nothing'
 complete -c island-metrics -n '__island_metrics_is' -a keys -d 'commands for API keys'
 complete -c island-metrics -n '__island_metrics_is' -a synth -d 'writes a realistic synthetic dataset; same arguments, same bytes'
+complete -c island-metrics -n '__island_metrics_is' -a collect -d 'keeps a dataset up to date from the public API of the platform'
 complete -c island-metrics -n '__island_metrics_is' -a openapi -d 'prints the OpenAPI document'
 complete -c island-metrics -n '__island_metrics_is' -a completions -d 'prints the completion script of a shell'
 complete -c island-metrics -n '__island_metrics_is' -a man -d 'prints the manual page; read it with `island-metrics man | man -l -`'
@@ -112,6 +113,18 @@ complete -c island-metrics -n '__island_metrics_is synth' -l rows -x -d 'islands
 complete -c island-metrics -n '__island_metrics_is synth' -l seed -x -d 'seed of the random numbers'
 complete -c island-metrics -n '__island_metrics_is synth' -l to -x -a '(__fish_complete_directories)' -d 'directory to write to; must be new or empty'
 complete -c island-metrics -n '__island_metrics_is synth' -l help -d 'prints help'
+complete -c island-metrics -n '__island_metrics_is collect' -l dataset -x -a '(__fish_complete_directories)' -d 'dataset directory; created if missing'
+complete -c island-metrics -n '__island_metrics_is collect' -l state -x -a '(__fish_complete_directories)' -d 'directory of the collector\'s own state; created if missing'
+complete -c island-metrics -n '__island_metrics_is collect' -l contact -x -d 'address or URL of the operator, sent in User-Agent'
+complete -c island-metrics -n '__island_metrics_is collect' -l upstream -x -d 'base URL of the API'
+complete -c island-metrics -n '__island_metrics_is collect' -l rate -x -d 'maximum of requests per second, from 0.1 to 1000; above 10 for an upstream on this machine only'
+complete -c island-metrics -n '__island_metrics_is collect' -l live -x -d 'islands of the live snapshot; 0 for none; 0 to 100000'
+complete -c island-metrics -n '__island_metrics_is collect' -l platform -x -a 'in-match in-client' -d 'players of the platform: in-match or in-client'
+complete -c island-metrics -n '__island_metrics_is collect' -l ca-file -r -F -d 'PEM file of certificates to trust'
+complete -c island-metrics -n '__island_metrics_is collect' -l once -d 'exits when everything that is due is done'
+complete -c island-metrics -n '__island_metrics_is collect' -l plan -d 'prints what is due, and requests nothing'
+complete -c island-metrics -n '__island_metrics_is collect' -l admin -x -d 'address and port of /metrics, /livez and /readyz'
+complete -c island-metrics -n '__island_metrics_is collect' -l help -d 'prints help'
 complete -c island-metrics -n '__island_metrics_is openapi' -l base-url -x -d 'server URL that the document names'
 complete -c island-metrics -n '__island_metrics_is openapi' -l help -d 'prints help'
 complete -c island-metrics -n '__island_metrics_is completions' -a 'bash zsh fish'

@@ -44,6 +44,12 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
         "keys list" => keys::list(&arguments),
         "keys revoke" => keys::revoke(&arguments),
         "keys restore" => keys::restore(&arguments),
+        #[cfg(feature = "collect")]
+        "collect" => super::collect::collect(&arguments),
+        #[cfg(not(feature = "collect"))]
+        "collect" => Err(CliError::usage(
+            "this build has no `collect`; build it with `cargo build --release --features collect`",
+        )),
         "openapi" => openapi(&arguments),
         "completions" => completions(&arguments),
         _ => print(include_str!("../../data/man/island-metrics.1")),

@@ -51,6 +51,20 @@ impl CliError {
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
         CliError::new(IO, format!("{}: {error}", path.display()))
     }
+
+    /// An error of a collector.
+    #[cfg(feature = "collect")]
+    pub(crate) fn collect(error: crate::collect::CollectError) -> CliError {
+        use crate::collect::CollectError;
+        match error {
+            CollectError::Dataset(error) => error.into(),
+            CollectError::Setting(_) => CliError::configuration(error),
+            CollectError::Io { .. } => CliError::new(IO, error),
+            CollectError::Admin { .. } | CollectError::Unavailable(_) => {
+                CliError::new(UNAVAILABLE, error)
+            }
+        }
+    }
 }
 
 /// A message with its control characters escaped. Messages quote the command line, and must fill

@@ -138,14 +138,24 @@ const CIDR: ValueKind = Text(
     "a network or an address such as 10.0.0.0/8 or 2001:db8::1",
 );
 const COMMAND: ValueKind = Text("COMMAND", "a command such as /usr/sbin/sendmail");
+const CONTACT: ValueKind = Text(
+    "TEXT",
+    "an e-mail address or URL of 1 to 200 ASCII characters without parentheses",
+);
 const CREDIT: ValueKind = Text("LINE", "one line of text");
 const DIRECTORY: ValueKind = Text("DIR", "a directory");
 const FILE: ValueKind = Text("PATH", "a file");
 const HOW: ValueKind = Text("HOW", "ip or email");
 const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as ann@example.com");
 const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
+const RATE: ValueKind = Text("N", "a number of requests a second from 0.1 to 1000");
+const SERIES: ValueKind = Text("SERIES", "in-match or in-client");
 const TIER: ValueKind = Text("TIER", "free, starter or pro");
 const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
+const UPSTREAM: ValueKind = Text(
+    "URL",
+    "an https:// URL without query, or an http:// URL of a loopback address",
+);
 const URL: ValueKind = Text(
     "URL",
     "http:// or https:// and a host, optionally a port and a path, \
@@ -203,6 +213,20 @@ pub(crate) const COMMANDS: &[Command] = &[
         flag("rows", SIZE, Described("three in ten"), "islands that have a row on a day"),
         flag("seed", SEED, Literal("1"), "seed of the random numbers"),
         flag("to", DIRECTORY, Absent, "directory to write to; must be new or empty"),
+    ]),
+    command("collect", "keeps a dataset up to date from the public API of the platform", &[
+        flag("dataset", DIRECTORY, Absent, "dataset directory; created if missing"),
+        flag("state", DIRECTORY, Absent, "directory of the collector's own state; created if missing"),
+        flag("contact", CONTACT, Absent, "address or URL of the operator, sent in User-Agent"),
+        flag("upstream", UPSTREAM, Literal("https://api.fortnite.com/ecosystem/v1"), "base URL of the API"),
+        flag("rate", RATE, Literal("3"),
+            "maximum of requests per second, from 0.1 to 1000; above 10 for an upstream on this machine only"),
+        flag("live", Integer(0, 100_000), Literal("800"), "islands of the live snapshot; 0 for none"),
+        flag("platform", SERIES, Literal("in-match"), "players of the platform: in-match or in-client"),
+        flag("ca-file", FILE, Described("the certificates of the system"), "PEM file of certificates to trust"),
+        switch("once", "exits when everything that is due is done"),
+        switch("plan", "prints what is due, and requests nothing"),
+        flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
     ]),
     command("openapi", "prints the OpenAPI document", &[
         flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),

@@ -107,7 +107,9 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
         }
         let target = head.split(' ').nth(1).unwrap().to_owned();
         let lines = head.lines();
-        let user_agent = lines.filter_map(|line| line.strip_prefix("user-agent: ")).next();
+        let user_agent = lines
+            .filter_map(|line| line.strip_prefix("user-agent: "))
+            .next();
         let most = shared.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         shared.most_in_flight.fetch_max(most, Ordering::Relaxed);
         let number = {
@@ -169,7 +171,11 @@ fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
     const JSON: &str = "application/json";
     let path = target.strip_prefix("/ecosystem/v1").unwrap_or(target);
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    let parameter = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let parameter = |name: &str| {
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+    };
     let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let body = match segments[..] {
         ["islands"] => {
@@ -210,7 +216,10 @@ fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
             }
             let points = |value: &dyn Fn(i64) -> serde_json::Value| -> Vec<_> {
                 let days = today - 7..=today;
-                days.map(|day| serde_json::json!({"value": value(day), "timestamp": time(day * DAY)})).collect()
+                days.map(
+                    |day| serde_json::json!({"value": value(day), "timestamp": time(day * DAY)}),
+                )
+                .collect()
             };
             let peaks = points(&|day| peak(number, day).into());
             let nulls = points(&|_| serde_json::Value::Null);

@@ -7,6 +7,7 @@
 //!   dumps written by tests
 //! - `published`: invariants of a published directory; `traced`: commands run under strace; `disks`:
 //!   small file systems; `memory_group`: a cgroup with a memory limit
+//! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
 //!
 //! Oracles, from CONTRACT.md alone: `naive`, `naive_days` and `naive_query` compute responses,
 //! `callers_model` clients and quotas, `ask` makes random requests.
@@ -25,6 +26,7 @@
 //!   state directory; `crash`: processes killed at random moments
 //!
 //! Tests of publishing:
+//! - `collecting`: `collect` against the fake upstream, with the feature of that name
 //! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
 //!   dataset
 //! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
@@ -47,6 +49,8 @@ mod cli;
 mod cli_files;
 mod cli_settings;
 mod cli_shells;
+#[cfg(feature = "collect")]
+mod collecting;
 mod crash;
 mod crowds;
 mod damage;
@@ -55,6 +59,8 @@ mod dump_files;
 mod dumps;
 mod editions;
 mod exhaustion;
+#[cfg(feature = "collect")]
+mod fake_upstream;
 mod faulty;
 mod full;
 mod guarded;

@@ -1,0 +1,45 @@
+//! The command `collect`: flags to collector settings.
+
+use super::arguments::Arguments;
+use super::error::CliError;
+use super::progress::Progress;
+use super::{print, report};
+use crate::collect::{self, CollectSettings, Contact, Event, PlatformSeries, rate_problem};
+use crate::observe::{Notifier, SystemdEnvironment};
+
+/// Collects until a signal; with `--once`, until nothing is due. With `--plan`, prints what is due.
+pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
+    let settings = settings(arguments)?;
+    if let Some(problem) = rate_problem(&settings) {
+        return Err(CliError::usage(problem));
+    }
+    if arguments.has("plan") {
+        return print(&collect::summary(&settings).map_err(CliError::collect)?);
+    }
+    let systemd = SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name));
+    let notifier = Notifier::connect(systemd.notify_socket.as_deref());
+    let notifier = notifier
+        .map_err(|error| CliError::configuration(format!("cannot use NOTIFY_SOCKET: {error}")))?;
+    let mut progress = Progress::new();
+    let run = collect::run(settings, &notifier, &mut |event| match event {
+        Event::Line(line) => report(line),
+        Event::Progress { done, all } => progress.show("islands up to date:", done, all),
+    });
+    run.map_err(CliError::collect)
+}
+
+fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
+    let contact: Contact = arguments.required("contact", |text| text.parse().ok())?;
+    Ok(CollectSettings {
+        dataset: arguments.required_path("dataset")?,
+        state: arguments.required_path("state")?,
+        contact,
+        upstream: arguments.required("upstream", |text| text.parse().ok())?,
+        rate: arguments.required("rate", |text| text.parse().ok())?,
+        live: arguments.number("live")?,
+        platform: arguments.required("platform", PlatformSeries::parse)?,
+        ca_file: arguments.path("ca-file"),
+        once: arguments.has("once"),
+        admin: arguments.optional("admin", |text| text.parse().ok())?,
+    })
+}
