@@ -196,8 +196,11 @@ pub fn lock(directory: &Path) -> io::Result<File> {
 /// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than
 /// `timeout`.
 pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
+    try_lock_within(open_lock(directory)?, timeout)
+}
+
+fn try_lock_within(lock: File, timeout: Duration) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(10);
-    let lock = open_lock(directory)?;
     let begun = Instant::now();
     loop {
         match lock.try_lock() {
@@ -210,6 +213,26 @@ pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Locks a directory against [`lock_shared`] until the returned file is dropped, to replace several files
+/// together. Unlike [`lock`], users who can read the directory can take part. Fails with `TimedOut` if
+/// others hold the lock for longer than `timeout`.
+pub fn lock_exclusive(directory: &Path, timeout: Duration) -> io::Result<File> {
+    let path = directory.join(LOCK_FILE);
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    try_lock_within(file, timeout)
+}
+
+/// Locks a directory against [`lock_exclusive`] until the returned file is dropped, to read several
+/// files of one state. Returns `None` if there is no lock to take part in. Writes nothing.
+pub fn lock_shared(directory: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    // A pipe in its place does not block.
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(directory.join(LOCK_FILE)).ok()?;
+    file.lock_shared().ok()?;
+    Some(file)
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {

@@ -59,6 +59,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
 fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let from = arguments.required_path("dataset")?;
     let to = arguments.required_path("to")?;
+    // A collector replaces several files together.
+    let _lock = durable::lock_shared(&from);
     let published = arguments.optional("generated-at", UnixSeconds::parse)?;
     let published = published.unwrap_or_else(UnixSeconds::now);
     let credit = arguments.required("credit", |text| {
@@ -112,6 +114,7 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         return Err(CliError::usage("check requires --dataset or --published"));
     }
     if let Some(directory) = dataset {
+        let _lock = durable::lock_shared(&directory);
         let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
         let counts = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {

@@ -202,7 +202,7 @@ impl FileSet<'_> {
         if self.files.is_empty() {
             return Ok(());
         }
-        let _lock = durable::lock_within(&self.dataset.directory, LOCK_TIMEOUT)?;
+        let _lock = durable::lock_exclusive(&self.dataset.directory, LOCK_TIMEOUT)?;
         for (file, to) in self.files {
             file.commit(&to)?;
         }
