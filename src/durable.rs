@@ -229,7 +229,9 @@ pub fn lock_exclusive(directory: &Path, timeout: Duration) -> io::Result<File> {
 pub fn lock_shared(directory: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     // A pipe in its place does not block.
-    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = options.open(directory.join(LOCK_FILE)).ok()?;
     file.lock_shared().ok()?;
     Some(file)

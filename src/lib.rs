@@ -3,50 +3,52 @@
 //! finds bytes and sends them.
 //!
 //! ```text
-//! dataset/ ──► publish/ ──► published directory ──► snapshot/ ──► server/
-//! CSV files    renders      history-*.snap          lookup,       client, quota, route,
-//! checked      what has     live-*.snap             list pages    headers, sockets
-//!              changed      dumps/, manifest.json
+//! upstream ──► collect/ ──► dataset/ ──► publish/ ──► published directory ──► snapshot/ ──► server/
+//! public API   keeps days   CSV files    renders      history-*.snap          lookup,       client,
+//!              and live     checked      what has     live-*.snap             list pages    quota,
+//!              steps                     changed      dumps/, manifest.json                 response
 //! ```
 //!
-//! Start reading at `server/pipeline.rs`, the whole service as one function; for how answers
-//! are made, at `publish/run.rs` and `publish/history_payload.rs`; for the proof that no client gets more than its quota, at
-//! [`quota`].
+//! Entry points: `server/pipeline.rs`, the whole service as one function; `publish/run.rs`, how
+//! responses are rendered; [`quota`], the proof that no client gets more than its quota.
 //!
-//! # Rooms
+//! # Modules
 //!
-//! Imports point down this list, never up; rooms of one row do not know each other.
+//! Imports point down this list, never up; modules of one row do not import each other.
 //!
-//! | room | what lives there | must never know |
+//! | module | contents | independent of |
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
-//! | [`server`] | sockets and the pipeline; alone names hyper and tokio | the members of answers |
+//! | [`server`] | sockets, requests, operation; names hyper and tokio | the members of responses |
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
-//! | [`signup`] | keys that people issue to themselves: passes, links by mail, how much of it there is | HTTP, HTML, limits of requests |
-//! | [`snapshot`] | the published form: opening, lookup, row orders, search, pages, dumps by name | sockets, clients |
-//! | [`request`] | what was asked, as typed values | data, sockets |
-//! | [`dataset`] | the CSV files, checked; synthetic ones | what is published |
-//! | [`keys`] | who a key is and what it buys; issue, revoke | HTTP, limits, counters |
-//! | [`quota`] | what is left today | HTTP, secrets, clocks |
+//! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
+//! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
+//! | [`snapshot`] | published files: opening, lookup, row orders, search, pages, dumps | sockets, clients |
+//! | [`request`] | the table of endpoints; parsed paths and query strings | data, sockets |
+//! | [`dataset`] | CSV files, read, checked, written; synthetic ones | published files |
+//! | [`keys`] | key records and their verification | HTTP, limits, counters |
+//! | [`quota`] | remaining quota per client and day | HTTP, secrets, clocks |
 //! | [`observe`] | server log, access log, metrics, notifications to systemd | requests, clients, data |
-//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | everything else |
-//! | [`model`] | island code, creator slug, sort field, tier: parsed once | where they come from |
-//! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; replacing files; opening files that others may have put there | islands |
-//! | [`arena`] | the setting of the allocator | everything else |
-//! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | everything else |
+//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules |
+//! | [`model`] | island code, creator slug, sort field, tier: validated when parsed | where they come from |
+//! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; atomic replacement of files; opening of untrusted files | islands |
+//! | [`arena`], `tls` | the setting of the allocator; TLS settings | all other modules |
+//! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | all other modules |
 //!
-//! Beside `src`: `data/` has the sample, the man page, shell completions, units, proxy, Prometheus and Grafana files; `tests/it` the running
-//! binary, `tests/fuzz` its readers, `tests/ops` those files in use; `tests/FAULTS.md` what each is against.
+//! Beside `src`: `data/` contains the sample, the man page, shell completions, systemd units, and
+//! files for proxies, Prometheus and Grafana; `tests/it` tests the running binary, `tests/fuzz` its
+//! parsers, `tests/ops` the files of `data/`; `tests/FAULTS.md` lists known faults with their tests.
 //!
 //! # Three decisions
 //!
-//! - Answers are stored, not made: a body costs a lookup and a write, and what a publish made can
-//!   be checked byte for byte. Serializing at request time was rejected. Of both forms gzip is stored,
-//!   and the other inflated when first asked for: microseconds, for a fifth of the bytes.
-//! - Rows are numbered by code, and for each sort field, direction and filter value the row numbers
-//!   are kept in final order, so that a page costs O(limit) at any size. A database was rejected.
-//! - Payload files are read whole where they are needed at once and with `read_at` elsewhere. `mmap`
-//!   was rejected: a file cut short by another process would kill the server.
+//! - Responses are stored, not computed: a body costs a lookup and a write, and what a publish made
+//!   can be checked byte for byte. Serializing at request time was rejected. Bodies are stored as
+//!   gzip and inflated when a client asks for the identity form: microseconds, for a fifth of the
+//!   bytes.
+//! - Rows are numbered by code. For each sort field, direction and filter value, the row numbers
+//!   are stored in final order, so that a page costs O(limit) at any size. A database was rejected.
+//! - Payload files are read into memory where they are needed on every request, and with `read_at`
+//!   elsewhere. `mmap` was rejected: a file truncated by another process would kill the server.
 
 pub mod arena;
 pub mod calendar;

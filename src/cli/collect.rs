@@ -18,10 +18,10 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
     }
     let systemd = SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name));
     let notifier = Notifier::connect(systemd.notify_socket.as_deref());
-    let notifier = notifier
+    let mut notifier = notifier
         .map_err(|error| CliError::configuration(format!("cannot use NOTIFY_SOCKET: {error}")))?;
     let mut progress = Progress::new();
-    let run = collect::run(settings, &notifier, &mut |event| match event {
+    let run = collect::run(settings, &mut notifier, &mut |event| match event {
         Event::Line(line) => report(line),
         Event::Progress { done, all } => progress.show("islands up to date:", done, all),
     });

@@ -40,7 +40,7 @@ impl Cleaned {
 }
 
 /// Converts a row; `None` if its code is not an island's.
-pub(super) fn clean(raw: RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
+pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
     let Some(code) = raw.code.as_str().and_then(|code| code.parse().ok()) else {
         cleaned.codes += 1;
         return None;
@@ -99,7 +99,7 @@ mod tests {
 
     fn row(json: serde_json::Value) -> (Option<Listed>, Cleaned) {
         let mut cleaned = Cleaned::default();
-        let listed = clean(serde_json::from_value(json).unwrap(), &mut cleaned);
+        let listed = clean(&serde_json::from_value(json).unwrap(), &mut cleaned);
         (listed, cleaned)
     }
 
@@ -167,6 +167,9 @@ mod tests {
             row(serde_json::json!({"code": "1234-5678-9012", "title": "t", "tags": tags}));
         let listed = listed.unwrap();
         assert!(listed.tags.len() <= 1024 && listed.tags.len() > 1000);
-        assert_eq!(cleaned.tags as usize, 100 - listed.tags.split('|').count());
+        assert_eq!(
+            usize::try_from(cleaned.tags).unwrap(),
+            100 - listed.tags.split('|').count()
+        );
     }
 }

@@ -287,11 +287,8 @@ impl Collector {
         if self.live.is_none() && self.options.live > 0 {
             let step = LivePass::due_step(now);
             if step.0 > self.progress.live_step {
+                // None while no island has data.
                 self.live = LivePass::new(step, self.options.live, &self.plan);
-                if self.live.is_none() {
-                    // No island has data yet.
-                    return None;
-                }
             }
         }
         self.live.as_ref().and_then(|pass| pass.request(now))

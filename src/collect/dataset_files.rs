@@ -22,7 +22,7 @@ use crate::model::IslandCode;
 pub(super) type Catalogue = BTreeMap<IslandCode, Listed>;
 
 /// Time for which a publish may hold the lock before collecting gives up on this attempt and tries later.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(600);
+const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The dataset directory.
 #[derive(Debug)]

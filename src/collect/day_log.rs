@@ -333,7 +333,7 @@ mod tests {
         let mut bytes = fs::read(&log).unwrap();
         bytes[RECORD_BYTES + 9] ^= 1;
         bytes.truncate(3 * RECORD_BYTES - 1);
-        fs::write(&log, bytes).unwrap();
+        crate::durable::replace(&log, &bytes).unwrap();
         let mut logs = DayLogs::open(scratch.path()).unwrap();
         logs.push(DAY, code(7), &row(7)).unwrap();
         let rows = logs.take(DAY).unwrap();

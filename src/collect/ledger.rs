@@ -216,7 +216,7 @@ mod tests {
             let path = scratch.path().join(NAME);
             let whole = std::fs::read(&path).unwrap();
             let cut = u.int_in_range(0..=whole.len())?;
-            std::fs::write(&path, &whole[..cut]).unwrap();
+            crate::durable::replace(&path, &whole[..cut]).unwrap();
             let kept = cut.saturating_sub(HEADER.len()) / RECORD_BYTES;
             let mut want: Vec<IslandState> = Vec::new();
             for island in &written[..kept] {
@@ -245,7 +245,7 @@ mod tests {
         let path = scratch.path().join(NAME);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[HEADER.len() + RECORD_BYTES + 3] ^= 1;
-        std::fs::write(&path, bytes).unwrap();
+        crate::durable::replace(&path, &bytes).unwrap();
         let read = Ledger::read(scratch.path()).unwrap();
         assert_eq!(read.islands, &islands[..1]);
         assert_eq!(read.bytes_cut, 2 * RECORD_BYTES);

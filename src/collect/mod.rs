@@ -45,5 +45,6 @@ pub(crate) mod scratch;
 mod simulation_tests;
 
 pub use error::CollectError;
-pub use run::{Event, rate_problem, run, summary};
+pub(crate) use run::run;
+pub use run::{Event, rate_problem, summary};
 pub use settings::{CollectSettings, Contact, PlatformSeries, Rate, Upstream};

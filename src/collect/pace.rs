@@ -72,7 +72,9 @@ impl Pace {
 
     /// Records a throttled response. Returns the pause in milliseconds.
     pub(super) fn throttled(&mut self, now: u64, retry_after_seconds: Option<u64>) -> u64 {
-        self.rate = (self.rate / 2.0).max(self.limit / 10.0);
+        // A careful start may be slower than that.
+        let floor = (self.limit / 10.0).min(self.rate);
+        self.rate = (self.rate / 2.0).max(floor);
         self.recovered_at = now;
         self.pause_from(now, retry_after_seconds)
     }
@@ -122,6 +124,8 @@ fn whole_ms(ms: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -139,10 +143,12 @@ mod tests {
                     1 => drop(pace.failed(now)),
                     _ => pace.succeeded(),
                 }
-                assert!(pace.rate() <= limit && pace.rate() >= limit / 10.0 - 1e-9);
+                let floor = (limit / 10.0).min(CAREFUL_START);
+                assert!(pace.rate() <= limit && pace.rate() >= floor - 1e-9);
             }
             for pair in sent.windows(2) {
-                assert!((pair[1] - pair[0]) as f64 >= 1000.0 / limit, "{sent:?}");
+                let pause = Duration::from_millis(pair[1] - pair[0]);
+                assert!(pause.as_secs_f64() >= 1.0 / limit, "{sent:?}");
             }
             Ok(())
         });

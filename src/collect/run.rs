@@ -30,7 +30,7 @@ use crate::tls;
 
 /// Failed attempts in a row, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
-const MAX_FAILURE_TIME: Duration = Duration::from_secs(300);
+const MAX_FAILURE_TIME: Duration = Duration::from_mins(5);
 /// Time between looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
 /// Pause after a file could not be written, for example on a full disk.
@@ -55,9 +55,9 @@ pub enum Event<'a> {
 }
 
 /// Runs a collector until SIGTERM or SIGINT; with `once`, until everything that was due is done.
-pub fn run(
+pub(crate) fn run(
     settings: CollectSettings,
-    notifier: &Notifier,
+    notifier: &mut Notifier,
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), CollectError> {
     check(&settings)?;
@@ -206,7 +206,7 @@ impl Loop {
 
     async fn run(
         mut self,
-        notifier: &Notifier,
+        notifier: &mut Notifier,
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), CollectError> {
         if let Some(address) = self.settings.admin {

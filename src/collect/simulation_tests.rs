@@ -3,6 +3,13 @@
 //! The model: each value of an island's day in the dataset is the last usable non-null value that the
 //! upstream gave; each island-day that was visible for 36 h is there; nothing else is.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a simulation in numbers far below any limit"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collector::{Collector, Next, Options};
@@ -45,7 +52,7 @@ impl Upstream {
     /// The day on which an island appears: a tenth of them later.
     fn appears(&self, number: u64) -> i32 {
         let roll = hash(&[self.seed, 1, number]);
-        if roll % 10 == 0 {
+        if roll.is_multiple_of(10) {
             FIRST_DAY + 1 + (roll / 10 % 5) as i32
         } else {
             i32::MIN
@@ -54,7 +61,7 @@ impl Upstream {
 
     /// Some islands vanish for some days.
     fn is_public(&self, number: u64, day: i32) -> bool {
-        let is_away = hash(&[self.seed, 2, number, (day / 3) as u64]) % 40 == 0;
+        let is_away = hash(&[self.seed, 2, number, (day / 3) as u64]).is_multiple_of(40);
         day >= self.appears(number) && !is_away
     }
 
@@ -64,8 +71,8 @@ impl Upstream {
         }
         match hash(&[self.seed, 3, number]) % 10 {
             0..3 => true,
-            3..5 => hash(&[self.seed, 4, number, (day / 2) as u64]) % 2 == 0,
-            _ => hash(&[self.seed, 5, number, day as u64]) % 100 == 0,
+            3..5 => hash(&[self.seed, 4, number, (day / 2) as u64]).is_multiple_of(2),
+            _ => hash(&[self.seed, 5, number, day as u64]).is_multiple_of(100),
         }
     }
 
@@ -74,11 +81,12 @@ impl Upstream {
         if !self.has_data(number, day) {
             return None;
         }
-        let is_revised =
-            u64::from(today > day + 2 && hash(&[self.seed, 6, number, day as u64]) % 5 == 0);
+        let is_revised = u64::from(
+            today > day + 2 && hash(&[self.seed, 6, number, day as u64]).is_multiple_of(5),
+        );
         let value = hash(&[self.seed, 7, number, day as u64, field as u64, is_revised]);
         // The first metric is always there; others are null at times, in a revision too.
-        (field == 0 || value % 7 != 0).then_some(value % 10_000)
+        (field == 0 || !value.is_multiple_of(7)).then_some(value % 10_000)
     }
 
     fn reply(&mut self, request: &Request, now: UnixSeconds) -> Result<RawReply, String> {
@@ -350,7 +358,7 @@ fn every_visible_day_is_collected_with_its_last_values() {
         let mut run = Run::new(upstream(seed, 150, 4), false);
         let end = UnixSeconds(run.now.0 + days * DAY_SECONDS);
         while run.now < end {
-            let hours = 1 + (hash(&[seed, 9, run.now.0.unsigned_abs()]) % 60) as i64;
+            let hours = 1 + (hash(&[seed, 9, run.now.0.unsigned_abs()]) % 60).cast_signed();
             let until = UnixSeconds((run.now.0 + hours * 3600).min(end.0));
             run.advance(until, 60);
             run.crash();

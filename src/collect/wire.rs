@@ -87,7 +87,7 @@ pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
         next: page.next(),
         ..CataloguePage::default()
     };
-    for row in page.data {
+    for row in &page.data {
         parsed.islands.extend(clean(row, &mut parsed.cleaned));
     }
     Ok(parsed)

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 const DAY: i64 = 86_400;
 
@@ -106,10 +106,8 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
             }
         }
         let target = head.split(' ').nth(1).unwrap().to_owned();
-        let lines = head.lines();
-        let user_agent = lines
-            .filter_map(|line| line.strip_prefix("user-agent: "))
-            .next();
+        let mut lines = head.lines();
+        let user_agent = lines.find_map(|line| line.strip_prefix("user-agent: "));
         let most = shared.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
         shared.most_in_flight.fetch_max(most, Ordering::Relaxed);
         let number = {
@@ -154,12 +152,11 @@ pub(crate) fn code(number: u64) -> String {
 
 /// The peak of an island on a day; a third of the islands have none.
 pub(crate) fn peak(number: u64, day: i64) -> Option<u64> {
-    (number % 3 != 0).then_some(number * 10 + day.unsigned_abs() % 7)
+    (!number.is_multiple_of(3)).then_some(number * 10 + day.unsigned_abs() % 7)
 }
 
 pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_secs()).unwrap()
+    jiff::Timestamp::now().as_second()
 }
 
 fn time(seconds: i64) -> String {
