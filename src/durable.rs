@@ -49,9 +49,8 @@ impl AtomicFile {
 
     /// Makes the contents written so far durable, so that a later [`commit`](Self::commit) is short.
     pub fn sync(&mut self) -> io::Result<()> {
-        let out = self.out.as_mut().expect("present until commit");
-        out.flush()?;
-        out.get_ref().sync_all()
+        self.out.flush()?;
+        self.out.get_ref().sync_all()
     }
 
     /// Syncs the file and renames it to `to`, a path in the same directory.

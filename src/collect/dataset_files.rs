@@ -6,6 +6,7 @@
 //! islands.csv has the islands of all other files.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -181,17 +182,15 @@ impl FileSet<'_> {
         &mut self,
         name: &str,
         kind: FileKind,
-        write: impl FnOnce(&mut CsvWriter<&mut BufWriter<&mut AtomicFile>>) -> io::Result<()>,
+        write: impl FnOnce(&mut CsvWriter<&mut BufWriter<File>>) -> io::Result<()>,
     ) -> io::Result<()> {
         let to = self.dataset.directory.join(name);
         let folder = to.parent().unwrap_or(&self.dataset.directory);
         let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
         let mut file = AtomicFile::create(folder, &temp_name)?;
-        let mut buffer = BufWriter::new(&mut file);
-        let mut out = CsvWriter::begin(kind, &mut buffer)?;
+        let mut out = CsvWriter::begin(kind, &mut file.out)?;
         write(&mut out)?;
         out.finish()?;
-        drop(buffer);
         file.sync()?;
         self.files.push((file, to));
         Ok(())

@@ -143,9 +143,9 @@ impl Ledger {
     /// Rewrites the ledger with one record per island, and opens it for appending.
     pub(super) fn open(state: &Path, islands: &[IslandState]) -> io::Result<Ledger> {
         let mut compact = AtomicFile::create(state, NAME)?;
-        compact.write_all(HEADER)?;
+        compact.out.write_all(HEADER)?;
         for island in islands {
-            compact.write_all(&island.encode())?;
+            compact.out.write_all(&island.encode())?;
         }
         compact.commit(&path(state))?;
         let file = OpenOptions::new().append(true).open(path(state))?;

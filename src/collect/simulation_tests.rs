@@ -4,7 +4,6 @@
 //! upstream gave; each island-day that was visible for 36 h is there; nothing else is.
 
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "a simulation in numbers far below any limit"
