@@ -7,8 +7,9 @@
 //! days: 0.5 requests/s. Files in reading order:
 //!
 //! - `run`: the loop: pace, request, response, and what is written on time; signals and the admin listener.
-//! - `collector`, `save`: the state machine: what to request next, what a response changes, what is written.
-//! - `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
+//! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
+//!   written.
+//! - `window`, `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
@@ -31,12 +32,14 @@ mod metrics;
 mod pace;
 mod plan;
 mod progress;
+mod receive;
 mod repair;
 mod reply;
 mod request;
 mod run;
 mod save;
 mod settings;
+mod window;
 mod wire;
 
 #[cfg(test)]

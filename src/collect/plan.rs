@@ -18,15 +18,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use super::ledger::IslandState;
+use super::window::{
+    FRESH_AFTER_SECONDS, RISK_SECONDS, WINDOW_DAYS, fresh_day, is_at_risk, starts_at,
+};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
-/// Whole days that a response covers.
-pub(super) const WINDOW_DAYS: i32 = 7;
-/// Time before a day leaves the window at which its island comes first.
-const RISK_SECONDS: i64 = 36 * 3600;
-/// Time after midnight from which yesterday's metrics are asked for.
-const FRESH_AFTER_SECONDS: i64 = 20 * 60;
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
 /// Time after which an island is asked again that failed several times in a row.
@@ -88,11 +85,6 @@ pub(super) struct PlanSizes {
     pub(super) gone: usize,
 }
 
-/// Returns the newest day whose metrics can be asked for.
-pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
-    UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
-}
-
 impl Plan {
     /// Creates the plan of these islands.
     pub(super) fn new(states: Vec<IslandState>, now: UnixSeconds) -> Plan {
@@ -150,7 +142,7 @@ impl Plan {
             return None;
         }
         state.is_gone = false;
-        self.replace(at, state);
+        self.record(state);
         Some(state)
     }
 
@@ -185,9 +177,7 @@ impl Plan {
     }
 
     fn restore(&mut self, at: u32) {
-        self.dequeue(at);
-        self.islands[at as usize].postponed_until = None;
-        self.enqueue(at);
+        self.change(at, |entry| entry.postponed_until = None);
     }
 
     /// Returns the islands with data in the last seven days.
@@ -209,16 +199,15 @@ impl Plan {
 
     /// Records a new state after a response.
     pub(super) fn record(&mut self, state: IslandState) {
-        let at = self.index[&state.code];
-        self.replace(at, state);
+        self.change(self.index[&state.code], |entry| entry.state = state);
     }
 
     /// Postpones an island that failed several times in a row, so that it does not block others.
     pub(super) fn postpone(&mut self, code: IslandCode, now: UnixSeconds) {
-        let at = self.index[&code];
-        self.dequeue(at);
-        self.islands[at as usize].postponed_until = Some(UnixSeconds(now.0 + POSTPONED_SECONDS));
-        self.enqueue(at);
+        let until = UnixSeconds(now.0 + POSTPONED_SECONDS);
+        self.change(self.index[&code], |entry| {
+            entry.postponed_until = Some(until);
+        });
     }
 
     /// Returns the island to ask now, if one is due.
@@ -227,9 +216,12 @@ impl Plan {
         let at = self.first_at_risk(now);
         #[cfg(test)]
         let at = at.filter(|_| !self.active_first);
-        let at = at
-            .or_else(|| self.first_in_turn())
-            .or_else(|| self.first_inactive(now))?;
+        let at = at.or_else(|| self.first_in_turn()).or_else(|| {
+            self.inactive
+                .first()
+                .filter(|(due, _)| *due <= now)
+                .map(|(_, at)| *at)
+        })?;
         Some(self.islands[at as usize].state.code)
     }
 
@@ -242,8 +234,8 @@ impl Plan {
 
     /// Returns the first island of step 1.
     fn first_at_risk(&self, now: UnixSeconds) -> Option<u32> {
-        let (day, at) = self.deadlines.first()?;
-        is_at_risk(*day, now).then_some(*at)
+        let (day, at) = *self.deadlines.first()?;
+        is_at_risk(day, now).then_some(at)
     }
 
     /// Returns the first island of step 2, from the two queues in turn.
@@ -263,11 +255,6 @@ impl Plan {
             self.since_fresh + 1
         };
         Some(at)
-    }
-
-    fn first_inactive(&self, now: UnixSeconds) -> Option<u32> {
-        let (due, at) = self.inactive.first()?;
-        (*due <= now).then_some(*at)
     }
 
     /// Returns the time at which [`next`](Self::next) has an island again, if it has none now.
@@ -345,9 +332,10 @@ impl Plan {
         }
     }
 
-    fn replace(&mut self, at: u32, state: IslandState) {
+    /// Changes an island, and its place in the queues.
+    fn change(&mut self, at: u32, change: impl FnOnce(&mut Entry)) {
         self.dequeue(at);
-        self.islands[at as usize].state = state;
+        change(&mut self.islands[at as usize]);
         self.enqueue(at);
     }
 
@@ -401,15 +389,6 @@ impl Plan {
         keys.inactive.map(|key| self.inactive.remove(&(key, at)));
         keys.postponed.map(|key| self.postponed.remove(&(key, at)));
     }
-}
-
-/// Returns the start of a day in Unix seconds.
-fn starts_at(day: UtcDay) -> i64 {
-    day.end().0 - DAY_SECONDS
-}
-
-fn is_at_risk(deadline: UtcDay, now: UnixSeconds) -> bool {
-    starts_at(deadline) - now.0 < RISK_SECONDS
 }
 
 #[cfg(test)]

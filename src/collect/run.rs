@@ -14,13 +14,14 @@ use tokio::time::{Instant, sleep};
 
 use super::admin::{self, Page};
 use super::client::Client;
-use super::collector::{Collector, Next, Options, Signal};
+use super::collector::{Collector, Next, Options};
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
 use super::metrics;
 use super::pace::Pace;
 use super::plan::Plan;
 use super::progress::Progress;
+use super::receive::Signal;
 use super::settings::{CollectSettings, Rate};
 use crate::calendar::UnixSeconds;
 use crate::durable;

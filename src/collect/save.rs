@@ -8,7 +8,7 @@ use super::coverage::Coverage;
 use super::day_log::newer;
 use super::error::{CollectError, io_error};
 use super::live::LivePass;
-use super::plan::fresh_day;
+use super::window::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::model::IslandCode;
