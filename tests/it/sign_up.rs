@@ -444,14 +444,17 @@ fn a_mailer_that_fails_is_told_to_the_operator_alone() {
 
 #[test]
 fn settings_that_do_not_go_together_are_refused() {
+    let directory = TempDir::new();
+    let state = directory.join("state");
+    let state = state.to_str().unwrap();
     for (args, told) in [
         (&["--signup", "ip"][..], "requires --state DIR"),
         (
-            &["--signup", "email", "--state", "/tmp/x"],
+            &["--signup", "email", "--state", state],
             "requires --mailer COMMAND",
         ),
         (
-            &["--signup", "email", "--mailer", "m", "--state", "/tmp/x"],
+            &["--signup", "email", "--mailer", "m", "--state", state],
             "requires --base-url URL",
         ),
         (&["--mailer", "m"], "requires --signup email"),
