@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-/// What a process uses.
+/// Resource usage of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) resident_kib: u64,

@@ -79,7 +79,7 @@ impl Case {
     }
 }
 
-/// What cases are made of.
+/// Inputs of the cases.
 pub(crate) struct Maker<'a> {
     pub(crate) real: Rc<Server>,
     pub(crate) scratch: &'a Path,

@@ -30,7 +30,7 @@ const POLL_MAX: Duration = Duration::from_millis(10);
 const STALL_CHECK: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What is wrong with a response.
+/// Fault of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It did not arrive, is incomplete, or is not a 200 with a readable body.

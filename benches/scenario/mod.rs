@@ -115,7 +115,7 @@ pub(crate) fn main(scenario: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// What is wrong, printed as it is found.
+/// Faults, printed as they are found.
 #[derive(Default)]
 struct Faults(Mutex<usize>);
 
@@ -171,8 +171,8 @@ impl Subject {
         })
     }
 
-    /// What the server uses once no more than `descriptors` are open; without a number, after some
-    /// time.
+    /// Resources that the server uses once at most `descriptors` are open; without a number, after
+    /// some time.
     fn settled<V: Validate>(
         &self,
         load: &mut Load<V>,

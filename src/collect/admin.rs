@@ -23,7 +23,7 @@ const MAX_CONNECTIONS: usize = 16;
 /// Time for a request and its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the listener shows. The collector replaces it about once a second.
+/// Content of the responses. The collector replaces it about once a second.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// The metrics.

@@ -1,10 +1,26 @@
 //! Cleaning of catalogue rows, so that whatever is collected is a sound dataset (CONTRACT section 3).
 
-use super::wire::RawIsland;
+use serde::Deserialize;
+
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 
 /// Longest field of a dataset, in bytes.
 const MAX_FIELD_BYTES: usize = 1_024;
+
+/// A row of the catalogue, as it comes.
+#[derive(Deserialize)]
+pub(super) struct RawIsland {
+    #[serde(default)]
+    code: serde_json::Value,
+    #[serde(default)]
+    title: serde_json::Value,
+    #[serde(default, rename = "creatorCode")]
+    creator_code: serde_json::Value,
+    #[serde(default, rename = "createdIn")]
+    created_in: serde_json::Value,
+    #[serde(default)]
+    tags: serde_json::Value,
+}
 
 /// A row of the catalogue. Tags are joined by `|`, as in islands.csv: 300,000 rows stay in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

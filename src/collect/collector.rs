@@ -32,7 +32,7 @@ const FULL_CRAWL_SECONDS: i64 = DAY_SECONDS;
 const TOP_CRAWL_SECONDS: i64 = 3600;
 pub(super) const RANKINGS_SECONDS: i64 = 3600;
 
-/// What a collector is to do.
+/// Options of a collector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     /// Islands of the live snapshot.
@@ -43,7 +43,7 @@ pub(super) struct Options {
     pub(super) once: bool,
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Send a request.

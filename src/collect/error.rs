@@ -13,7 +13,7 @@ pub enum CollectError {
     Setting(String),
     /// A file that could not be read or written; exit code 74.
     Io {
-        /// What was to be done.
+        /// Purpose of the failed operation.
         purpose: &'static str,
         /// The file or directory.
         path: PathBuf,

@@ -74,7 +74,7 @@ struct Keys {
     postponed: Option<UnixSeconds>,
 }
 
-/// What the plan contains, for `--plan` and the metrics.
+/// Sizes of the queues, for `--plan` and the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanSizes {
     pub(super) islands: usize,

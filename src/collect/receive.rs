@@ -1,4 +1,4 @@
-//! What a response changes: the plan, the catalogue, the day logs, the ledger; and the files that follow.
+//! Handling of responses: changes of the plan, the catalogue, the day logs and the ledger.
 
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
 use super::error::{CollectError, io_error};
@@ -13,7 +13,7 @@ use crate::model::{IslandCode, SortField};
 /// Failures in a row after which a request is given up for now.
 const ATTEMPTS: u32 = 3;
 
-/// What a response means for the pace.
+/// Meaning of a response for the pace.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     Usable,

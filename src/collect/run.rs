@@ -41,7 +41,7 @@ const READY_SECONDS: i64 = 15 * 60;
 /// Files of the server's state directory.
 const KEY_FILE: &str = "keys.jsonl";
 
-/// What a collector reports.
+/// A report of a collector.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// One line for the log.

@@ -1,4 +1,4 @@
-//! What the collector writes: the logs and the ledger on time, and the files of the dataset.
+//! Writing: the logs and the ledger in intervals, and the files of the dataset.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What to collect, from where, and how fast.
+//! Settings of a collector: source, destination and rate.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use super::clean::{Cleaned, Listed, clean};
+use super::clean::{Cleaned, Listed, RawIsland, clean};
 use super::repair::repair;
 use super::settings::PlatformSeries;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -59,21 +59,6 @@ impl<T> Page<T> {
             .clone()
             .filter(|_| linked && !self.data.is_empty())
     }
-}
-
-/// A row of the catalogue, as it comes.
-#[derive(Deserialize)]
-pub(super) struct RawIsland {
-    #[serde(default)]
-    pub(super) code: serde_json::Value,
-    #[serde(default)]
-    pub(super) title: serde_json::Value,
-    #[serde(default, rename = "creatorCode")]
-    pub(super) creator_code: serde_json::Value,
-    #[serde(default, rename = "createdIn")]
-    pub(super) created_in: serde_json::Value,
-    #[serde(default)]
-    pub(super) tags: serde_json::Value,
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {

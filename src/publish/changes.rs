@@ -128,7 +128,7 @@ pub(super) struct Changes {
     pub(super) kept_history: Option<Payload>,
     /// Dumps whose files may be linked instead of written.
     pub(super) kept_dumps: Option<Dumps>,
-    /// What is rendered and kept, and why.
+    /// The rendered and the kept parts, with reasons.
     pub(super) summary: String,
 }
 

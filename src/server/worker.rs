@@ -20,11 +20,12 @@ use tokio::net::TcpStream;
 use crate::calendar::{Clock, RequestTime};
 use crate::observe::RateLimitedLog;
 use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
-use crate::server::conn::context::{ConnectionContext, TimeSlice};
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::conn::lingering_close::lingering_close;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::send_buffer::BufferPool;
+use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record::AccessRecord;
 use crate::server::http::api_error::ApiError;
@@ -66,7 +67,7 @@ pub(crate) struct Worker {
 /// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
 
-/// What a response needs besides what the pipeline made.
+/// Inputs of a response besides the result of the pipeline.
 struct ResponseContext {
     id: RequestId,
     is_head: bool,

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::policy::ISSUED_IN_24_HOURS_MAX;
 use crate::keys::FREE_KEYS_MAX;
+
+/// Free keys per address in 24 hours: three times the active ones, because the record of a revoked key
+/// stays, and issuing and revoking in turns would fill the disk.
+pub(super) const ISSUED_IN_24_HOURS_MAX: usize = 9;
 
 /// A request was rejected. Displays as a message for the client, without information about addresses
 /// that the client has not proven to own. The numbers are the seconds until a retry can succeed.

@@ -5,14 +5,11 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ahash::RandomState;
 
-use super::error::SignupError;
+use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyRecord, KeyRecords};
 use crate::model::Tier;
 
-/// Free keys per address in 24 hours: three times the active ones, because the record of a revoked key
-/// stays, and issuing and revoking in turns would fill the disk.
-pub(super) const ISSUED_IN_24_HOURS_MAX: usize = 9;
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
 

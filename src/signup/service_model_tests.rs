@@ -13,7 +13,7 @@ const CLIENTS: [(&str, &str); 4] = [
     ("2001:db8::f:1", "2001:db8::/64"),
 ];
 
-/// What is known of a token that was handed out.
+/// An issued token.
 #[derive(Clone)]
 struct KnownToken {
     text: String,
@@ -65,7 +65,7 @@ impl Plain {
         of.map(|(_, key)| key.clone()).collect()
     }
 
-    /// Whose keys the token opens.
+    /// Address whose keys the token opens.
     fn holder(&self, client: &str, known: &KnownToken, now: i64) -> Result<String, SignupError> {
         match &known.holder {
             None => Err(SignupError::InvalidToken),
@@ -125,7 +125,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// What another process does to the keys.
+    /// Changes of the keys by another process.
     fn change_elsewhere(&mut self, u: &mut Unstructured<'_>) -> Arbitrary<()> {
         let now = UnixSeconds(self.now);
         let known = self.plain.keys.len();
@@ -259,7 +259,7 @@ fn any_sequence_of_requests_and_outside_changes_agrees_with_plain_lists() {
             now,
         };
         for _ in 0..u.int_in_range(0..=60)? {
-            // Never faster than anybody may ask.
+            // Never faster than the limit of requests.
             scene.now += *u.choose(&[2, 2, 2, 2, 2, 2, 2, 600, 3598, 40_000])?;
             if u.ratio(1, 6)? {
                 scene.change_elsewhere(u)?;

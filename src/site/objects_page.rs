@@ -5,7 +5,7 @@ use super::html::{Escaped, each, page};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
 
-/// What all objects have in common. Markdown.
+/// Members that all objects have in common. Markdown.
 const COMMON: &str = include_str!("objects.md");
 
 /// The address of the service in the examples of the document.

@@ -38,7 +38,7 @@ pub struct DumpIndex {
     pub license_url: String,
     /// The line that users of the data show.
     pub credit: String,
-    /// What the data is, and who owns the rest of it.
+    /// Source and owner of the data.
     pub notice: String,
     /// Every other file, by name ascending.
     pub files: Vec<DumpFile>,

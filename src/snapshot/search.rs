@@ -71,7 +71,7 @@ pub(crate) struct TextIndex {
     texts: Texts,
     /// The row of each suffix, in the order of the suffixes.
     suffix_rows: U32Slice,
-    /// Where in the texts one in [`SUFFIX_STEP`] of the suffixes begins.
+    /// Offsets in the texts of one in [`SUFFIX_STEP`] suffixes.
     samples: U32Slice,
     /// The [`common_key`]s of the needles that have a set, ascending.
     common: U32Slice,

@@ -41,7 +41,7 @@ impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Deref for SectionSlice<
 #[derive(Debug)]
 pub(crate) struct Texts {
     pub(super) text: Bytes,
-    /// Where each text begins, and the end of the last one.
+    /// Offset of each text, and the end of the last one.
     pub(super) bounds: U64Slice,
 }
 

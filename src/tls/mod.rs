@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-/// Where distributions keep the bundle of trusted certificates.
+/// Paths of the bundle of trusted certificates in common distributions.
 const BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -29,7 +29,7 @@ pub enum TlsError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What was wrong.
+        /// The fault.
         problem: String,
     },
     /// The library refused the settings.

@@ -21,7 +21,7 @@ const STEPS: u32 = 6;
 /// The first live step, 2026-09-22T00:00:00Z: no later step of a long test is in the future.
 const FIRST_STEP: u32 = 1_790_035_200;
 
-/// What changes in an edition.
+/// A change of an edition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Islands, a day and a live step.

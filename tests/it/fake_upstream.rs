@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const DAY: i64 = 86_400;
 
-/// What the upstream does instead of answering.
+/// A fault in place of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
     EmptyOk,

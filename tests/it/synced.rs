@@ -18,7 +18,7 @@ use crate::torn::succeeds;
 use crate::traced::{Call, Tracer};
 use crate::world::Rng;
 
-/// What a disk that keeps only synced data would lack.
+/// Differences of a disk that keeps only synced data.
 #[derive(Default)]
 struct Unsynced {
     /// Files with bytes written and not synced.
@@ -70,7 +70,7 @@ impl Unsynced {
         }
     }
 
-    /// What a power failure would remove of this path and all below it.
+    /// Entries of this path and below it that a power failure would remove.
     fn below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let all = self.bytes.iter().chain(&self.names);
         all.filter(move |unsynced| unsynced.starts_with(path))

@@ -152,7 +152,7 @@ impl Secrets {
     }
 }
 
-/// What the chores share.
+/// State shared by the chores.
 struct Stage<'a> {
     subject: &'a Subject,
     state: &'a Path,

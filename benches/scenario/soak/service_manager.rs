@@ -19,7 +19,7 @@ pub(crate) struct ServiceManager {
     thread: JoinHandle<Notifications>,
 }
 
-/// What the server notified.
+/// Notifications of the server.
 #[derive(Default)]
 pub(crate) struct Notifications {
     heartbeats: usize,

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use crate::observe::CloseReason;
-use crate::server::conn::context::poll_yield;
+use crate::server::conn::time_slice::poll_yield;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The connection is within its timeout.

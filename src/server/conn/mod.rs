@@ -6,7 +6,7 @@
 //! - `limiter`: permits for connections and downloads;
 //! - `registry`, `connection_state`: the connections of a worker, their phases and timeouts,
 //!   shutdown;
-//! - `context`: the state that the parts of one connection share, and its time slice;
+//! - `context`, `time_slice`: the state that the parts of one connection share, and its time;
 //! - `pending`: header lines and log lines on their way from the request handler to the socket;
 //! - `timed_io`, `send_buffer`: the socket as hyper sees it;
 //! - `lingering_close`: the end.
@@ -19,4 +19,5 @@ pub(in crate::server) mod listener;
 pub(in crate::server) mod pending;
 pub(in crate::server) mod registry;
 pub(in crate::server) mod send_buffer;
+pub(in crate::server) mod time_slice;
 pub(in crate::server) mod timed_io;

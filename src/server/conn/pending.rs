@@ -1,4 +1,4 @@
-//! What the request handler passes to the I/O adapter besides hyper's own response:
+//! Values that the request handler passes to the I/O adapter besides hyper's own response:
 //! `PendingResponse` with the header lines and the way to write the body, and the lines of the
 //! access log.
 

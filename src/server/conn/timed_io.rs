@@ -29,8 +29,9 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::{memchr, memmem};
 
 use crate::server::conn::connection_state::ConnectionPhase;
-use crate::server::conn::context::{ConnectionContext, poll_yield};
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::send_buffer::SendBuffer;
+use crate::server::conn::time_slice::poll_yield;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;

@@ -68,7 +68,7 @@ impl Case {
     }
 }
 
-/// What is to come of what the client sends.
+/// Expected responses to the bytes of a client.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Plan {
     pub(in crate::server) cases: Vec<Case>,

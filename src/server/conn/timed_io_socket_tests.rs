@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-/// What the client and the network do on one connection.
+/// Actions of the client and the network on one connection.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Wire {
     /// The client's bytes, of which `given` were read.
@@ -18,7 +18,7 @@ pub(in crate::server) struct Wire {
     pub(in crate::server) reads: Vec<usize>,
     /// Whether the client ends its side when all is sent.
     pub(in crate::server) ends: bool,
-    /// What the client received.
+    /// Bytes that the client received.
     pub(in crate::server) received: Vec<u8>,
     /// How many bytes the next writes take at most, 0 for none yet; all once these are used up.
     pub(in crate::server) writes: Vec<usize>,

@@ -153,7 +153,7 @@ fn ranges_of_a_length_near_the_greatest_number_are_cut_at_the_end() {
     assert_eq!(twice, (200, None));
 }
 
-/// What a list of entity tags means.
+/// Meaning of a list of entity tags.
 #[derive(Clone, Debug)]
 struct Tags {
     text: Vec<String>,
@@ -202,7 +202,7 @@ fn tags(u: &mut Unstructured<'_>) -> Arbitrary<Option<Tags>> {
     Ok(Some(tags))
 }
 
-/// What a date header means: nothing if it is malformed or twice there.
+/// Meaning of a date header: none if it is malformed or repeated.
 #[derive(Clone, Debug)]
 struct Date {
     text: Vec<String>,

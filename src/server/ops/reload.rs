@@ -1,4 +1,4 @@
-//! What the pollers report: metrics, and the errors of reloads.
+//! Reports of the pollers: metrics, and the errors of reloads.
 
 use std::sync::Arc;
 

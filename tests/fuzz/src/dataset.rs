@@ -20,7 +20,7 @@ use whole::Whole;
 const BETWEEN_FILES: u8 = 0xFF;
 /// An input of more files is cut: a reader that takes long over few bytes would not stand out.
 const FILES_MAX: usize = 12;
-/// What a fault says that is of a whole file, and so has no line.
+/// Texts of faults that concern a whole file, and so have no line.
 const OF_A_FILE: [&str; 7] = [
     "codes must be in islands.csv",
     "the day must be no later",

@@ -102,8 +102,8 @@ fn address(entry: &str) -> Option<IpAddr> {
     is_port(port).then_some(IpAddr::V4(address))
 }
 
-/// The plain search: everybody who passed the request on, the nearest first, up to the first who
-/// cannot be read; of these the first who is not trusted, or else the last.
+/// The plain search: all forwarding addresses, the nearest first, up to the first malformed one; of
+/// these the first that is not trusted, or else the last.
 fn client(networks: &[Network], peer: IpAddr, lines: &[&[u8]]) -> Bits {
     let all = lines.join(&b", "[..]);
     let entries = all.split(|byte| *byte == b',').rev();
@@ -142,7 +142,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What `found` finds otherwise than the plain search does.
+    /// A difference between `found` and the plain search.
     fn differs(
         &self,
         found: impl Fn(&TrustedProxies, IpAddr, &[&[u8]]) -> IpAddr,

@@ -1,6 +1,5 @@
-//! What is sent as a key: exactly the texts that were issued are keys, and what they are worth stands in
-//! their records. Beside it the parts of keys that people type: what reads as one is written so that it
-//! reads as the same again.
+//! Texts sent as keys: exactly the issued texts are keys, with the tiers of their records. Also the parts
+//! of keys that people type: a parsed part is formatted so that it parses to the same value again.
 //!
 //! An input is sent as it is, and each key that was issued is sent with its bytes changed by the input.
 #![no_main]
@@ -15,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 
 use known::TEXTS;
 
-/// What each key buys, and which one is revoked, as the records say.
+/// The tier of each key, and which one is revoked, as in the records.
 const TIERS: [Tier; TEXTS.len()] = [Tier::Free, Tier::Starter, Tier::Pro, Tier::Pro];
 const REVOKED: usize = 3;
 
@@ -35,7 +34,7 @@ fn grant(at: usize) -> KeyEntry {
     }
 }
 
-/// What a text is worth: it is one of the list, letter by letter, or nothing.
+/// Expected result for a text: an exact match of an issued key, or none.
 fn worth(text: &[u8]) -> KeyStatus {
     match TEXTS.iter().position(|known| known.as_bytes() == text) {
         None => KeyStatus::Unknown,
@@ -44,10 +43,10 @@ fn worth(text: &[u8]) -> KeyStatus {
     }
 }
 
-/// What finds out what a text is worth.
+/// The verification under test.
 type Judge<'a> = &'a dyn Fn(&[u8]) -> KeyStatus;
 
-/// What is judged otherwise than it is worth, or otherwise when it is judged again.
+/// A result that differs from the expected one, or from an earlier one for the same text.
 fn misjudged(judge: Judge<'_>, input: &[u8]) -> Option<Vec<u8>> {
     let changed = TEXTS
         .map(|known| changed(known.as_bytes(), input))

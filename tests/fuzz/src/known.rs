@@ -5,7 +5,7 @@ use std::path::Path;
 
 use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 
-/// What they begin with.
+/// Their prefix.
 pub const PREFIX: &str = "fuzz";
 
 /// Their texts, in the order of their numbers.

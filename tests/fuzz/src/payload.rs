@@ -7,7 +7,7 @@ const MAGIC_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 24;
 const TRAILER_BYTES: usize = 32;
 const BODY_REF_BYTES: usize = 24;
-/// Where in a gzip form of one stored block the bytes stand: behind two heads.
+/// Offset of the bytes in a gzip form of one stored block: behind two headers.
 const STORED_AT: usize = 15;
 /// Length of a change in an input: what, which section, where, two bytes, and a value of four.
 pub const CHANGE_BYTES: usize = 8;

@@ -1,7 +1,7 @@
 //! A second reading of request targets, by CONTRACT sections 4 to 6 and SPEC section 4 alone. It shares
 //! nothing with the server's, and takes no short way.
 
-/// What a target means.
+/// Meaning of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// 400
@@ -78,7 +78,7 @@ const FIXED: [&str; 18] = [
     "/v1/rankings",
     "/v1/new",
 ];
-/// What makes a question of the dashboard.
+/// Parameters that make a request for the dashboard a search.
 const DECLARED: [&str; 8] = [
     "tag",
     "creator",

@@ -18,7 +18,7 @@ use targets::differs;
 /// Bytes of a target that are logged, and what tells that there were more.
 const LOGGED_BYTES_MAX: usize = 512 + 5;
 
-/// What a link to the same list says reads as the same list.
+/// A link to the same list parses as the same list.
 fn links_lead_back(path: &str, query: Option<&str>) {
     match parse(path, query).route {
         Ok(Route::Islands(query) | Route::Site(SiteRoute::Search(query))) => {
@@ -52,7 +52,7 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What is wrong with what is logged, if anything is.
+/// Fault of a logged target, if there is one.
 fn spoils_log(logged: &str) -> Option<&'static str> {
     if !logged
         .bytes()

@@ -1,4 +1,4 @@
-//! What came back on a connection, read as strictly as can be: by RFC 9112 and by the contract's words
+//! Responses of a connection, parsed as strictly as possible: by RFC 9112 and by the contract's words
 //! on what every answer has. Shares nothing with the server, and believes nothing of it.
 
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Why answers are not what they must be.
 pub type Fault = String;
 
-/// Where a word stands in a text.
+/// Position of a word in a text.
 pub fn places<'a>(text: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     // By its first byte first: the engine is told of each comparison of more, and takes its time.
     let begins = move |at: &usize| text[*at] == word[0] && text[*at..].starts_with(word);
@@ -63,8 +63,8 @@ impl Asked<'_> {
         self.text.starts_with(b"HEAD ")
     }
 
-    /// Whether nobody can take it for anything but one request, with no body, whose connection stays
-    /// open: it must be answered.
+    /// Returns whether it is unambiguously one request without a body on a connection that stays open:
+    /// it must be answered.
     pub fn is_plain(&self) -> bool {
         let Ok(text) = std::str::from_utf8(self.text) else {
             return false;
@@ -154,7 +154,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// What was seen in other inputs.
+/// Values seen in other inputs.
 #[derive(Default)]
 pub struct Seen {
     ids: HashSet<String>,
@@ -162,7 +162,7 @@ pub struct Seen {
     bodies: HashSet<(u32, usize, bool)>,
 }
 
-/// What is remembered at most.
+/// Maximum number of stored values.
 const SEEN_MAX: usize = 1 << 21;
 
 impl Seen {
@@ -325,7 +325,7 @@ fn read_one<'a>(received: &'a [u8], asked: &Asked<'_>) -> Result<(Reply<'a>, &'a
         None if may_be_unknown => return Ok((reply, rest)),
         length => length.ok_or("a length is missing")?,
     };
-    // Whether a head that cannot be read asks for no body, nobody can tell.
+    // It is unknown whether a malformed head was a HEAD request.
     let is_left_out = asked.is_head() && !(reply.is_refusal() && rest.len() == length);
     if is_left_out {
         return Ok((reply, rest));
@@ -480,7 +480,7 @@ fn is_sound(name: &str, value: &str) -> bool {
     }
 }
 
-/// What a link may say of a list.
+/// Expected links of a list.
 const NAMES: [&str; 8] = [
     "tag",
     "creator",

@@ -255,7 +255,7 @@ fn is_sent_as_key(before: &[u8]) -> bool {
         || (marks == 1 && line.ends_with(b"?key="))
 }
 
-/// Who may ask, and how much.
+/// Keys and limits of the server under test.
 fn gate(clock: &Clock) -> QuotaGate {
     let keyed = KeyedQuota::new(None);
     let numbers = known::records().numbers_end();

@@ -59,7 +59,7 @@ const PLACES: [&str; 6] = [
     "offset=18446744073709551615",
 ];
 
-/// What is changed, and what its islands and creators are called.
+/// A changed snapshot with the codes and slugs of its islands and creators.
 struct Sound {
     history: Payload,
     live: Payload,

@@ -23,7 +23,7 @@ pub struct Manner {
     pub ends: bool,
 }
 
-/// What came of a connection.
+/// Result of a connection.
 pub struct Outcome {
     pub received: Vec<u8>,
     /// Whether the server ended it; it waits for the client otherwise.
