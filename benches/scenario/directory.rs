@@ -48,7 +48,7 @@ pub(crate) fn stray_dumps(
     let mut found = Vec::new();
     for dumps in [&before.dumps, &now.dumps].into_iter().flatten() {
         let root = directory.join(&dumps.directory);
-        let index = DumpIndex::read(&Directory::open(&root)?, dumps)?;
+        let (_, index, _) = DumpIndex::open(&Directory::open(directory)?, dumps)?;
         let mut named: Vec<String> = index.files.into_iter().map(|file| file.file).collect();
         named.push(DumpIndex::FILE.to_owned());
         let mut present = Vec::new();

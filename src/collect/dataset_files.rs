@@ -15,7 +15,7 @@ use super::clean::Listed;
 use super::day_log::DayRows;
 use super::error::CollectError;
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{CsvWriter, DatasetReader, FileKind, Files, Island, RowWriter};
+use crate::dataset::{Cell, CsvWriter, DatasetReader, FileKind, Files, Island};
 use crate::durable::{self, AtomicFile};
 use crate::model::IslandCode;
 
@@ -136,13 +136,14 @@ impl FileSet<'_> {
         self.add("islands.csv", FileKind::Islands, |out| {
             for row in catalogue.values() {
                 let tags = row.tags.split('|').filter(|tag| !tag.is_empty());
-                out.island(&Island {
+                let island = Island {
                     code: row.code,
                     title: row.title.clone(),
                     creator: row.creator.clone(),
                     created_in: row.created_in,
                     tags: tags.map(Into::into).collect(),
-                })?;
+                };
+                out.row(island.cells())?;
             }
             Ok(())
         })
@@ -152,7 +153,7 @@ impl FileSet<'_> {
     pub(super) fn day(&mut self, day: UtcDay, rows: &DayRows) -> io::Result<()> {
         self.add(&day_name(day), FileKind::Daily, |out| {
             rows.iter()
-                .try_for_each(|(code, metrics)| out.day(*code, metrics))
+                .try_for_each(|(code, metrics)| out.row(metrics.cells(*code)))
         })
     }
 
@@ -163,18 +164,18 @@ impl FileSet<'_> {
         players: &BTreeMap<IslandCode, u64>,
     ) -> io::Result<()> {
         self.add(&step_name(step), FileKind::Live, |out| {
-            players
-                .iter()
-                .try_for_each(|(code, players)| out.players(*code, *players))
+            players.iter().try_for_each(|(code, players)| {
+                out.row([Cell::Code(*code), Cell::Count(Some(*players))])
+            })
         })
     }
 
     /// Adds platform.csv.
     pub(super) fn platform(&mut self, points: &BTreeMap<UnixSeconds, u64>) -> io::Result<()> {
         self.add("platform.csv", FileKind::Platform, |out| {
-            points
-                .iter()
-                .try_for_each(|(time, players)| out.point(*time, *players))
+            points.iter().try_for_each(|(time, players)| {
+                out.row([Cell::Time(*time), Cell::Count(Some(*players))])
+            })
         })
     }
 

@@ -165,7 +165,9 @@ fn path(folder: &Path, day: UtcDay, kind: &str) -> PathBuf {
 
 fn encode(code: IslandCode, metrics: &Metrics) -> [u8; RECORD_BYTES] {
     let counts = SortField::ALL.map(|field| metrics.count(field).unwrap_or(u64::MAX));
-    let decimals = decimals(metrics).map(|value| value.unwrap_or(f64::NAN).to_bits());
+    let decimals = metrics
+        .decimals()
+        .map(|value| value.unwrap_or(f64::NAN).to_bits());
     let mut record = [0; RECORD_BYTES];
     let words = [code.number()].into_iter().chain(counts).chain(decimals);
     for (place, word) in record.chunks_exact_mut(8).zip(words) {
@@ -220,20 +222,12 @@ pub(super) fn newer(old: &Metrics, new: &Metrics) -> (Metrics, bool) {
         is_revised |= old.is_some() && new.is_some() && old != new;
         new.or(old)
     });
-    let (old, new) = (decimals(old), decimals(new));
+    let (old, new) = (old.decimals(), new.decimals());
     let decimals = [0, 1, 2].map(|at| {
         is_revised |= old[at].is_some() && new[at].is_some() && old[at] != new[at];
         new[at].or(old[at])
     });
     (Metrics::new(counts, decimals), is_revised)
-}
-
-fn decimals(metrics: &Metrics) -> [Option<f64>; 3] {
-    [
-        metrics.average_minutes_per_player(),
-        metrics.retention_d1(),
-        metrics.retention_d7(),
-    ]
 }
 
 #[cfg(test)]
@@ -358,7 +352,7 @@ mod tests {
         assert_eq!(merged.count(SortField::PeakCcu), Some(1));
         assert_eq!(merged.count(SortField::UniquePlayers), Some(2));
         assert_eq!(merged.count(SortField::MinutesPlayed), Some(4));
-        assert_eq!(decimals(&merged), [Some(0.5), Some(0.0), None]);
+        assert_eq!(merged.decimals(), [Some(0.5), Some(0.0), None]);
         assert!(!newer(&old, &old).1);
     }
 }

@@ -23,11 +23,7 @@ fn an_islands_days_are_read_and_bad_values_left_out() {
     assert_eq!(metrics.count(SortField::MinutesPlayed), Some(3363));
     assert_eq!(metrics.count(SortField::Recommendations), None);
     assert_eq!(metrics.count(SortField::Plays), None);
-    assert_eq!(metrics.average_minutes_per_player(), Some(38.22));
-    assert_eq!(
-        (metrics.retention_d1(), metrics.retention_d7()),
-        (Some(0.15), None)
-    );
+    assert_eq!(metrics.decimals(), [Some(38.22), Some(0.15), None]);
 }
 
 #[test]

@@ -103,11 +103,7 @@ fn a_valid_dataset_is_read_completely() {
         crate::model::SortField::ALL.map(|field| metrics.count(field)),
         counts
     );
-    assert_eq!(metrics.average_minutes_per_player(), Some(1.5));
-    assert_eq!(
-        (metrics.retention_d1(), metrics.retention_d7()),
-        (Some(0.11), None)
-    );
+    assert_eq!(metrics.decimals(), [Some(1.5), Some(0.11), None]);
     // The daily row is used even if its peak is null.
     assert_eq!(
         day.ccu

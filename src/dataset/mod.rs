@@ -27,11 +27,11 @@ mod synthetic_catalogue;
 mod validate;
 
 pub use catalogue::Catalogue;
-pub use csv_writer::{CsvWriter, RowWriter};
+pub use csv_writer::CsvWriter;
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileChecksum, FileStamp, Files};
-pub use rows::{CcuRow, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
+pub use rows::{CcuRow, Cell, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
 pub use synthetic::synthesize;
 pub use validate::{DatasetCounts, validate};

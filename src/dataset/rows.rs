@@ -24,7 +24,7 @@ pub enum FileKind {
 impl FileKind {
     /// Returns the column names, of which the first ones are required, and the number of those. Code
     /// refers to a column by its position here.
-    pub(super) fn columns(self) -> (&'static [&'static str], usize) {
+    pub(crate) fn columns(self) -> (&'static [&'static str], usize) {
         match self {
             FileKind::Islands => (&["code", "title", "creator", "createdIn", "tags"], 5),
             FileKind::Creators => {
@@ -53,6 +53,18 @@ impl FileKind {
     }
 }
 
+/// A field of a row that is written: text in CSV, a value in JSON. A null is an empty field.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the types say it")]
+pub enum Cell<'a> {
+    Code(IslandCode),
+    Text(Option<&'a str>),
+    Tags(&'a [Box<str>]),
+    Count(Option<u64>),
+    Decimal(Option<f64>),
+    Time(UnixSeconds),
+}
+
 /// A row of islands.csv.
 #[derive(Debug)]
 pub struct Island {
@@ -68,6 +80,19 @@ pub struct Island {
     pub tags: Vec<Box<str>>,
 }
 
+impl Island {
+    /// Returns the fields of its row.
+    pub fn cells(&self) -> [Cell<'_>; 5] {
+        [
+            Cell::Code(self.code),
+            Cell::Text(Some(&self.title)),
+            Cell::Text(self.creator.as_ref().map(CreatorSlug::as_str)),
+            Cell::Text(self.created_in.map(CreatedIn::as_str)),
+            Cell::Tags(&self.tags),
+        ]
+    }
+}
+
 /// A row of creators.csv. All members except the slug are optional.
 #[derive(Debug)]
 pub struct Profile {
@@ -81,6 +106,19 @@ pub struct Profile {
     pub following: Option<u64>,
     /// Total plays of all its islands.
     pub lifetime_plays: Option<u64>,
+}
+
+impl Profile {
+    /// Returns the fields of its row.
+    pub fn cells(&self) -> [Cell<'_>; 5] {
+        [
+            Cell::Text(Some(self.slug.as_str())),
+            Cell::Text(self.name.as_deref()),
+            Cell::Count(self.followers),
+            Cell::Count(self.following),
+            Cell::Count(self.lifetime_plays),
+        ]
+    }
 }
 
 /// Rows of one day. Each list is sorted by island and has an island at most once.
@@ -140,24 +178,21 @@ impl Metrics {
         (count != u64::MAX).then_some(count)
     }
 
-    /// Average minutes played per player.
-    pub fn average_minutes_per_player(&self) -> Option<f64> {
-        self.decimal(0)
+    /// Returns average minutes per player, and the retention after one and after seven days.
+    pub fn decimals(&self) -> [Option<f64>; 3] {
+        self.decimals
+            .map(|decimal| (!decimal.is_nan()).then_some(decimal))
     }
 
-    /// Share of players who returned after one day, from 0 to 1.
-    pub fn retention_d1(&self) -> Option<f64> {
-        self.decimal(1)
+    /// Returns the fields of a daily row.
+    pub fn cells(&self, code: IslandCode) -> impl Iterator<Item = Cell<'static>> {
+        std::iter::once(Cell::Code(code)).chain(self.metric_cells())
     }
 
-    /// Share of players who returned after seven days, from 0 to 1.
-    pub fn retention_d7(&self) -> Option<f64> {
-        self.decimal(2)
-    }
-
-    fn decimal(&self, at: usize) -> Option<f64> {
-        let decimal = self.decimals[at];
-        (!decimal.is_nan()).then_some(decimal)
+    /// Returns the fields of a daily row behind the code.
+    pub(crate) fn metric_cells(&self) -> impl Iterator<Item = Cell<'static>> {
+        let counts = SortField::ALL.map(|field| Cell::Count(self.count(field)));
+        counts.into_iter().chain(self.decimals().map(Cell::Decimal))
     }
 }
 

@@ -11,11 +11,11 @@
 //! stay until the next publish, for readers that opened it.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::changes::KnownSources;
-use super::dumps_writer::{DUMPS_PREFIX, REPEAT_SUFFIX, sha256_text};
+use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
 use super::error::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
@@ -30,8 +30,6 @@ pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
 pub(super) const HISTORY_PREFIX: &str = "history";
 /// Prefix of live payload names.
 pub(super) const LIVE_PREFIX: &str = "live";
-/// Size of the buffer that a dump is read with, in bytes.
-const BUFFER_BYTES: usize = 1 << 17;
 
 /// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and
 /// dumps that none of them names are removed too. The target of the dumps link stays, and so does
@@ -122,17 +120,13 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
 
 /// Verifies the SHA-256 of every file of a dump directory against its index.
 fn check_dumps(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
-    let path = published.path().join(&named.directory);
-    let directory = published
-        .subdirectory(&named.directory)
-        .map_err(at(&path))?;
-    let index_path = path.join(DumpIndex::FILE);
-    let files = DumpIndex::read(&directory, named)
-        .map_err(at(&index_path))?
-        .files;
+    let (directory, DumpIndex { files, .. }, _) =
+        DumpIndex::open(published, named).map_err(at(published.path()))?;
     let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
         let DumpFile { file, sha256, .. } = &files[at];
-        let found = sha256_of(directory.file(file)?)?;
+        let mut hashing = HashingWriter::new(io::sink());
+        io::copy(&mut directory.file(file)?, &mut hashing)?;
+        let (_, _, found) = hashing.finish();
         if found == *sha256 {
             return Ok(());
         }
@@ -143,19 +137,8 @@ fn check_dumps(published: &Directory, named: &Dumps) -> Result<(), PublishError>
         (cores(), files.len()),
         || (),
         check,
-        |number, checked| checked.map_err(at(&path.join(&files[number].file))),
+        |number, checked| checked.map_err(at(&directory.path().join(&files[number].file))),
     )
-}
-
-fn sha256_of(mut file: fs::File) -> io::Result<String> {
-    let mut sha256 = hmac_sha256::Hash::new();
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(sha256_text(sha256)),
-            count => sha256.update(&buffer[..count]),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use super::error::{PublishError, at};
 use super::render::DumpJsonWriter;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{CsvWriter, FileKind, RowWriter};
+use crate::dataset::{Cell, CsvWriter, FileKind};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpFile, DumpIndex, Dumps};
@@ -62,8 +62,8 @@ impl DumpsWriter {
         }
         let before = before.and_then(|named| {
             let published = Directory::open(root).ok()?;
-            let directory = published.subdirectory(&named.directory).ok()?;
-            let files = DumpIndex::read(&directory, named).ok()?.files.into_iter();
+            let (directory, index, _) = DumpIndex::open(&published, named).ok()?;
+            let files = index.files.into_iter();
             let by_name = files.map(|file| (file.file.clone(), file)).collect();
             Some((directory, by_name))
         });
@@ -112,29 +112,27 @@ impl DumpsWriter {
         (self.kept_tables, self.tables)
     }
 
-    /// Writes the four dumps of a dataset file. `rows` is called twice: for CSV and for JSON.
-    pub(super) fn write(
+    /// Writes the four dumps of a dataset file: its rows as CSV, then as JSON.
+    pub(super) fn write<'c>(
         &self,
         name: &str,
         kind: FileKind,
-        rows: impl Fn(&mut dyn RowWriter) -> io::Result<()>,
+        rows: &(impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone),
     ) -> Result<(), PublishError> {
         let names = dumps_of(name);
         let [csv, csv_gzip, json, json_gzip] =
             names.each_ref().map(|name| self.directory.join(name));
         let write_csv = || {
-            let mut files = GzipTee::create(&csv, &csv_gzip, CSV_LEVEL)?;
-            let mut table = CsvWriter::begin(kind, &mut files)?;
-            rows(&mut table)?;
-            table.finish()?;
-            files.finish()
+            let files = GzipTee::create(&csv, &csv_gzip, CSV_LEVEL)?;
+            let mut table = CsvWriter::begin(kind, files)?;
+            rows.clone().try_for_each(|row| table.row(row))?;
+            table.finish()?.finish()
         };
         let write_json = || {
-            let mut files = GzipTee::create(&json, &json_gzip, JSON_LEVEL)?;
-            let mut table = DumpJsonWriter::begin(&mut files);
-            rows(&mut table)?;
-            table.finish()?;
-            files.finish()
+            let files = GzipTee::create(&json, &json_gzip, JSON_LEVEL)?;
+            let mut table = DumpJsonWriter::begin(kind, files);
+            rows.clone().try_for_each(|row| table.row(row))?;
+            table.finish()?.finish()
         };
         let written = [
             write_csv().map_err(at(&csv))?,
@@ -219,32 +217,33 @@ fn dumps_of(name: &str) -> [String; 4] {
     [".csv", ".csv.gz", ".json", ".json.gz"].map(|extension| format!("{stem}{extension}"))
 }
 
-/// Returns a SHA-256 in hexadecimal.
-pub(super) fn sha256_text(sha256: hmac_sha256::Hash) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in sha256.finalize() {
-        write!(text, "{byte:02x}").expect("writing to memory does not fail");
-    }
-    text
-}
-
 /// Writer of a file and its gzip form in one pass.
 struct GzipTee {
-    plain: HashingFile,
-    gzip: GzEncoder<HashingFile>,
+    plain: HashingWriter<File>,
+    gzip: GzEncoder<HashingWriter<File>>,
 }
 
 impl GzipTee {
     fn create(path: &Path, gzip_path: &Path, level: u32) -> io::Result<GzipTee> {
+        let create = |path| {
+            // The name may be a hard link to a file of the previous dumps, which must not change.
+            durable::remove(path)?;
+            // Unbuffered, since writes are large.
+            File::create_new(path).map(HashingWriter::new)
+        };
         Ok(GzipTee {
-            gzip: GzEncoder::new(HashingFile::create(gzip_path)?, Compression::new(level)),
-            plain: HashingFile::create(path)?,
+            gzip: GzEncoder::new(create(gzip_path)?, Compression::new(level)),
+            plain: create(path)?,
         })
     }
 
     /// Syncs both files. Returns the length and the SHA-256 of each.
     fn finish(self) -> io::Result<[(u64, String); 2]> {
-        Ok([self.plain.finish()?, self.gzip.finish()?.finish()?])
+        let sync = |file: HashingWriter<File>| {
+            let (file, bytes, sha256) = file.finish();
+            file.sync_all().map(|()| (bytes, sha256))
+        };
+        Ok([sync(self.plain)?, sync(self.gzip.finish()?)?])
     }
 }
 
@@ -260,32 +259,33 @@ impl Write for GzipTee {
     }
 }
 
-/// File that computes the SHA-256 of its content. It is unbuffered, since writes are large.
-struct HashingFile {
-    out: File,
+/// Writer that computes the SHA-256 of what it writes.
+pub(super) struct HashingWriter<W> {
+    out: W,
     sha256: hmac_sha256::Hash,
     bytes: u64,
 }
 
-impl HashingFile {
-    fn create(path: &Path) -> io::Result<HashingFile> {
-        // The name may be a hard link to a file of the previous dumps, which must not change.
-        durable::remove(path)?;
-        Ok(HashingFile {
-            out: File::create_new(path)?,
+impl<W> HashingWriter<W> {
+    pub(super) fn new(out: W) -> HashingWriter<W> {
+        HashingWriter {
+            out,
             sha256: hmac_sha256::Hash::new(),
             bytes: 0,
-        })
+        }
     }
 
-    /// Syncs the file. Returns its length and its SHA-256.
-    fn finish(self) -> io::Result<(u64, String)> {
-        self.out.sync_all()?;
-        Ok((self.bytes, sha256_text(self.sha256)))
+    /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
+    pub(super) fn finish(self) -> (W, u64, String) {
+        let mut text = String::with_capacity(64);
+        for byte in self.sha256.finalize() {
+            write!(text, "{byte:02x}").expect("writing to memory does not fail");
+        }
+        (self.out, self.bytes, text)
     }
 }
 
-impl Write for HashingFile {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write_all(bytes)?;
         self.sha256.update(bytes);

@@ -129,11 +129,7 @@ impl PackedDay {
 /// hundredths times 2, or 1 and its eight bytes.
 fn pack_metrics(bytes: &mut Vec<u8>, metrics: &Metrics) {
     let counts = SortField::ALL.map(|field| metrics.count(field));
-    let decimals = [
-        metrics.average_minutes_per_player(),
-        metrics.retention_d1(),
-        metrics.retention_d7(),
-    ];
+    let decimals = metrics.decimals();
     let present = counts.iter().map(Option::is_some);
     let present = present.chain(decimals.iter().map(Option::is_some));
     let flags = present

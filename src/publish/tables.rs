@@ -7,7 +7,7 @@ use super::live_payload::LiveInput;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, DatasetReader, Day, DayFiles, FileKind};
+use crate::dataset::{Catalogue, Cell, DatasetReader, Day, DayFiles, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
 
 /// Threads per core that read days and write dumps. More than one, since half of them wait for the
@@ -34,22 +34,14 @@ impl Tables<'_> {
             self.dataset.catalogue()?
         };
         if !islands_kept {
+            let rows = catalogue.islands.iter().map(Island::cells);
             self.dumps
-                .write(DatasetReader::ISLANDS, FileKind::Islands, |table| {
-                    catalogue
-                        .islands
-                        .iter()
-                        .try_for_each(|island| table.island(island))
-                })?;
+                .write(DatasetReader::ISLANDS, FileKind::Islands, &rows)?;
         }
         if dump_creators {
+            let rows = catalogue.profiles.iter().map(Profile::cells);
             self.dumps
-                .write(DatasetReader::CREATORS, FileKind::Creators, |table| {
-                    catalogue
-                        .profiles
-                        .iter()
-                        .try_for_each(|profile| table.profile(profile))
-                })?;
+                .write(DatasetReader::CREATORS, FileKind::Creators, &rows)?;
         }
         Ok(catalogue)
     }
@@ -100,12 +92,11 @@ impl Tables<'_> {
             let (at, is_kept) = wanted[number];
             let step = dataset.step(catalogue, &steps[at])?;
             if !is_kept {
-                dumps.write(&steps[at].name, FileKind::Live, |table| {
-                    let mut rows = step.players.iter();
-                    rows.try_for_each(|(island, players)| {
-                        table.players(catalogue.islands[*island as usize].code, *players)
-                    })
-                })?;
+                let rows = step.players.iter().map(|(island, players)| {
+                    let code = catalogue.islands[*island as usize].code;
+                    [Cell::Code(code), Cell::Count(Some(*players))]
+                });
+                dumps.write(&steps[at].name, FileKind::Live, &rows)?;
             }
             Ok((
                 at,
@@ -130,11 +121,9 @@ impl Tables<'_> {
         let name = DatasetReader::PLATFORM;
         let points = self.dataset.platform()?;
         if let Some(points) = points.as_ref().filter(|_| !self.keep(name)) {
-            self.dumps.write(name, FileKind::Platform, |table| {
-                points
-                    .iter()
-                    .try_for_each(|(time, players)| table.point(*time, *players))
-            })?;
+            let rows = points.iter();
+            let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
+            self.dumps.write(name, FileKind::Platform, &rows)?;
         }
         Ok(points)
     }
@@ -180,16 +169,14 @@ fn dump_day(
 ) -> Result<(), PublishError> {
     let code = |island: u32| catalogue.islands[island as usize].code;
     if let Some(name) = &files.daily {
-        dumps.write(name, FileKind::Daily, |table| {
-            let mut rows = day.daily.iter();
-            rows.try_for_each(|row| table.day(code(row.island), &row.metrics))
-        })?;
+        let rows = day.daily.iter();
+        let rows = rows.map(|row| row.metrics.cells(code(row.island)));
+        dumps.write(name, FileKind::Daily, &rows)?;
     }
     if let Some(name) = &files.ccu {
-        dumps.write(name, FileKind::Ccu, |table| {
-            let mut rows = day.ccu.iter();
-            rows.try_for_each(|row| table.peak(code(row.island), row.peak_ccu))
-        })?;
+        let rows = day.ccu.iter();
+        let rows = rows.map(|row| [Cell::Code(code(row.island)), Cell::Count(row.peak_ccu)]);
+        dumps.write(name, FileKind::Ccu, &rows)?;
     }
     Ok(())
 }

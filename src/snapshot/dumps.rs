@@ -8,10 +8,9 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -64,13 +63,31 @@ impl DumpIndex {
     /// The name, in a published directory, of the link to the newest dumps.
     pub const LINK: &'static str = "dumps";
 
-    /// Reads the index in a directory of dumps and verifies its checksum.
-    pub fn read(directory: &Directory, named: &Dumps) -> io::Result<DumpIndex> {
-        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX)?;
-        if format!("{:08x}", crc32fast::hash(&text)) != named.checksum {
-            return Err(io::ErrorKind::InvalidData.into());
+    /// Opens the directory of dumps that the manifest of a published directory names, and reads its
+    /// index; the last value is its text.
+    pub fn open(
+        published: &Directory,
+        named: &Dumps,
+    ) -> Result<(Directory, DumpIndex, Vec<u8>), SnapshotError> {
+        if !is_file_name(&named.directory) {
+            let problem = format!("{:?} is not a directory name", named.directory);
+            return Err(SnapshotError::malformed(Manifest::FILE, problem));
         }
-        Ok(serde_json::from_slice(&text)?)
+        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
+        let opened = published.subdirectory(&named.directory);
+        let text = opened.and_then(|opened| {
+            let text = opened.read(DumpIndex::FILE, INDEX_BYTES_MAX)?;
+            Ok((opened, text))
+        });
+        let (directory, text) = text.map_err(|error| SnapshotError::malformed(&part, error))?;
+        let written = u32::from_str_radix(&named.checksum, 16);
+        let written = written.map_err(|_| {
+            SnapshotError::malformed(&part, "its checksum in the manifest is invalid")
+        })?;
+        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
+        let index = serde_json::from_slice(&text);
+        let index = index.map_err(|error| SnapshotError::malformed(&part, error))?;
+        Ok((directory, index, text))
     }
 
     /// Serializes the index as in its file.
@@ -97,61 +114,36 @@ pub struct Dump {
     pub etag: String,
     /// The time of its last change.
     pub modified: UnixSeconds,
-    /// Its format, by its name.
-    pub format: DumpFormat,
+    /// Its media type, by its name.
+    pub content_type: &'static str,
+    /// Its content if it is in memory, as that of the index is.
+    pub content: Option<Bytes>,
     /// The directory of its file, kept open: by the time of a request, its name may be that of
     /// another one.
     directory: Arc<Directory>,
     name: String,
-    path: PathBuf,
-    content: Option<Bytes>,
-}
-
-/// The format of a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DumpFormat {
-    /// A table, as in the dataset.
-    Csv,
-    /// The same as JSON, or the index.
-    Json,
-    /// One of the two, compressed.
-    Gzip,
-    /// Anything else.
-    Other,
 }
 
 impl DumpDirectory {
     /// Opens the dumps that the manifest of a published directory names.
     pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
-        if !is_file_name(&named.directory) {
-            let problem = format!("{:?} is not a directory name", named.directory);
-            return Err(SnapshotError::malformed(Manifest::FILE, problem));
-        }
+        let (directory, index, text) = DumpIndex::open(published, named)?;
         let part = format!("{}/{}", named.directory, DumpIndex::FILE);
-        let malformed = |problem: &dyn fmt::Display| SnapshotError::malformed(&part, problem);
-        let directory = published.subdirectory(&named.directory);
-        let directory = Arc::new(directory.map_err(|error| malformed(&error))?);
-        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX);
-        let text = text.map_err(|error| malformed(&error))?;
-        let written = u32::from_str_radix(&named.checksum, 16)
-            .map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
-        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
-        let index: DumpIndex = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
+        let malformed = |problem: &str| SnapshotError::malformed(&part, problem);
+        let directory = Arc::new(directory);
         let modified = UnixSeconds::parse(&index.generated_at)
-            .ok_or_else(|| malformed(&"generatedAt is not a timestamp"))?;
-        let etag = EntityTag::new(modified, written, false);
-        let version = (
-            String::from_utf8_lossy(etag.as_bytes()).into_owned(),
-            modified,
-        );
-        let mut itself = Dump::new(&directory, DumpIndex::FILE, text.len() as u64, version);
+            .ok_or_else(|| malformed("generatedAt is not a timestamp"))?;
+        let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
+        let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
+        let name = DumpIndex::FILE.to_owned();
+        let mut itself = Dump::new(&directory, &name, text.len() as u64, (etag, modified));
         itself.content = Some(text.into());
-        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
+        let mut dumps = BTreeMap::from([(name, Arc::new(itself))]);
         for file in index.files {
             let dump = Dump::of_file(&file, &directory)
                 .map_err(|problem| malformed(&format!("{:?}: {problem}", file.file)))?;
             if let Some(_twice) = dumps.insert(file.file, Arc::new(dump)) {
-                return Err(malformed(&"it names a file twice"));
+                return Err(malformed("it names a file twice"));
             }
         }
         Ok(DumpDirectory { directory, dumps })
@@ -180,16 +172,15 @@ impl Dump {
             bytes,
             etag,
             modified,
-            format: match name.rsplit_once('.') {
-                Some((_, "csv")) => DumpFormat::Csv,
-                Some((_, "json")) => DumpFormat::Json,
-                Some((_, "gz")) => DumpFormat::Gzip,
-                _ => DumpFormat::Other,
+            content_type: match name.rsplit_once('.') {
+                Some((_, "csv")) => "text/csv; charset=utf-8",
+                Some((_, "json")) => "application/json",
+                Some((_, "gz")) => "application/gzip",
+                _ => "application/octet-stream",
             },
-            path: directory.path().join(name),
+            content: None,
             directory: Arc::clone(directory),
             name: name.to_owned(),
-            content: None,
         }
     }
 
@@ -204,18 +195,14 @@ impl Dump {
         // Half of the digest distinguishes any two files, in half the bytes that clients repeat.
         let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
         let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
-        Ok(Dump::new(
-            directory,
-            &file.file,
-            file.bytes,
-            (etag, modified),
-        ))
+        let version = (etag, modified);
+        Ok(Dump::new(directory, &file.file, file.bytes, version))
     }
 
     /// Creates a dump in memory, like the index.
     #[cfg(test)]
     pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
-        let directory = Arc::new(Directory::open(Path::new(".")).unwrap());
+        let directory = Arc::new(Directory::open(std::path::Path::new(".")).unwrap());
         let version = (
             format!("\"{}\"", "0".repeat(32)),
             UnixSeconds(1_795_262_700),
@@ -225,14 +212,9 @@ impl Dump {
         dump
     }
 
-    /// Returns its content if it is in memory, as that of the index is.
-    pub fn content(&self) -> Option<&Bytes> {
-        self.content.as_ref()
-    }
-
-    /// Returns its path.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns its path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join(&self.name)
     }
 
     /// Opens its file, which must have the length in the index. May wait for a disk.

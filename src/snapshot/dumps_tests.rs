@@ -70,13 +70,13 @@ fn only_files_in_the_index_are_found_and_opened() {
     published.write("unlisted.csv", b"code\n");
     let dumps = published.open(&[file("daily/2026-11-20.csv", 5)]).unwrap();
     let dump = dumps.find("daily/2026-11-20.csv").unwrap();
-    assert!(dump.open().is_ok() && dump.content().is_none());
-    assert_eq!(dump.format, DumpFormat::Csv);
+    assert!(dump.open().is_ok() && dump.content.is_none());
+    assert_eq!(dump.content_type, "text/csv; charset=utf-8");
     assert_eq!(dump.etag, format!("\"{}\"", "ab".repeat(16)));
     assert_eq!(dump.modified.to_string(), TIME);
     let index = dumps.find("index.json").unwrap();
     let text = fs::read(published.0.join("dumps-1/index.json")).unwrap();
-    assert_eq!(index.content().unwrap(), &text);
+    assert_eq!(index.content.as_ref().unwrap(), &text);
     for name in [
         "unlisted.csv",
         "daily",
@@ -109,7 +109,7 @@ fn a_name_that_leads_outside_is_refused_with_the_whole_index() {
     ] {
         let refused = published.open(&[file(name, 5)]);
         assert!(
-            matches!(refused, Err(SnapshotError::Malformed { .. })),
+            matches!(refused, Err(SnapshotError::Damaged(_))),
             "{name:?}"
         );
     }
@@ -134,7 +134,7 @@ fn a_name_that_leads_outside_is_refused_with_the_whole_index() {
         };
         let refused = DumpDirectory::open(&published.opened(), &named);
         assert!(
-            matches!(refused, Err(SnapshotError::Malformed { .. })),
+            matches!(refused, Err(SnapshotError::Damaged(_))),
             "{directory}"
         );
     }
@@ -164,10 +164,14 @@ fn a_damaged_index_is_refused_with_its_place() {
         assert!(error.starts_with("dumps-1/index.json: "), "{error}");
     }
     let flipped = DumpDirectory::open(&published.opened(), &named(7));
-    assert!(matches!(flipped, Err(SnapshotError::Checksum { .. })));
+    let error = flipped.unwrap_err().to_string();
+    assert!(
+        error.starts_with("dumps-1/index.json is damaged: checksum "),
+        "{error}"
+    );
     published.write(DumpIndex::FILE, b"{}");
     let foreign = DumpDirectory::open(&published.opened(), &named(crc32fast::hash(b"{}")));
-    assert!(matches!(foreign, Err(SnapshotError::Malformed { .. })));
+    assert!(matches!(foreign, Err(SnapshotError::Damaged(_))));
     fs::remove_file(published.0.join("dumps-1/index.json")).unwrap();
     let error = DumpDirectory::open(&published.opened(), &named(0)).unwrap_err();
     assert!(

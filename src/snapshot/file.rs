@@ -53,13 +53,14 @@ impl Contents {
     fn read(storage: &Storage) -> Result<Contents, SnapshotError> {
         let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
+        let foreign = "not a published file of this version; publish again with this program";
         if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
-            return Err(SnapshotError::Foreign);
+            return Err(SnapshotError::Damaged(foreign.to_owned()));
         }
         let trailer_offset = bytes - TRAILER_BYTES as u64;
         let trailer = storage.read(trailer_offset, TRAILER_BYTES)?;
         if trailer[TRAILER_CHECKED_BYTES + 4..] != MAGIC {
-            return Err(SnapshotError::Foreign);
+            return Err(SnapshotError::Damaged(foreign.to_owned()));
         }
         let (start, end) = (u64_at(&trailer, 0), u64_at(&trailer, 1));
         let table_bytes = u64::from(u32_at(&trailer, 4)) * ENTRY_BYTES as u64;

@@ -143,9 +143,8 @@ impl BodyRef {
         fmt::from_fn(move |f| write!(f, "a body at byte {}", self.offset))
     }
 
-    pub(crate) fn unreadable(self, source: io::Error) -> SnapshotError {
-        let part = self.place().to_string();
-        SnapshotError::Unreadable { part, source }
+    pub(crate) fn unreadable(self, source: &io::Error) -> SnapshotError {
+        SnapshotError::Damaged(format!("{} cannot be read: {source}", self.place()))
     }
 
     pub(crate) fn has_gzip(self) -> bool {

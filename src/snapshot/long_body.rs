@@ -130,7 +130,7 @@ impl LongBodyReader {
         let end = self.unverified.left.saturating_sub(STEP_BYTES);
         while self.unverified.left > end {
             let read = self.unverified.read(&mut buffer);
-            let read = read.map_err(|source| body.unreadable(source))?;
+            let read = read.map_err(|source| body.unreadable(&source))?;
             self.checksum.update(&buffer[..read]);
         }
         if end > 0 {
@@ -164,7 +164,7 @@ impl LongBodyReader {
             Source::Stored(stored) => stored.read_exact(piece),
             Source::Deflated(decoder) => decoder.read_exact(piece),
         };
-        read.map_err(|source| self.body.body.unreadable(source))?;
+        read.map_err(|source| self.body.body.unreadable(&source))?;
         self.checksum.update(piece);
         self.left -= piece.len() as u64;
         if self.left > 0 {

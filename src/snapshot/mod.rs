@@ -45,7 +45,7 @@ mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found, ReadContext};
 pub use corruption_log::CorruptionLog;
-pub use dumps::{Dump, DumpDirectory, DumpFile, DumpFormat, DumpIndex};
+pub use dumps::{Dump, DumpDirectory, DumpFile, DumpIndex};
 pub use error::SnapshotError;
 pub use file::Identity;
 pub use format::{BodyRef, Section};

@@ -23,7 +23,7 @@ const STEP_BYTES: usize = 64 * 1024;
 pub(crate) fn read_stored(storage: &Storage, body: BodyRef) -> Result<Bytes, SnapshotError> {
     let gzip = body.has_gzip();
     let stored = storage.read(body.offset, body.bytes(gzip) as usize);
-    let stored = stored.map_err(|source| body.unreadable(source))?;
+    let stored = stored.map_err(|source| body.unreadable(&source))?;
     SnapshotError::expect_checksum(body.place(), body.crc(gzip), crc32fast::hash(&stored))?;
     Ok(stored)
 }

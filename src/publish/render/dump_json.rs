@@ -3,15 +3,14 @@
 use std::io::{self, Write};
 
 use super::json::Object;
-use crate::calendar::UnixSeconds;
-use crate::dataset::{Island, Metrics, Profile, RowWriter};
-use crate::model::IslandCode;
+use crate::dataset::{Cell, FileKind};
 
 /// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;
 
 /// A JSON file that is written row by row.
 pub(crate) struct DumpJsonWriter<W> {
+    kind: FileKind,
     out: W,
     /// Buffered rows.
     rows: Vec<u8>,
@@ -19,62 +18,34 @@ pub(crate) struct DumpJsonWriter<W> {
 }
 
 impl<W: Write> DumpJsonWriter<W> {
-    pub(crate) fn begin(out: W) -> DumpJsonWriter<W> {
+    pub(crate) fn begin(kind: FileKind, out: W) -> DumpJsonWriter<W> {
         DumpJsonWriter {
+            kind,
             out,
             rows: Vec::with_capacity(BUFFER + BUFFER / 4),
             is_empty: true,
         }
     }
 
-    /// Closes the array and flushes the buffer.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        let end: &[u8] = if self.is_empty { b"[]\n" } else { b"\n]\n" };
-        self.rows.extend_from_slice(end);
-        self.out.write_all(&self.rows)
-    }
-
-    fn row(&mut self, members: impl FnOnce(Object<'_>) -> Object<'_>) -> io::Result<()> {
+    /// Writes a row.
+    pub(crate) fn row<'c>(&mut self, cells: impl IntoIterator<Item = Cell<'c>>) -> io::Result<()> {
         let separator = if self.is_empty { b"[\n" } else { b",\n" };
         self.is_empty = false;
         self.rows.extend_from_slice(separator);
-        members(Object::new(&mut self.rows)).end();
+        let row = Object::new(&mut self.rows);
+        row.members(self.kind.columns().0, cells).end();
         if self.rows.len() >= BUFFER {
             self.out.write_all(&self.rows)?;
             self.rows.clear();
         }
         Ok(())
     }
-}
 
-impl<W: Write> RowWriter for DumpJsonWriter<W> {
-    fn island(&mut self, island: &Island) -> io::Result<()> {
-        self.row(|row| row.island(island).member("tags", &island.tags))
-    }
-
-    fn profile(&mut self, profile: &Profile) -> io::Result<()> {
-        let slug = profile.slug.as_str();
-        self.row(|row| row.member("slug", slug).profile(Some(profile)))
-    }
-
-    fn day(&mut self, code: IslandCode, metrics: &Metrics) -> io::Result<()> {
-        self.row(|row| row.member("code", code.text().as_str()).metrics(metrics))
-    }
-
-    fn peak(&mut self, code: IslandCode, peak_ccu: Option<u64>) -> io::Result<()> {
-        let code = code.text();
-        self.row(|row| {
-            row.member("code", code.as_str())
-                .member("peakCCU", peak_ccu)
-        })
-    }
-
-    fn players(&mut self, code: IslandCode, players: u64) -> io::Result<()> {
-        let code = code.text();
-        self.row(|row| row.member("code", code.as_str()).member("players", players))
-    }
-
-    fn point(&mut self, time: UnixSeconds, players: u64) -> io::Result<()> {
-        self.row(|row| row.member("time", time.0).member("players", players))
+    /// Closes the array, flushes the buffer and returns the underlying writer.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        let end: &[u8] = if self.is_empty { b"[]\n" } else { b"\n]\n" };
+        self.rows.extend_from_slice(end);
+        self.out.write_all(&self.rows)?;
+        Ok(self.out)
     }
 }

@@ -1,10 +1,9 @@
 //! Writer of JSON objects, member by member.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Island, Metrics, Profile};
-use crate::model::{CreatedIn, CreatorSlug, SortField};
+use crate::dataset::{Cell, FileKind, Metrics};
 
 /// A JSON object at the end of a buffer. Its members are in the order of the calls. Their names are
 /// not escaped.
@@ -70,32 +69,21 @@ impl<'o> Object<'o> {
         self
     }
 
-    /// Writes code, title, creator and tool of an island.
-    pub(super) fn island(self, island: &Island) -> Object<'o> {
-        self.member("code", island.code.text().as_str())
-            .member("title", &island.title)
-            .member("creator", island.creator.as_ref().map(CreatorSlug::as_str))
-            .member("createdIn", island.created_in.map(CreatedIn::as_str))
-    }
-
-    /// Writes a creator's profile without its slug. All members are null without a profile.
-    pub(super) fn profile(self, profile: Option<&Profile>) -> Object<'o> {
-        let count = |count: fn(&Profile) -> Option<u64>| profile.and_then(count);
-        self.member("name", profile.map(|profile| &profile.name))
-            .member("followers", count(|profile| profile.followers))
-            .member("following", count(|profile| profile.following))
-            .member("lifetimePlays", count(|profile| profile.lifetime_plays))
+    /// Writes members of a row by the names of their columns.
+    pub(super) fn members<'c>(
+        mut self,
+        columns: &[&str],
+        cells: impl IntoIterator<Item = Cell<'c>>,
+    ) -> Object<'o> {
+        for (name, cell) in columns.iter().zip(cells) {
+            self = self.member(name, cell);
+        }
+        self
     }
 
     /// Writes the nine metrics.
-    pub(super) fn metrics(mut self, metrics: &Metrics) -> Object<'o> {
-        for field in SortField::ALL {
-            self = self.member(field.as_str(), metrics.count(field));
-        }
-        let minutes = metrics.average_minutes_per_player();
-        self.member("averageMinutesPerPlayer", minutes)
-            .member("retentionD1", metrics.retention_d1())
-            .member("retentionD7", metrics.retention_d7())
+    pub(super) fn metrics(self, metrics: &Metrics) -> Object<'o> {
+        self.members(&FileKind::Daily.columns().0[1..], metrics.metric_cells())
     }
 
     /// Writes the name of the next member. Returns the buffer, for its value.
@@ -107,6 +95,19 @@ impl<'o> Object<'o> {
         self.0.extend_from_slice(name.as_bytes());
         self.0.extend_from_slice(b"\":");
         self.0
+    }
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Code(code) => code.text().as_str().serialize(to),
+            Cell::Text(text) => text.serialize(to),
+            Cell::Tags(tags) => tags.serialize(to),
+            Cell::Count(count) => count.serialize(to),
+            Cell::Decimal(decimal) => decimal.serialize(to),
+            Cell::Time(time) => time.0.serialize(to),
+        }
     }
 }
 

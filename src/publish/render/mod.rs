@@ -9,7 +9,7 @@ pub(crate) use dump_json::DumpJsonWriter;
 use json::{Object, json};
 
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Island, Metrics, Profile};
+use crate::dataset::{Cell, FileKind, Island, Metrics, Profile};
 use crate::model::{IslandCode, SortField};
 
 /// Seconds between two live steps.
@@ -33,8 +33,7 @@ pub(crate) fn summary(
 ) -> Vec<u8> {
     let mut out = Vec::new();
     Object::new(&mut out)
-        .island(island)
-        .member("tags", &island.tags)
+        .members(FileKind::Islands.columns().0, island.cells())
         .member("firstSeen", seen.map(|(first, _)| first))
         .member("lastSeen", seen.map(|(_, last)| last))
         .member("date", date)
@@ -117,9 +116,16 @@ pub(crate) fn creator<'a>(
     published: UnixSeconds,
 ) -> Vec<u8> {
     let mut out = Vec::new();
+    let cells = profile.map(Profile::cells);
+    // All members are null without a profile.
+    let profile = (1..5).map(|at| cells.map_or(Cell::Text(None), |cells| cells[at]));
     let more = |creator: Object<'_>| {
         creator
-            .object("profile", b"{}", |members| members.profile(profile).end())
+            .object("profile", b"{}", |members| {
+                members
+                    .members(&FileKind::Creators.columns().0[1..], profile)
+                    .end();
+            })
             .array("islands", islands, Vec::extend_from_slice)
             .end();
     };
@@ -153,7 +159,7 @@ pub(crate) fn ranking(
             .member("rank", rank)
             .member("delta", delta)
             .member("previousRank", previous)
-            .island(place.island)
+            .members(&FileKind::Islands.columns().0[..4], place.island.cells())
             .member("peakCCU", place.peak_ccu)
             .end();
     };

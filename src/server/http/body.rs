@@ -181,7 +181,8 @@ impl PieceReader {
                 complaints,
             } => {
                 file.read_exact_at(&mut piece, *at).inspect_err(|error| {
-                    let path = dump.path().display();
+                    let path = dump.path();
+                    let path = path.display();
                     complaints.write(&format!("{path}: {error} at byte {at}; a download failed"));
                 })?;
                 *at += piece.len() as u64;

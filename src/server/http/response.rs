@@ -18,7 +18,7 @@ use crate::server::http::body::{Download, ResponseBody};
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
 use crate::server::http::request_head::is_not_modified;
-use crate::snapshot::{Content, Dump, DumpFormat, Encoded, EntityTag};
+use crate::snapshot::{Content, Dump, Encoded, EntityTag};
 
 /// On every response that pages of other sites may read.
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
@@ -187,12 +187,7 @@ impl ApiResponse {
         response.more_lines =
             format!("{vary}etag: {etag}\r\nlast-modified: {modified}\r\n{PUBLIC}");
         if status != StatusCode::NOT_MODIFIED {
-            let content_type = match dump.format {
-                DumpFormat::Csv => "text/csv; charset=utf-8",
-                DumpFormat::Json => "application/json",
-                DumpFormat::Gzip => "application/gzip",
-                DumpFormat::Other => "application/octet-stream",
-            };
+            let content_type = dump.content_type;
             let lines = format!("accept-ranges: bytes\r\ncontent-type: {content_type}\r\n");
             response.more_lines.push_str(&lines);
         }
@@ -200,7 +195,7 @@ impl ApiResponse {
             let line = format!("content-range: bytes {first}-{last}/{}\r\n", dump.bytes);
             response.more_lines.push_str(&line);
         }
-        match (part, dump.content()) {
+        match (part, &dump.content) {
             (Some(part), Some(bytes)) => response.body = ResponseBody::Whole(part.of(bytes)),
             (Some(part), None) => {
                 let download = Download::Dump(Arc::clone(dump), part);

@@ -77,7 +77,7 @@ fn dump(
     let dumps = snapshot.dumps().ok_or(ApiError::NoDumps)?;
     let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
     let is_page = matches!(head.path, "/dumps" | "/dumps/");
-    if let Some(index) = dump.content()
+    if let Some(index) = &dump.content
         && is_page
         && names_html(head.headers)
     {

@@ -1,10 +1,9 @@
 //! A whole dataset in memory, read, and written as CSV again by what writes the dumps.
 
-use std::io;
-
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, CsvWriter, DatasetReader, Day, FileKind, Files, LiveStep, LoadError, RowWriter,
+    Catalogue, Cell, CsvWriter, DatasetReader, Day, FileKind, Files, Island, LiveStep, LoadError,
+    Profile,
 };
 use island_metrics::model::IslandCode;
 
@@ -52,51 +51,45 @@ impl Whole {
         let islands = &self.catalogue.islands;
         let code = |island: u32| -> IslandCode { islands[island as usize].code };
         let mut files = vec![
-            file("islands.csv", FileKind::Islands, |out| {
-                islands.iter().try_for_each(|island| out.island(island))
-            }),
-            file("creators.csv", FileKind::Creators, |out| {
-                let mut profiles = self.catalogue.profiles.iter();
-                profiles.try_for_each(|profile| out.profile(profile))
-            }),
+            file("islands.csv", FileKind::Islands, islands.iter().map(Island::cells)),
+            file(
+                "creators.csv",
+                FileKind::Creators,
+                self.catalogue.profiles.iter().map(Profile::cells),
+            ),
         ];
         for (date, day) in &self.days {
-            files.push(file(&format!("daily/{date}.csv"), FileKind::Daily, |out| {
-                let mut rows = day.daily.iter();
-                rows.try_for_each(|row| out.day(code(row.island), &row.metrics))
-            }));
-            files.push(file(&format!("ccu/{date}.csv"), FileKind::Ccu, |out| {
-                let mut rows = day.ccu.iter();
-                rows.try_for_each(|row| out.peak(code(row.island), row.peak_ccu))
-            }));
+            let rows = day.daily.iter();
+            let rows = rows.map(|row| row.metrics.cells(code(row.island)));
+            files.push(file(&format!("daily/{date}.csv"), FileKind::Daily, rows));
+            let rows = day.ccu.iter();
+            let rows = rows.map(|row| [Cell::Code(code(row.island)), Cell::Count(row.peak_ccu)]);
+            files.push(file(&format!("ccu/{date}.csv"), FileKind::Ccu, rows));
         }
         for step in &self.steps {
-            let name = format!("live/{}.csv", step.time.0);
-            files.push(file(&name, FileKind::Live, |out| {
-                let mut rows = step.players.iter();
-                rows.try_for_each(|(island, players)| out.players(code(*island), *players))
-            }));
+            let rows = step.players.iter();
+            let rows = rows.map(|(island, players)| {
+                [Cell::Code(code(*island)), Cell::Count(Some(*players))]
+            });
+            files.push(file(&format!("live/{}.csv", step.time.0), FileKind::Live, rows));
         }
         if let Some(points) = &self.platform {
-            files.push(file("platform.csv", FileKind::Platform, |out| {
-                let mut points = points.iter();
-                points.try_for_each(|(time, players)| out.point(*time, *players))
-            }));
+            let rows = points.iter();
+            let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
+            files.push(file("platform.csv", FileKind::Platform, rows));
         }
         files
     }
 }
 
-fn file(
+fn file<'c>(
     name: &str,
     kind: FileKind,
-    rows: impl FnOnce(&mut dyn RowWriter) -> io::Result<()>,
+    mut rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
 ) -> (String, Vec<u8>) {
-    let mut bytes = Vec::new();
-    let written = CsvWriter::begin(kind, &mut bytes).and_then(|mut file| {
-        rows(&mut file)?;
+    let written = CsvWriter::begin(kind, Vec::new()).and_then(|mut file| {
+        rows.try_for_each(|row| file.row(row))?;
         file.finish()
     });
-    written.expect("memory takes everything");
-    (name.to_owned(), bytes)
+    (name.to_owned(), written.expect("memory takes everything"))
 }
