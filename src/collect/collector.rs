@@ -69,13 +69,16 @@ pub(super) struct Counts {
     /// Values that replaced others in `daily/`.
     pub(super) revised: u64,
     pub(super) cleaned: Cleaned,
-    /// Time of the last usable response.
+    /// Time of the last usable response; 0 for none.
     pub(super) last_usable: i64,
+    /// Time at which the last live step was written; 0 for none.
+    pub(super) live_written: i64,
 }
 
 /// The state of collecting.
 pub(super) struct Collector {
     pub(super) options: Options,
+    pub(super) started: UnixSeconds,
     pub(super) state: PathBuf,
     pub(super) dataset: Dataset,
     pub(super) catalogue: Catalogue,
@@ -140,6 +143,7 @@ impl Collector {
         let coverage = Coverage::new(day, &dataset.day(UtcDay(day.0 - 1))?, &plan);
         Ok(Collector {
             options,
+            started: now,
             state: state.to_owned(),
             dataset,
             catalogue,

@@ -1,193 +1,150 @@
 //! Metrics of a collector in the Prometheus text format.
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use super::collector::Collector;
 use super::plan::PlanSizes;
-use crate::calendar::UnixSeconds;
-
-/// Kind of a metric.
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-}
+use super::window::starts_at;
+use crate::calendar::DAY_SECONDS;
+use crate::observe::{Exposition, Kind, process};
 
 /// Everything that the metrics are read from.
-pub(super) struct Figures<'a> {
-    pub(super) collector: &'a Collector,
-    pub(super) sizes: PlanSizes,
-    pub(super) rate: f64,
+struct Figures<'a> {
+    collector: &'a Collector,
+    sizes: PlanSizes,
+    rate: f64,
 }
 
-type Reader = fn(&Figures<'_>) -> f64;
+/// A family of samples: name, help, kind, and what writes them.
+type Metric = (
+    &'static str,
+    &'static str,
+    Kind,
+    fn(&Figures<'_>, &mut Exposition),
+);
 
-/// All metrics: name, help, kind, value.
-const TABLE: &[(&str, &str, Kind, Reader)] = &[
-    (
-        "requests_usable_total",
-        "Responses that were used.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.usable),
-    ),
-    (
-        "requests_throttled_total",
-        "Responses by which the upstream asked for fewer requests.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.throttled),
-    ),
-    (
-        "requests_gone_total",
-        "404 responses.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.gone),
-    ),
-    (
-        "requests_rejected_total",
-        "400 responses.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.rejected),
-    ),
-    (
-        "requests_broken_total",
-        "Requests without a usable response.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.broken),
-    ),
-    (
-        "requests_given_up_total",
+/// All metrics, in the order of the page.
+#[rustfmt::skip] // one metric, one paragraph
+const METRICS: &[Metric] = &[
+    ("island_metrics_collect_responses_total",
+        "Responses by result: usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: none, or unusable.",
+        Kind::Counter, |it, page| {
+            let counts = &it.collector.counts;
+            for (result, count) in [("usable", counts.usable), ("throttled", counts.throttled), ("gone", counts.gone),
+                ("rejected", counts.rejected), ("broken", counts.broken)] {
+                page.sample(&[("result", &result)], count);
+            }
+        }),
+    ("island_metrics_collect_given_up_total",
         "Requests postponed after three failures in a row.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.given_up),
-    ),
-    (
-        "values_refused_total",
+        Kind::Counter, |it, page| page.value(it.collector.counts.given_up)),
+    ("island_metrics_collect_values_refused_total",
         "Values out of range, left out.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.refused),
-    ),
-    (
-        "values_revised_total",
+        Kind::Counter, |it, page| page.value(it.collector.counts.refused)),
+    ("island_metrics_collect_values_revised_total",
         "Rows of daily files that the upstream revised.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.revised),
-    ),
-    (
-        "codes_skipped_total",
-        "Catalogue rows whose code is not an island's.",
-        Kind::Counter,
-        |it| whole(it.collector.counts.cleaned.codes),
-    ),
-    (
-        "fields_cleaned_total",
+        Kind::Counter, |it, page| page.value(it.collector.counts.revised)),
+    ("island_metrics_collect_codes_skipped_total",
+        "Catalogue rows whose code is not that of an island.",
+        Kind::Counter, |it, page| page.value(it.collector.counts.cleaned.codes)),
+    ("island_metrics_collect_fields_cleaned_total",
         "Titles, creators and tags that were cut or cleaned.",
-        Kind::Counter,
-        |it| {
+        Kind::Counter, |it, page| {
             let cleaned = it.collector.counts.cleaned;
-            whole(cleaned.titles + cleaned.creators + cleaned.tags)
-        },
-    ),
-    ("islands", "Islands in the plan.", Kind::Gauge, |it| {
-        count(it.sizes.islands)
-    }),
-    (
-        "islands_at_risk",
-        "Islands of which a day leaves the upstream's window in under 36 h.",
-        Kind::Gauge,
-        |it| count(it.sizes.at_risk),
-    ),
-    (
-        "islands_fresh_due",
-        "Active islands not yet asked for yesterday.",
-        Kind::Gauge,
-        |it| count(it.sizes.fresh),
-    ),
-    (
-        "islands_unasked",
-        "Islands that were never asked.",
-        Kind::Gauge,
-        |it| count(it.sizes.unasked),
-    ),
-    (
-        "islands_gone",
+            page.value(cleaned.titles + cleaned.creators + cleaned.tags);
+        }),
+    ("island_metrics_collect_islands",
+        "Islands in the plan.",
+        Kind::Gauge, |it, page| page.value(it.sizes.islands)),
+    ("island_metrics_collect_islands_due",
+        "Islands to request now: fresh: active ones without yesterday; unasked: never requested; inactive: at the end of their back-off.",
+        Kind::Gauge, |it, page| {
+            let PlanSizes { fresh, unasked, inactive_due, .. } = it.sizes;
+            for (what, count) in [("fresh", fresh), ("unasked", unasked), ("inactive", inactive_due)] {
+                page.sample(&[("what", &what)], count);
+            }
+        }),
+    ("island_metrics_collect_islands_at_risk",
+        "Islands of which a day leaves the upstream's window in under 36 hours.",
+        Kind::Gauge, |it, page| page.value(it.sizes.at_risk)),
+    ("island_metrics_collect_islands_gone",
         "Islands that the upstream does not show any more.",
-        Kind::Gauge,
-        |it| count(it.sizes.gone),
-    ),
-    (
-        "rate",
-        "Current limit in requests a second.",
-        Kind::Gauge,
-        |it| it.rate,
-    ),
-    (
-        "last_usable_timestamp_seconds",
-        "Time of the last usable response.",
-        Kind::Gauge,
-        |it| time(it.collector.counts.last_usable),
-    ),
-    (
-        "live_step_timestamp_seconds",
-        "Newest live step that was asked for.",
-        Kind::Gauge,
-        |it| time(it.collector.progress.live_step),
-    ),
-    (
-        "full_crawl_timestamp_seconds",
-        "End of the last crawl of the whole catalogue.",
-        Kind::Gauge,
-        |it| time(it.collector.progress.full_crawl),
-    ),
-    (
-        "merge_timestamp_seconds",
-        "Last merge of collected days into the dataset.",
-        Kind::Gauge,
-        |it| time(it.collector.progress.merged),
-    ),
-    (
-        "complete_day_timestamp_seconds",
-        "Newest day of which all active islands were asked.",
-        Kind::Gauge,
-        |it| time(i64::from(it.collector.progress.complete_day) * crate::calendar::DAY_SECONDS),
-    ),
+        Kind::Gauge, |it, page| page.value(it.sizes.gone)),
+    ("island_metrics_collect_next_loss_timestamp_seconds",
+        "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.",
+        Kind::Gauge, |it, page| page.optional(it.sizes.next_loss.map(starts_at))),
+    ("island_metrics_collect_rate_limit",
+        "Current limit in requests per second; lower than --rate after the upstream throttled.",
+        Kind::Gauge, |it, page| page.value(it.rate)),
+    ("island_metrics_collect_last_usable_timestamp_seconds",
+        "Time of the last usable response, or else of the start, in Unix seconds.",
+        Kind::Gauge, |it, page| page.value(it.since_start(it.collector.counts.last_usable))),
+    ("island_metrics_collect_live_written_timestamp_seconds",
+        "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0.",
+        Kind::Gauge, |it, page| {
+            let has_live = it.collector.options.live > 0;
+            page.optional(has_live.then(|| it.since_start(it.collector.counts.live_written)));
+        }),
+    ("island_metrics_collect_full_crawl_timestamp_seconds",
+        "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first.",
+        Kind::Gauge, |it, page| page.value(it.collector.progress.full_crawl)),
+    ("island_metrics_collect_merge_timestamp_seconds",
+        "Last merge of collected days into the dataset, in Unix seconds; 0 before the first.",
+        Kind::Gauge, |it, page| page.value(it.collector.progress.merged)),
+    ("island_metrics_collect_complete_day_timestamp_seconds",
+        "Start of the newest day for which all active islands were requested, in Unix seconds; 0 before the first.",
+        Kind::Gauge, |it, page| page.value(i64::from(it.collector.progress.complete_day) * DAY_SECONDS)),
+    ("island_metrics_build_info",
+        "Version and commit of this build; the value is always 1.",
+        Kind::Gauge, |_, page| {
+            let version = ("version", &env!("CARGO_PKG_VERSION") as &dyn Display);
+            page.sample(&[version, ("commit", &env!("BUILD_COMMIT"))], 1);
+        }),
+    ("process_cpu_seconds_total",
+        "User and system CPU time, in seconds.",
+        Kind::Counter, |_, page| page.optional(process::cpu_seconds())),
+    ("process_start_time_seconds",
+        "Start time of the process, in Unix seconds.",
+        Kind::Gauge, |_, page| page.optional(process::start_seconds())),
+    ("process_resident_memory_bytes",
+        "Resident memory size, in bytes.",
+        Kind::Gauge, |_, page| page.optional(process::resident_bytes())),
 ];
 
-#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn whole(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn count(number: usize) -> f64 {
-    number as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times stay far below 2^53")]
-fn time(seconds: i64) -> f64 {
-    seconds as f64
+impl Figures<'_> {
+    /// Returns a time of this run; the start, if it has not come yet.
+    fn since_start(&self, time: i64) -> i64 {
+        time.max(self.collector.started.0)
+    }
 }
 
 /// Returns the page of metrics.
-pub(super) fn page(collector: &mut Collector, rate: f64, now: UnixSeconds) -> String {
-    let sizes = collector.sizes(now);
+pub(super) fn page(collector: &Collector, sizes: PlanSizes, rate: f64) -> String {
     let figures = Figures {
         collector,
         sizes,
         rate,
     };
-    let mut page = String::new();
-    for (name, help, kind, read) in TABLE {
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let name = format!("island_metrics_collect_{name}");
-        let value = read(&figures);
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            page,
-            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
-        );
+    let mut page = Exposition::default();
+    for (name, help, kind, write) in METRICS {
+        page.family(name, *kind, help);
+        write(&figures, &mut page);
     }
-    page
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_of_rules_and_dashboard_lists_every_metric() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let test = std::fs::read_to_string(root.join("tests/ops/metrics.py")).unwrap();
+        for (name, help, kind, _) in METRICS {
+            assert!(test.contains(&format!("\"{name}\"")), "{name}");
+            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert!(help.ends_with('.'), "{name}: {help}");
+        }
+    }
 }

@@ -24,6 +24,8 @@ use super::window::{
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
+pub(super) use sizes::PlanSizes;
+
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
 /// Time after which an island is asked again that failed several times in a row.
@@ -74,15 +76,11 @@ struct Keys {
     postponed: Option<UnixSeconds>,
 }
 
-/// Sizes of the queues, for `--plan` and the metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PlanSizes {
-    pub(super) islands: usize,
-    pub(super) at_risk: usize,
-    pub(super) fresh: usize,
-    pub(super) unasked: usize,
-    pub(super) inactive_due: usize,
-    pub(super) gone: usize,
+/// Returns the day at whose start the oldest day that was not asked for leaves the window.
+fn deadline(state: &IslandState) -> UtcDay {
+    // The first day of a new island may have data.
+    let oldest = state.covered.map_or(state.first_seen.0, |day| day.0 + 1);
+    UtcDay(oldest + WINDOW_DAYS + 1)
 }
 
 impl Plan {
@@ -285,27 +283,6 @@ impl Plan {
         any_ranked.then(|| first.is_none_or(|(rank, _)| *rank == UNRANKED))
     }
 
-    /// Counts the queues.
-    pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
-        self.advance(now);
-        PlanSizes {
-            islands: self.islands.len(),
-            at_risk: self
-                .deadlines
-                .iter()
-                .take_while(|(day, _)| is_at_risk(*day, now))
-                .count(),
-            fresh: self.fresh.len(),
-            unasked: self.unasked.len(),
-            inactive_due: self
-                .inactive
-                .iter()
-                .take_while(|(due, _)| *due <= now)
-                .count(),
-            gone: self.states().filter(|state| state.is_gone).count(),
-        }
-    }
-
     /// Moves to a new day, and returns postponed islands to their queues.
     fn advance(&mut self, now: UnixSeconds) {
         let today = fresh_day(now);
@@ -353,8 +330,7 @@ impl Plan {
         }
         let Some(covered) = state.covered else {
             return Keys {
-                // Its first day may have data.
-                deadline: Some(UtcDay(state.first_seen.0 + WINDOW_DAYS + 1)),
+                deadline: Some(deadline(state)),
                 unasked: Some(entry.rank),
                 ..Keys::default()
             };
@@ -364,7 +340,7 @@ impl Plan {
             .min(BACK_OFF_DAYS.len())
             .saturating_sub(1)];
         Keys {
-            deadline: Some(UtcDay(covered.0 + 1 + WINDOW_DAYS + 1)),
+            deadline: Some(deadline(state)),
             fresh: (is_active && covered < self.fresh_day).then_some(Reverse(state.peak)),
             inactive: (!is_active)
                 .then_some(UnixSeconds(state.asked_at.0 + back_off * DAY_SECONDS)),
@@ -391,6 +367,8 @@ impl Plan {
     }
 }
 
+#[path = "plan_sizes.rs"]
+mod sizes;
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;

@@ -34,6 +34,8 @@ const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_TIME: Duration = Duration::from_mins(5);
 /// Time between looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
+/// Time between status lines to the service manager.
+const STATUS_SECONDS: i64 = 10;
 /// Pause after a file could not be written, for example on a full disk.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -223,7 +225,7 @@ impl Loop {
             if ticked.is_none_or(|at: Instant| at.elapsed() >= TICK) {
                 ticked = Some(Instant::now());
                 notifier.alive();
-                let result = self.tick(report);
+                let result = self.tick(notifier, report);
                 if self.wait_on_error(result, report).await? {
                     break;
                 }
@@ -302,25 +304,36 @@ impl Loop {
     }
 
     /// Writes what is due, and shows how it goes.
-    fn tick(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), CollectError> {
+    fn tick(
+        &mut self,
+        notifier: &Notifier,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(), CollectError> {
         let now = UnixSeconds::now();
-        self.collector.tick(now)?;
+        let written = self.collector.tick(now);
+        self.drain_log(report);
+        let sizes = self.collector.sizes(now);
+        let readiness = match self.collector.counts.last_usable {
+            0 => Some("no usable response yet".to_owned()),
+            last if now.0 - last > READY_SECONDS => {
+                Some("no usable response for 15 minutes".to_owned())
+            }
+            _ => None,
+        };
+        *lock(&self.page) = Page {
+            metrics: metrics::page(&self.collector, sizes, self.pace.rate()),
+            readiness,
+        };
+        let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+        let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
+        if now.0 % STATUS_SECONDS == 0 {
+            notifier.status(&format!("{done} of {all} islands are up to date"));
+        }
+        report(Event::Progress { done, all });
+        written?;
         if self.write_error.take().is_some() {
             report(Event::Line("writing works again"));
         }
-        self.drain_log(report);
-        let metrics = metrics::page(&mut self.collector, self.pace.rate(), now);
-        let silent = now.0 - self.collector.counts.last_usable;
-        let readiness =
-            (silent > READY_SECONDS).then(|| "no usable response for 15 minutes".to_owned());
-        *lock(&self.page) = Page { metrics, readiness };
-        let sizes = self.collector.sizes(now);
-        let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
-        let all = sizes.islands;
-        report(Event::Progress {
-            done: all.saturating_sub(due),
-            all,
-        });
         Ok(())
     }
 

@@ -193,6 +193,7 @@ impl Collector {
             })();
             result.map_err(error())?;
             self.is_catalogue_changed = false;
+            self.counts.live_written = now.0;
             if !self.progress.live_files.contains(&step.0) {
                 self.progress.live_files.push(step.0);
             }

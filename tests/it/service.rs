@@ -17,28 +17,33 @@ use crate::torn::SetOnDrop;
 const SECOND: Duration = Duration::from_secs(1);
 const HEALTH: &str = "/v1/health";
 
-/// The socket for a server's notifications.
-struct Manager {
-    dir: TempDir,
+/// The socket for a program's notifications.
+pub(crate) struct Manager {
+    pub(crate) dir: TempDir,
     socket: UnixDatagram,
 }
 
 impl Manager {
-    fn new() -> Manager {
+    pub(crate) fn new() -> Manager {
         let dir = TempDir::new();
         let socket = UnixDatagram::bind(dir.join("notify")).unwrap();
         socket.set_read_timeout(Some(10 * SECOND)).unwrap();
         Manager { dir, socket }
     }
 
-    fn start(&self, args: &[&str]) -> Server {
+    /// The program with the environment of a service.
+    pub(crate) fn command(&self) -> Command {
         let mut command = command();
         command.env("NOTIFY_SOCKET", self.dir.join("notify"));
         command.env("WATCHDOG_USEC", "2000000");
-        Server::start_as(command, args)
+        command
     }
 
-    fn next(&self) -> String {
+    fn start(&self, args: &[&str]) -> Server {
+        Server::start_as(self.command(), args)
+    }
+
+    pub(crate) fn next(&self) -> String {
         let mut datagram = [0; 500];
         let length = self.socket.recv(&mut datagram).unwrap();
         String::from_utf8(datagram[..length].to_vec()).unwrap()
@@ -46,7 +51,7 @@ impl Manager {
 
     /// The next datagram with this line; others are skipped.
     #[track_caller]
-    fn await_line(&self, line: &str) -> String {
+    pub(crate) fn await_line(&self, line: &str) -> String {
         let begun = Instant::now();
         while begun.elapsed() < 10 * SECOND {
             let datagram = self.next();

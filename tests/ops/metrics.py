@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the rules, the scrape example and the dashboard to the metrics that there are.
+"""Compares the rules, the scrape example and the dashboard with the metrics of the server and the collector.
 
-Names and labels in them must be in the list below. With a binary, so must all that its /metrics prints, and
-it must print each name of the list, once it was asked for something. promtool, where it is installed, checks
-and tests the rules, and reads what /metrics prints.
+Names and labels in them must be in the lists below. With a binary, so must everything that its /metrics prints
+after some requests, and it must print each name of the list. promtool, where it is installed, checks and tests
+the rules, and reads what /metrics prints. A binary without the feature `collect` leaves the collector out.
 
     tests/ops/metrics.py [--bin BINARY] [--served]      --served: no /metrics is a fault
 """
@@ -24,8 +24,32 @@ import urllib.request
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DURATION = "island_metrics_http_request_duration_seconds"
 
-# Every metric with its labels.
-METRICS = {
+# Every metric of the collector with its labels.
+COLLECTOR = {
+    "island_metrics_collect_responses_total": {"result"},
+    "island_metrics_collect_given_up_total": set(),
+    "island_metrics_collect_values_refused_total": set(),
+    "island_metrics_collect_values_revised_total": set(),
+    "island_metrics_collect_codes_skipped_total": set(),
+    "island_metrics_collect_fields_cleaned_total": set(),
+    "island_metrics_collect_islands": set(),
+    "island_metrics_collect_islands_due": {"what"},
+    "island_metrics_collect_islands_at_risk": set(),
+    "island_metrics_collect_islands_gone": set(),
+    "island_metrics_collect_next_loss_timestamp_seconds": set(),
+    "island_metrics_collect_rate_limit": set(),
+    "island_metrics_collect_last_usable_timestamp_seconds": set(),
+    "island_metrics_collect_live_written_timestamp_seconds": set(),
+    "island_metrics_collect_full_crawl_timestamp_seconds": set(),
+    "island_metrics_collect_merge_timestamp_seconds": set(),
+    "island_metrics_collect_complete_day_timestamp_seconds": set(),
+    "island_metrics_build_info": {"version", "commit"},
+    "process_cpu_seconds_total": set(),
+    "process_start_time_seconds": set(),
+    "process_resident_memory_bytes": set(),
+}
+# Every metric of the server with its labels.
+SERVER = {
     "island_metrics_http_requests_total": {"route", "code"},
     f"{DURATION}_bucket": {"le"},
     f"{DURATION}_sum": set(),
@@ -61,8 +85,11 @@ METRICS = {
     "process_threads": set(),
     "process_start_time_seconds": set(),
 }
+METRICS = SERVER | COLLECTOR
 # The values of the labels that have few.
 VALUES = {
+    ("island_metrics_collect_responses_total", "result"): {"usable", "throttled", "gone", "rejected", "broken"},
+    ("island_metrics_collect_islands_due", "what"): {"fresh", "unasked", "inactive"},
     ("island_metrics_http_connections_refused_total", "reason"): {"address", "full"},
     ("island_metrics_http_connections_cut_total", "reason"): {"first_byte", "head", "idle", "send", "room"},
     ("island_metrics_snapshot_published_timestamp_seconds", "payload"): {"history", "live"},
@@ -181,6 +208,33 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def scrape_collector(binary):
+    """What a collector's /metrics prints whose upstream refuses connections; `None` without the command."""
+    admin = free_port()
+    with tempfile.TemporaryDirectory(prefix="island-metrics-collect.") as work:
+        command = [binary, "collect", "--dataset", f"{work}/dataset", "--state", f"{work}/state", "--contact", "ann@example.com",
+                   "--upstream", f"http://127.0.0.1:{free_port()}", "--admin", f"127.0.0.1:{admin}"]
+        collector = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            for _ in range(100):
+                try:
+                    text = get(f"http://127.0.0.1:{admin}/metrics")[2].decode()
+                    if text:
+                        return text
+                except OSError:
+                    pass
+                if collector.poll() is not None:
+                    error = collector.stderr.read()
+                    if "has no `collect`" not in error:
+                        faults.append(f"collect ended: {error}")
+                    return None
+                time.sleep(0.1)
+            faults.append("nothing answers at the collector's /metrics")
+        finally:
+            collector.terminate()
+            collector.wait(40)
+
+
 def scrape(binary):
     """What /metrics prints after some requests; `None` where nothing answers there."""
     port, admin = free_port(), free_port()
@@ -209,7 +263,7 @@ def scrape(binary):
         server.wait(40)
 
 
-def check_scrape(text):
+def check_scrape(text, metrics):
     printed, promised = set(), set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -228,18 +282,18 @@ def check_scrape(text):
             continue
         name, labels = found[1], dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
         printed.add(name)
-        if name not in METRICS:
+        if name not in metrics:
             faults.append(f"/metrics prints {name}, which is not in the list")
-        elif set(labels) != METRICS[name]:
-            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {METRICS[name]}")
+        elif set(labels) != metrics[name]:
+            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {metrics[name]}")
         for label, value in labels.items():
             if value not in VALUES.get((name, label), {value}):
                 faults.append(f"/metrics: {name} has {label} {value!r}")
         float(found[3])
     # One without samples yet, as a code that no answer had, is promised by its TYPE line.
-    for name in sorted(set(METRICS) - printed - promised):
+    for name in sorted(set(metrics) - printed - promised):
         faults.append(f"/metrics does not print {name}")
-    print(f"metrics: /metrics prints {len(printed)} of {len(METRICS)} names in {len(text)} bytes")
+    print(f"metrics: /metrics prints {len(printed)} of {len(metrics)} names in {len(text)} bytes")
 
 
 def main():
@@ -260,15 +314,22 @@ def main():
     else:
         print("metrics: no promtool; rules are neither checked nor tested")
     if arguments.bin:
-        text = scrape(os.path.abspath(arguments.bin))
-        if text is not None:
-            check_scrape(text)
-            if has_promtool:
-                promtool("check", "metrics", input=text)
-        elif arguments.served:
-            faults.append("nothing answers at /metrics")
+        binary = os.path.abspath(arguments.bin)
+        text = scrape(binary)
+        scraped = [(text, SERVER)]
+        if (collected := scrape_collector(binary)) is not None:
+            scraped.append((collected, COLLECTOR))
         else:
-            print("metrics: nothing answers at /metrics; the rules are held to the list alone")
+            print("metrics: the binary has no collect; its metrics are not checked")
+        for page, metrics in scraped:
+            if page is not None:
+                check_scrape(page, metrics)
+                if has_promtool:
+                    promtool("check", "metrics", input=page)
+        if text is None and arguments.served:
+            faults.append("nothing answers at /metrics")
+        elif text is None:
+            print("metrics: nothing answers at /metrics; the rules are compared with the lists only")
     for fault in faults:
         print(f"  FAULT {fault}")
     print("metrics: passed" if not faults else f"metrics: {len(faults)} faults")

@@ -1,0 +1,135 @@
+//! `collect` as a service: notifications, readiness and metrics.
+#![expect(clippy::float_cmp, reason = "most metrics are counts")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::fake_upstream::{FakeUpstream, Fault, now};
+use crate::service::Manager;
+use crate::support::Client;
+
+/// A collector under a service manager. Killed when dropped.
+struct Collector {
+    manager: Manager,
+    child: Child,
+    admin: SocketAddr,
+}
+
+impl Collector {
+    fn start(upstream: &FakeUpstream) -> Collector {
+        let manager = Manager::new();
+        let (admin, port) = crate::admin::address();
+        let mut command = manager.command();
+        command
+            .arg("collect")
+            .args(["--contact", "ann@example.com", "--rate", "200"])
+            .args(["--upstream", &upstream.url(), "--admin", &port])
+            .arg("--dataset")
+            .arg(manager.dir.join("dataset"))
+            .arg("--state")
+            .arg(manager.dir.join("state"))
+            .stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        Collector {
+            manager,
+            child,
+            admin,
+        }
+    }
+
+    fn readiness(&self) -> (u16, String) {
+        let reply = Client::connect(self.admin).get("/readyz");
+        (reply.status, reply.text().to_owned())
+    }
+
+    /// Samples without the prefix of their names.
+    fn metrics(&self) -> BTreeMap<String, f64> {
+        let reply = Client::connect(self.admin).get("/metrics");
+        let lines = reply.text().lines();
+        let samples = lines.filter_map(|line| {
+            let line = line.strip_prefix("island_metrics_collect_")?;
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        });
+        samples.collect()
+    }
+
+    /// Metrics for which a condition holds, within some seconds.
+    #[track_caller]
+    fn await_metrics(
+        &self,
+        condition: impl Fn(&BTreeMap<String, f64>) -> bool,
+    ) -> BTreeMap<String, f64> {
+        let begun = Instant::now();
+        loop {
+            let metrics = self.metrics();
+            if condition(&metrics) {
+                return metrics;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{metrics:#?}");
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _reaped_already = self.child.wait();
+    }
+}
+
+#[test]
+fn a_collector_notifies_its_service_manager_and_shows_its_progress() {
+    let upstream = FakeUpstream::start(10, |_| None);
+    let mut collector = Collector::start(&upstream);
+    let manager = &collector.manager;
+    assert_eq!(manager.next(), "READY=1\nSTATUS=collecting");
+    for _ in 0..3 {
+        manager.await_line("WATCHDOG=1");
+    }
+    let begun = now();
+    let done = collector.await_metrics(|metrics| {
+        metrics["islands_due{what=\"unasked\"}"] == 0.0 && metrics["islands"] == 10.0
+    });
+    assert!(
+        done["responses_total{result=\"usable\"}"] >= 10.0,
+        "{done:#?}"
+    );
+    assert_eq!(done["responses_total{result=\"broken\"}"], 0.0);
+    assert_eq!(done["islands_at_risk"], 0.0);
+    // Yesterday was requested: the first day that is missing is today, which leaves the window in eight days.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    let days_left = (done["next_loss_timestamp_seconds"] - begun as f64) / 86_400.0;
+    assert!((6.0..=8.0).contains(&days_left), "{days_left}");
+    let live = collector.await_metrics(|metrics| {
+        metrics["live_written_timestamp_seconds"] > metrics["full_crawl_timestamp_seconds"] - 1.0
+    });
+    assert!(live["last_usable_timestamp_seconds"] >= live["full_crawl_timestamp_seconds"]);
+    assert_eq!(collector.readiness(), (200, "ready\n".to_owned()));
+    let process = collector.child.id().to_string();
+    let signalled = std::process::Command::new("kill").arg(process).status();
+    assert!(signalled.unwrap().success());
+    collector.manager.await_line("STOPPING=1");
+    assert!(collector.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_collector_without_a_usable_response_is_not_ready_and_feeds_its_watchdog() {
+    let upstream = FakeUpstream::start(10, |_| Some(Fault::TooMany));
+    let collector = Collector::start(&upstream);
+    collector.manager.await_line("READY=1");
+    let metrics =
+        collector.await_metrics(|metrics| metrics["responses_total{result=\"throttled\"}"] >= 1.0);
+    assert!(metrics["rate_limit"] < 200.0, "{metrics:#?}");
+    assert_eq!(
+        collector.readiness(),
+        (503, "no usable response yet\n".to_owned())
+    );
+    for _ in 0..3 {
+        collector.manager.await_line("WATCHDOG=1");
+    }
+}
