@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Builds the static binary and the Debian package, installs it here, uses it, and takes it away again.
-# Wants to be root on Debian, in a container or on a machine where island-metrics is not installed.
+# Builds the binary with `collect` and the Debian package, installs it here, uses it, and removes it again.
+# Requires root on Debian, in a container or on a machine where island-metrics is not installed.
 #   tests/ops/package.sh [--build-only]
-# leaves target/package/island-metrics_VERSION_amd64.deb
+# The binary stays in target/packaged/release, the package in target/package/island-metrics_VERSION_ARCH.deb
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-target=x86_64-unknown-linux-gnu
-bin=target/static/$target/release/island-metrics
+bin=target/packaged/release/island-metrics
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-deb=target/package/island-metrics_${version}_amd64.deb
+deb=target/package/island-metrics_${version}_$(dpkg --print-architecture).deb
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-package.XXXXXX")
 chmod 755 "$work"
-server= installed=
+server= upstream= installed=
 by_hand=
 finish() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
+    if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
     if [ -n "$installed" ]; then dpkg --purge island-metrics >/dev/null || true; fi
     if [ -n "$by_hand" ]; then rm -f /usr/bin/island-metrics "${by_hand[@]}"; fi
     rm -rf "$work"
@@ -48,15 +48,14 @@ stop_server() {
     server=
 }
 
-RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$target" --target-dir target/static
-# No interpreter: nothing of the machine's is loaded into it.
-if readelf -l "$bin" | grep -q INTERP || ldd "$bin" 2>&1 | grep -q '=>'; then
-    fail "the binary is not static: $(ldd "$bin")"
-fi
+# Not static: a static glibc loads the name services of the machine, which may be of another version.
+cargo build --release --locked --features collect --target-dir target/packaged
+needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
+[ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &
 server=$!
 base=$(address_of_server)
-curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":300' || fail "the static binary does not serve the sample"
+curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":300' || fail "the binary does not serve the sample"
 stop_server
 echo "static: $(stat -c %s "$bin") bytes, symbols included"
 
@@ -84,15 +83,16 @@ tool=target/tools/bin/cargo-deb
 if [ "$($tool --version 2>/dev/null || true)" != "cargo-deb 3.8.0" ]; then
     cargo install --locked cargo-deb --version 3.8.0 --no-default-features --root target/tools --target-dir target/tools-build
 fi
-CARGO_TARGET_DIR=target/static $tool --no-build --locked --target "$target" --output "$deb" --strip --quiet
+CARGO_TARGET_DIR=target/packaged $tool --no-build --locked --output "$deb" --strip --quiet
+dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
 dpkg-deb --info "$deb" | sed -n 's/^ \(Package\|Version\|Depends\|Installed-Size\): /\1 /p'
 units=$(dpkg-deb --fsys-tarfile "$deb" | tar -t | sed -n 's|.*/systemd/system/\(..*\)|\1|p' | sort | xargs)
-[ "$units" = "island-metrics-publish.service island-metrics-publish.timer island-metrics.service island-metrics.socket" ] \
+[ "$units" = "island-metrics-collect.service island-metrics-publish.service island-metrics-publish.timer island-metrics.service island-metrics.socket" ] \
     || fail "the units are $units"
 echo "package: $deb, $(stat -c %s "$deb") bytes"
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
-[ "$(id -u)" = 0 ] || fail "installing wants root"
+[ "$(id -u)" = 0 ] || fail "installing requires root"
 [ -z "$(dpkg-query -W -f '${db:Status-Status}' island-metrics 2>/dev/null || true)" ] || fail "island-metrics is installed here"
 before=$(ls -d /var/lib/island-metrics* 2>/dev/null; getent passwd island-metrics || true)
 installed=yes
@@ -100,42 +100,67 @@ dpkg -i "$deb" >"$work/dpkg" 2>&1 || fail "dpkg -i: $(cat "$work/dpkg")"
 [ "$(/usr/bin/island-metrics --version | cut -d ' ' -f 1-2)" = "island-metrics $version" ] || fail "the version is not $version"
 
 # Owners and modes.
-stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics.conf \
-    /var/lib/island-metrics /var/lib/island-metrics-published /var/lib/island-metrics-dataset \
-    /lib/systemd/system/island-metrics{.service,.socket,-publish.service,-publish.timer} \
+stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics{,-collect}.conf \
+    /var/lib/island-metrics{,-published,-collect,-dataset} \
+    /lib/systemd/system/island-metrics{.service,.socket,-publish.service,-publish.timer,-collect.service} \
     /usr/lib/sysusers.d/island-metrics.conf /usr/lib/tmpfiles.d/island-metrics.conf \
     /usr/share/doc/island-metrics/copyright >"$work/stat" || fail "files are missing"
 grep -v ' /var/lib/' "$work/stat" | grep -v '^644 root root ' | grep -v '^755 root root /usr/bin/island-metrics$' \
     && fail "owners or modes are wrong"
-diff - <(grep ' /var/lib/' "$work/stat" | sort) <<'WANTED' || fail "owners or modes of state are wrong"
+diff <(sort) <(grep ' /var/lib/' "$work/stat" | sort) <<'WANTED' || fail "owners or modes of state are wrong"
 700 island-metrics island-metrics /var/lib/island-metrics
 755 island-metrics-publish island-metrics-publish /var/lib/island-metrics-published
-755 root root /var/lib/island-metrics-dataset
+700 island-metrics-collect island-metrics-collect /var/lib/island-metrics-collect
+755 island-metrics-collect island-metrics-collect /var/lib/island-metrics-dataset
 WANTED
-if find / -xdev \( -user island-metrics -o -user island-metrics-publish \) -not -path '/proc/*' 2>/dev/null \
+if find / -xdev \( -user island-metrics -o -user island-metrics-publish -o -user island-metrics-collect \) -not -path '/proc/*' 2>/dev/null \
     | grep -v '^/var/lib/island-metrics'; then
     fail "its users own more than their state"
 fi
 find /etc/systemd/system -name '*island-metrics*' | grep . && fail "a unit is enabled that nobody asked for"
 
-# The way of the data with the users of the units: a key issued by root, a dataset of root's, a publish by
-# the one user, and a server of the other that reads both.
+# The way of the data with the users of the units: collected by the first, published by the second, served by
+# the third, with a key that root issued.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups --no-new-privs --inh-caps=-all "${@:2}"; }
-cp -r data/sample "$work/dataset"
+python3 tests/ops/upstream.py >"$work/upstream" &
+upstream=$!
+for _ in $(seq 50); do [ -s "$work/upstream" ] && break || sleep 0.1; done
+collect() {
+    (umask 022 && as island-metrics-collect island-metrics collect --once --contact ann@example.com --rate 100 \
+        --upstream "$(cat "$work/upstream")" --dataset /var/lib/island-metrics-dataset \
+        --state /var/lib/island-metrics-collect 2>"$work/collect") || fail "collect: $(cat "$work/collect")"
+}
+publish() {
+    umask 022 && as island-metrics-publish island-metrics publish --dataset /var/lib/island-metrics-dataset \
+        --to /var/lib/island-metrics-published "$@" 2>"$work/publish"
+}
+collect
 island-metrics keys issue --state /var/lib/island-metrics --address ann@example.com >"$work/key" 2>/dev/null
-(umask 022 && as island-metrics-publish island-metrics publish --dataset "$work/dataset" --to /var/lib/island-metrics-published 2>/dev/null)
+(publish) || fail "publish: $(cat "$work/publish")"
 (umask 077 && exec setpriv --reuid island-metrics --regid island-metrics --clear-groups --no-new-privs \
     island-metrics serve --listen 127.0.0.1:0 --state /var/lib/island-metrics \
     --published /var/lib/island-metrics-published 2>"$work/stderr") &
 server=$!
 base=$(address_of_server)
+curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":10' || fail "the server does not serve what was collected"
 limit() { curl -fsS -o /dev/null -D - "$@" "$base/v1" | sed -n 's/^x-ratelimit-limit: \([0-9]*\).*/\1/p'; }
 [ "$(limit)" = 100 ] || fail "an address has no quota"
 [ "$(limit -H "Authorization: Bearer $(cat "$work/key")")" = 1000 ] || fail "a key issued by root is not known to the server"
 curl -fsS -o /dev/null "$base/dumps/islands.csv.gz" || fail "the server cannot read the dumps"
 if as island-metrics touch /var/lib/island-metrics-published/x 2>/dev/null; then fail "the server may write what is published"; fi
 if as island-metrics-publish ls /var/lib/island-metrics >/dev/null 2>&1; then fail "the publisher may read the keys"; fi
-as island-metrics-publish island-metrics publish --dataset "$work/dataset" --to /var/lib/island-metrics-published --full 2>/dev/null
+if as island-metrics-publish touch /var/lib/island-metrics-dataset/x 2>/dev/null; then fail "the publisher may write the dataset"; fi
+if as island-metrics-publish ls /var/lib/island-metrics-collect >/dev/null 2>&1; then fail "the publisher may read the collector's state"; fi
+if as island-metrics-collect ls /var/lib/island-metrics >/dev/null 2>&1; then fail "the collector may read the keys"; fi
+# While the collector replaces files, the publisher waits.
+begun=$(date +%s%N)
+as island-metrics-collect flock /var/lib/island-metrics-dataset/.lock sleep 2 &
+holder=$!
+sleep 0.5
+(publish --full) || fail "publish: $(cat "$work/publish")"
+[ $(($(date +%s%N) - begun)) -gt 1900000000 ] || fail "the publisher did not wait for the collector"
+wait "$holder"
+collect
 stop_server
 
 # Installed over itself: an edited configuration stays.
@@ -159,10 +184,10 @@ left=$(find / -xdev -name '*island-metrics*' \( -path '/etc/*' -o -path '/usr/*'
 [ -z "$left" ] || fail "purged, and there is $left"
 [ -n "$(ls -A /var/lib/island-metrics)" ] || fail "purged, and the keys are gone"
 
-# The README's way without the package gives the same.
-sed -n '/^<!-- without the package -->$/,/^```$/p' README.md | grep -v -e '^<!--' -e '^```' \
+# The commands of data/README.md for an installation without the package give the same.
+sed -n '/^<!-- without the package -->$/,/^```$/p' data/README.md | grep -v -e '^<!--' -e '^```' \
     | sed "s|target/release/island-metrics|$bin|" >"$work/by-hand"
-[ "$(wc -l <"$work/by-hand")" = 3 ] || fail "the README has no three commands"
+[ "$(wc -l <"$work/by-hand")" = 3 ] || fail "data/README.md has no three commands"
 mkdir -p /etc/systemd/system
 read -ra by_hand <<<"$(printf '/etc/systemd/system/%s ' $units)"
 bash -euo pipefail "$work/by-hand"
@@ -173,8 +198,7 @@ by_hand=
 
 # What this made, it takes away.
 if [ -z "$before" ]; then
-    rm -rf /var/lib/island-metrics /var/lib/island-metrics-published /var/lib/island-metrics-dataset
-    userdel island-metrics
-    userdel island-metrics-publish
+    rm -rf /var/lib/island-metrics{,-published,-collect,-dataset}
+    for user in island-metrics{,-publish,-collect}; do userdel "$user"; done
 fi
 echo "package: $(wc -l <"$work/files") paths installed, used, upgraded, removed and purged; state stays"

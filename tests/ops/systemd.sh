@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Holds the units to systemd: what it makes of them, how exposed they leave the server, whether the
-# calls that the binary makes are among those they allow. Needs systemd's tools, but no running
-# systemd; strace for the last.
-#   BIN=target/release/island-metrics tests/ops/systemd.sh
+# Checks the units with systemd's tools: that they are valid, how exposed they leave the services, and that
+# the system calls of the binary are among those they allow. Needs no running systemd; strace for the last.
+# A binary without the feature `collect` leaves that command out.
+#   BIN=target/packaged/release/island-metrics tests/ops/systemd.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -10,8 +10,9 @@ bin=$(realpath "${BIN:-target/release/island-metrics}")
 [ -x "$bin" ] || { echo "systemd: $bin is not there; build it or set BIN" >&2; exit 1; }
 units=data/systemd
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-systemd.XXXXXX")
-server=
+server= upstream=
 finish() {
+    if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         wait 2>/dev/null || true
@@ -27,7 +28,7 @@ fail() { echo "systemd: $*" >&2; exit 1; }
 # and yet exit with 0.
 plain=$work/plain activated=$work/activated
 mkdir "$plain" "$activated"
-for unit in "$units"/*.{service,socket} "$units"/publish/*; do
+for unit in "$units"/*.{service,socket} "$units"/{collect,publish}/*; do
     sed "s|/usr/bin/island-metrics|$bin|" "$unit" >"$plain/${unit##*/}"
 done
 cp "$plain"/* "$activated"
@@ -51,6 +52,7 @@ score() (
 )
 score "$plain" island-metrics.service 12
 score "$plain" island-metrics-publish.service 12
+score "$plain" island-metrics-collect.service 12
 score "$activated" island-metrics.service 3
 
 every=$(sed -n 's/^OnCalendar=//p' "$units/publish/island-metrics-publish.timer")
@@ -63,13 +65,17 @@ systemd-sysusers --root="$root" "$PWD/data/sysusers.d/island-metrics.conf" 2>/de
 systemd-tmpfiles --root="$root" --create "$PWD/data/tmpfiles.d/island-metrics.conf"
 id_of() { awk -F: -v name="$1" '$1 == name { print $3 }' "$root/etc/passwd"; }
 made=$(cd "$root/var/lib" && stat -c '%a %u %n' island-metrics*)
-wanted=$(printf '%s\n' "700 $(id_of island-metrics) island-metrics" "755 0 island-metrics-dataset" \
-    "755 $(id_of island-metrics-publish) island-metrics-published")
+wanted=$(printf '%s\n' "700 $(id_of island-metrics) island-metrics" "700 $(id_of island-metrics-collect) island-metrics-collect" \
+    "755 $(id_of island-metrics-collect) island-metrics-dataset" "755 $(id_of island-metrics-publish) island-metrics-published")
 [ "$made" = "$wanted" ] || fail "directories are"$'\n'"$made"$'\n'"want"$'\n'"$wanted"
-for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/publish/*.service | sort -u); do
+for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/*/*.service | sort -u); do
     [ -n "$(id_of "$user")" ] || fail "no user $user in sysusers.d"
 done
-echo "2 users, 3 directories"
+# A dataset that another program writes keeps its owner.
+chown 12345 "$root/var/lib/island-metrics-dataset"
+systemd-tmpfiles --root="$root" --create "$PWD/data/tmpfiles.d/island-metrics.conf"
+[ "$(stat -c %u "$root/var/lib/island-metrics-dataset")" = 12345 ] || fail "the dataset changed its owner"
+echo "3 users, 4 directories"
 
 # Started by the connection to its socket, and with no network but that, where this may take it away.
 if command -v systemd-socket-activate >/dev/null; then
@@ -86,15 +92,26 @@ if command -v systemd-socket-activate >/dev/null; then
     echo "activated by its socket, ${alone[*]:-with the network}"
 fi
 
-# What the example says is said as the server reads it.
-sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*\)=.*/\1/p' data/etc/island-metrics.conf | sort -u >"$work/said"
+# The examples name settings of the binary, with valid values.
+sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*\)=.*/\1/p' data/etc/*.conf | sort -u >"$work/said"
 "$bin" --help | sed -n 's/^ *--\([a-z-]*\).*/\1/p' | tr 'a-z-' 'A-Z_' | sed 's/^/ISLAND_METRICS_/' | sort -u >"$work/known"
 unknown=$(comm -23 "$work/said" "$work/known")
-[ -z "$unknown" ] || fail "the example sets what no flag is named: $unknown"
+[ -z "$unknown" ] || fail "an example sets what no flag is named: $unknown"
 sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics.conf \
     | sed "s|/var/log/island-metrics|$work|" >"$work/settings"
 (set -a && . "$work/settings" && "$bin" serve --print-config >"$work/printed") || fail "the example is no configuration"
 echo "$(wc -l <"$work/settings") settings of the example, $(grep -c '# ISLAND_METRICS' "$work/printed") of them the server's"
+
+has_collect=
+if "$bin" collect --plan --dataset "$work/dataset" --state "$work/collector" --contact ann@example.com >/dev/null 2>&1; then
+    has_collect=yes
+    sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics-collect.conf >"$work/settings"
+    (set -a && . "$work/settings" && "$bin" collect --plan --dataset "$work/dataset" --state "$work/collector" >/dev/null) \
+        || fail "the collector's example is no configuration"
+    echo "$(wc -l <"$work/settings") settings of the collector's example"
+else
+    echo "systemd: $bin has no collect; its settings and system calls are not checked"
+fi
 
 if ! command -v strace >/dev/null; then
     echo "systemd: no strace; the calls that the binary makes are not compared with those allowed"
@@ -110,6 +127,19 @@ calls() {
 calls @system-service | sort -u >"$work/named"
 { calls @privileged; calls @resources; } | sort -u >"$work/refused"
 comm -23 "$work/named" "$work/refused" >"$work/allowed"
+traces=(publish serve)
+if [ -n "$has_collect" ]; then
+    traces+=(collect)
+    python3 tests/ops/upstream.py >"$work/upstream" &
+    upstream=$!
+    for _ in $(seq 50); do [ -s "$work/upstream" ] && break || sleep 0.1; done
+    # By name, so that the system's name services take part.
+    strace -f -qq -o "$work/trace.collect" "$bin" collect --once --contact ann@example.com --rate 100 --admin 127.0.0.1:0 \
+        --upstream "$(sed 's/127.0.0.1/localhost/' "$work/upstream")" --dataset "$work/dataset" --state "$work/collector" \
+        2>"$work/stderr" || fail "collect: $(cat "$work/stderr")"
+    kill "$upstream"
+    upstream=
+fi
 strace -f -qq -o "$work/trace.publish" "$bin" publish --dataset data/sample --to "$work/published" 2>/dev/null
 mkdir -m 700 "$work/state"
 strace -f -qq -o "$work/trace.serve" "$bin" serve --published "$work/published" --state "$work/state" --listen 127.0.0.1:0 2>"$work/stderr" &
@@ -138,7 +168,7 @@ sleep 1.5 # what looks after keys and publishes looks by then
 kill "$server" # and strace ends with it
 wait "$tracer" || true
 server=
-for traced in publish serve; do
+for traced in "${traces[@]}"; do
     sed -n 's/^[0-9]* \+\([a-z0-9_]*\)(.*/\1/p' "$work/trace.$traced" | sort -u >"$work/made.$traced"
     [ "$(wc -l <"$work/made.$traced")" -gt 20 ] || fail "$traced: traced too little"
     # Before the filter is there, systemd itself executes the binary.
