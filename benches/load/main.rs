@@ -3,8 +3,8 @@
 //!
 //! In: the release binary and a synthetic dataset, or the published directory named by
 //! `IM_BENCH_PUBLISHED`. Out: a table on stdout, all rounds in `target/bench/load.csv`, and with
-//! `--save` medians and a chart in `benches/results` and the table in the README. See
-//! `benches/README.md`.
+//! `--save` medians and a chart in `benches/results` and the table in `benches/README.md`, which
+//! describes this bench.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -129,7 +129,7 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
         write(&results.join("load.csv"), &report::median_csv(cases, &rows))?;
         write(&results.join("load.svg"), &chart::svg(cases, &rows))?;
-        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md");
         readme::update(&readme, cases, &rows)?;
         println!(
             "medians and chart: {}, table: {}",

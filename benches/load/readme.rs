@@ -1,4 +1,4 @@
-//! The table in the README, replaced by `--save`.
+//! The table in `benches/README.md`, replaced by `--save`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::cases::{Case, Kind};
 use crate::common::Outcome;
 use crate::report::Row;
 
-/// Lines around the table in the README.
+/// Lines around the table.
 const BEGIN: &str = "<!-- table of benches/load -->\n";
 const END: &str = "<!-- end of table -->\n";
 

@@ -1,6 +1,6 @@
-//! The one table of commands and flags. Parsing, defaults, environment names, `--help`,
-//! `--print-config` and the README's table come from it; tests compare the man page and the shell
-//! completions with it.
+//! The one table of commands and flags. Parsing, defaults, environment names, `--help`
+//! and `--print-config` come from it; tests compare the man page, the shell completions and the
+//! commands in the README files with it.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! Texts made from the table of flags: `--help`, `serve --print-config` and the README's table of
-//! settings.
+//! Texts made from the table of flags: `--help` and `serve --print-config`.
 
 use std::fmt::Write as _;
 
@@ -66,47 +65,9 @@ pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> Strin
     text
 }
 
-/// The README's table of the settings of `serve`.
-#[cfg(test)]
-fn readme_table() -> String {
-    let mut text =
-        String::from("| flag of `serve` | default | what it sets |\n| --- | --- | --- |\n");
-    for flag in COMMANDS[0].flags {
-        let default = match flag.default {
-            Absent => String::new(),
-            Literal(value) => format!("`{value}`"),
-            Described(words) => words.to_owned(),
-        };
-        let (usage, description) = (flag.usage(), flag.description());
-        let _ = writeln!(text, "| `{usage}` | {default} | {description} |");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
     use super::*;
-    use crate::durable;
-
-    /// `IM_TEST_REWRITE=1 cargo test --lib readme` rewrites the README's table.
-    #[test]
-    fn the_readme_shows_the_settings_as_they_are() {
-        const MARKS: [&str; 2] = ["<!-- flags -->\n", "<!-- /flags -->\n"];
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-        let readme = fs::read_to_string(&path).unwrap();
-        let (before, rest) = readme.split_once(MARKS[0]).unwrap();
-        let (shown, after) = rest.split_once(MARKS[1]).unwrap();
-        let table = readme_table();
-        if std::env::var_os("IM_TEST_REWRITE").is_some() {
-            let text = [before, MARKS[0], &table, MARKS[1], after].concat();
-            durable::replace(&path, text.as_bytes()).unwrap();
-        } else {
-            assert_eq!(shown, table, "IM_TEST_REWRITE=1 rewrites it");
-        }
-    }
 
     #[test]
     fn help_of_one_command_shows_no_other() {

@@ -8,26 +8,26 @@ use std::path::Path;
 use crate::support::run;
 
 /// A command as `--help` shows it.
-struct Command {
+pub(crate) struct Command {
     /// `keys revoke`
-    name: String,
+    pub(crate) name: String,
     /// `keys revoke ID`
     usage: String,
     help: String,
-    flags: Vec<Flag>,
+    pub(crate) flags: Vec<Flag>,
 }
 
 /// A flag as `--help` shows it.
-struct Flag {
-    name: String,
+pub(crate) struct Flag {
+    pub(crate) name: String,
     /// `--listen ADDR`
     usage: String,
     help: String,
-    default: Option<String>,
+    pub(crate) default: Option<String>,
 }
 
 /// The commands and flags of the program, read from `--help`.
-fn table() -> Vec<Command> {
+pub(crate) fn table() -> Vec<Command> {
     let output = run(&["--help"]);
     let help = String::from_utf8(output.stdout).unwrap();
     let mut commands: Vec<Command> = Vec::new();

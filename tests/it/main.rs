@@ -26,7 +26,8 @@
 //!   state directory; `crash`: processes killed at random moments
 //!
 //! Tests of publishing:
-//! - `collecting`: `collect` against the fake upstream, with the feature of that name
+//! - `collecting`: `collect` against the fake upstream, with the feature of that name;
+//!   `collect_service`: `collect` under a service manager, and its metrics
 //! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
 //!   dataset
 //! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
@@ -35,7 +36,8 @@
 //!   `larger_than_memory`: a history larger than the memory
 //!
 //! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`:
-//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source.
+//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source, `readme` the
+//! README files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;
@@ -49,6 +51,8 @@ mod cli;
 mod cli_files;
 mod cli_settings;
 mod cli_shells;
+#[cfg(feature = "collect")]
+mod collect_service;
 #[cfg(feature = "collect")]
 mod collecting;
 mod crash;
@@ -83,6 +87,7 @@ mod patience;
 mod published;
 mod publishing;
 mod races;
+mod readme;
 mod refreshes;
 mod refused;
 mod service;
