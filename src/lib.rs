@@ -36,8 +36,9 @@
 //! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | all other modules |
 //!
 //! Beside `src`: `data/` contains the sample, the man page, shell completions, systemd units, and
-//! files for proxies, Prometheus and Grafana; `tests/it` tests the running binary, `tests/fuzz` its
-//! parsers, `tests/ops` the files of `data/`; `tests/FAULTS.md` lists known faults with their tests.
+//! files for proxies, Prometheus and Grafana; `data/README.md` describes operation. `tests/it` tests
+//! the running binary, `tests/fuzz` its parsers, `tests/ops` the files of `data/` (`tests/README.md`);
+//! `tests/FAULTS.md` lists known faults with their tests. `benches/README.md` describes the benches.
 //!
 //! # Three decisions
 //!
