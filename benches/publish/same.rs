@@ -7,6 +7,7 @@ use std::path::Path;
 use island_metrics::model::IslandCode;
 use island_metrics::regular_file::Directory;
 use island_metrics::request::Route;
+use island_metrics::site::Service;
 use island_metrics::snapshot::{ReadContext, Snapshot};
 use serde_json::Value;
 
@@ -17,7 +18,12 @@ const SHARE: usize = 97;
 
 /// Compares details and histories of islands; returns the number of islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
-    let snapshot = Snapshot::open(&Directory::open(published)?, 1 << 20, "", None)?;
+    let snapshot = Snapshot::open(
+        &Directory::open(published)?,
+        1 << 20,
+        &Service::new(""),
+        None,
+    )?;
     let mut compared = 0;
     for (file, is_detail) in [("islands.json", true), ("ccu.json", false)] {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();

@@ -18,11 +18,12 @@ _island_metrics() {
     done
     case $command in
         '')
-            words='serve publish check keys synth collect openapi completions man' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            words='serve publish check keys synth collect openapi completions man' flags='--listen --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
                 --published) kind=directory ;;
                 --base-url) kind=text ;;
+                --contact) kind=text ;;
                 --workers) kind=text ;;
                 --memory) kind=text ;;
                 --state) kind=directory ;;
@@ -50,11 +51,12 @@ _island_metrics() {
             esac
             ;;
         'serve')
-            words='' flags='--listen --published --base-url --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            words='' flags='--listen --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
                 --published) kind=directory ;;
                 --base-url) kind=text ;;
+                --contact) kind=text ;;
                 --workers) kind=text ;;
                 --memory) kind=text ;;
                 --state) kind=directory ;;

@@ -70,6 +70,19 @@ impl Arguments {
 
     /// Adds a positional word: part of the command's name, or the operand.
     fn add_word(&mut self, word: String) -> Result<(), CliError> {
+        if self.name.is_empty() && self.given.is_empty() && !self.help_requested {
+            match word.as_str() {
+                "help" => {
+                    self.help_requested = true;
+                    return Ok(());
+                }
+                "version" => {
+                    self.version_requested = true;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
         let name = format!("{} {word}", self.name).trim_start().to_owned();
         let found = COMMANDS.iter().find(|command| command.matches(&name));
         if let Some(command) = found.filter(|_| self.given.is_empty() && self.operand.is_none()) {

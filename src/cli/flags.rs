@@ -132,7 +132,10 @@ const fn switch(name: &'static str, help: &'static str) -> Flag {
 }
 
 const ADDR: ValueKind = Text("ADDR", "an address and port such as 127.0.0.1:8080");
-const BYTES: ValueKind = Text("BYTES", "a number of bytes such as 268435456 or 256MiB");
+const BYTES: ValueKind = Text(
+    "BYTES",
+    "a size such as 256MiB, or a number of bytes from 1048576 up",
+);
 const CIDR: ValueKind = Text(
     "CIDR",
     "a network or an address such as 10.0.0.0/8 or 2001:db8::1",
@@ -241,6 +244,7 @@ const SERVE: &[Flag] = &[
     Flag { repeatable: true, ..flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on") },
     flag("published", DIRECTORY, Described("the sample dataset"), "published directory to serve"),
     flag("base-url", URL, Described("the first --listen"), "base URL of links in responses"),
+    flag("contact", CONTACT, Described("none"), "e-mail address or URL of the publisher, shown on pages"),
     flag("workers", Integer(1, 1024), Described("the number of cores"), "worker threads"),
     flag("memory", BYTES, Literal("256MiB"),
         "memory for bodies and pages, besides rows and row orders; 67108864 and 64MiB are the same"),

@@ -1,5 +1,6 @@
 //! The command `serve`: flags to server settings.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::arguments::{Arguments, digits};
@@ -12,6 +13,7 @@ use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, ConnectionLimits, Settings};
 use crate::signup::{AddressProof, SignupPolicy};
+use crate::snapshot::Manifest;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -22,6 +24,7 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     }
     let started = |address: &str| {
         let mut lines = vec![format!("listening on {address}")];
+        lines.extend(settings.published.as_deref().and_then(unpublished));
         if settings.published.is_none() {
             let hint = "serving the sample dataset; --published DIR serves yours. Try:";
             lines.push(hint.to_owned());
@@ -34,6 +37,20 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     Ok(server::run(&settings, &started, report)?)
 }
 
+/// Returns a line for the log if nothing has been published to a directory.
+fn unpublished(directory: &Path) -> Option<String> {
+    let manifest = directory.join(Manifest::FILE);
+    let is_missing = manifest.try_exists().is_ok_and(|exists| !exists);
+    let directory = directory.display().to_string();
+    is_missing.then(|| {
+        format!(
+            "nothing has been published to {directory}, so the API responds with 503; publish with: \
+             island-metrics publish --dataset DIR --to '{}'",
+            directory.replace('\'', "'\\''")
+        )
+    })
+}
+
 /// The settings of a server, each valid by itself.
 fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -42,6 +59,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
     Ok(Settings {
+        contact: arguments.optional("contact", contact)?,
         published: arguments.path("published"),
         open_sample,
         listen: arguments.all("listen", |text| text.parse().ok())?,
@@ -114,6 +132,9 @@ pub(super) fn base_url(arguments: &Arguments) -> Result<Option<String>, CliError
     })
 }
 
+/// The least number of bytes that is accepted without a unit.
+const BYTES_WITHOUT_UNIT_MIN: usize = 1 << 20;
+
 /// Parses a number of bytes with an optional unit, `KiB`, `MiB` or `GiB`.
 fn parse_bytes(text: &str) -> Option<usize> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
@@ -122,7 +143,18 @@ fn parse_bytes(text: &str) -> Option<usize> {
         .filter_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
     let (number, shift) = with_unit.next().unwrap_or((text, 0));
     let number = usize::try_from(digits(number)?).ok()?;
-    number.checked_mul(1 << shift)
+    // A smaller number without a unit was probably meant in MiB.
+    let is_plausible = shift > 0 || number >= BYTES_WITHOUT_UNIT_MIN;
+    number.checked_mul(1 << shift).filter(|_| is_plausible)
+}
+
+/// Parses an e-mail address or a URL, as it is written into links.
+fn contact(text: &str) -> Option<String> {
+    let is_safe = |byte: u8| byte.is_ascii_graphic() && !b"\"'()<>\\`".contains(&byte);
+    let is_url = text.starts_with("https://") || text.starts_with("http://");
+    let is_email = text.contains('@') && !text.contains([':', '/', '?']);
+    let is_valid = (is_url || is_email) && text.len() <= 200 && text.bytes().all(is_safe);
+    is_valid.then(|| text.to_owned())
 }
 
 #[cfg(test)]

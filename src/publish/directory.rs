@@ -19,6 +19,7 @@ use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
 use super::error::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
+use crate::site::Service;
 use crate::snapshot::{
     DumpDirectory, DumpFile, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
 };
@@ -106,7 +107,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let snapshot = Snapshot::open(directory, 0, "", None)?;
+    let snapshot = Snapshot::open(directory, 0, &Service::new(""), None)?;
     if let Some(named) = &manifest.dumps {
         DumpDirectory::open(directory, named).map_err(at(directory.path()))?;
         check_dumps(directory, named)?;

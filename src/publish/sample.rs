@@ -9,6 +9,7 @@ use super::packed_day::PackedDay;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
+use crate::site::Service;
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -34,11 +35,11 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
-pub fn open_sample(memory_bytes: usize, base_url: &str) -> Result<Snapshot, String> {
-    open(memory_bytes, base_url).map_err(|error| error.to_string())
+pub fn open_sample(memory_bytes: usize, service: &Service) -> Result<Snapshot, String> {
+    open(memory_bytes, service).map_err(|error| error.to_string())
 }
 
-fn open(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Box<dyn Error>> {
+fn open(memory_bytes: usize, service: &Service) -> Result<Snapshot, Box<dyn Error>> {
     let files = Files::Embedded(SAMPLE_FILES);
     // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
@@ -62,7 +63,7 @@ fn open(memory_bytes: usize, base_url: &str) -> Result<Snapshot, Box<dyn Error>>
     let history = History::open(Storage::Memory(history.into()), memory_bytes)?;
     live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
     let live = Live::open(Storage::Memory(live_bytes.into()))?;
-    Ok(Snapshot::new(Some(Arc::new(history)), Some(live), base_url))
+    Ok(Snapshot::new(Some(Arc::new(history)), Some(live), service))
 }
 
 #[cfg(test)]
@@ -89,7 +90,9 @@ mod tests {
 
     #[test]
     fn the_sample_publishes_every_payload() {
-        let ready = open_sample(1 << 20, "http://x.test").unwrap().readiness();
+        let ready = open_sample(1 << 20, &Service::new("http://x.test"))
+            .unwrap()
+            .readiness();
         assert!(ready.islands && ready.creators && ready.ccu && ready.rankings);
         assert!(ready.new && ready.live && ready.intraday);
     }

@@ -40,13 +40,23 @@ endpoints! {
     New: "v1" "new" "{date}";
     OpenApi: "openapi.json";
     Home: "";
+    IslandsPage: "islands";
     IslandPage: "islands" "{code}";
+    CreatorsPage: "creators";
+    CreatorPage: "creators" "{slug}";
+    RankingsPage: "rankings";
+    RankingPage: "rankings" "{date}";
+    NewDaysPage: "new";
+    NewPage: "new" "{date}";
     Keys: "keys";
     Docs: "docs";
     Objects: "objects";
     Recipes: "recipes";
     Gotchas: "gotchas";
+    Changelog: "changelog";
     Llms: "llms.txt";
+    Robots: "robots.txt";
+    Favicon: "favicon.ico";
     Asset: "assets" "{name}";
     Dump: "dumps" "{name}";
 }
@@ -84,8 +94,10 @@ impl Endpoint {
     /// Returns the names of its query parameters.
     pub const fn query_parameters(self) -> &'static [&'static str] {
         match self {
-            Endpoint::Islands | Endpoint::Home => &IslandQuery::PARAMETERS,
-            Endpoint::Creators => &CreatorQuery::PARAMETERS,
+            Endpoint::Islands | Endpoint::Home | Endpoint::IslandsPage => &IslandQuery::PARAMETERS,
+            Endpoint::Creators | Endpoint::CreatorsPage => &CreatorQuery::PARAMETERS,
+            Endpoint::IslandPage => &["metric"],
+            Endpoint::RankingsPage | Endpoint::NewDaysPage => &["date"],
             _ => &[],
         }
     }

@@ -22,7 +22,8 @@ impl RouteError {
 }
 
 /// Displays a sent text in quotes, cut at 40 characters with `…`.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

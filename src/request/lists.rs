@@ -87,6 +87,15 @@ impl IslandQuery {
         })
     }
 
+    /// Returns the query of the first page of a creator's islands.
+    pub fn of_creator(slug: &str) -> IslandQuery {
+        let query = IslandQuery::parse(None).expect("all parameters have defaults");
+        IslandQuery {
+            creator: Some(slug.to_owned()),
+            ..query
+        }
+    }
+
     /// Returns the canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
         to_query(self.given(), self.page.limit)

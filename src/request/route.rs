@@ -77,8 +77,19 @@ pub enum SiteRoute {
     Home,
     /// `/` with a query of `/v1/islands`
     Search(IslandQuery),
-    /// `/islands/{code}`
-    Island(IslandCode),
+    /// `/islands` with a query of `/v1/islands`
+    Islands(IslandQuery),
+    /// `/islands/{code}` with the metric of its chart, as sent
+    Island(IslandCode, Option<String>),
+    /// `/creators` with a query of `/v1/creators`
+    Creators(CreatorQuery),
+    /// `/creators/{slug}`
+    Creator(String),
+    /// `/rankings`, with or without a date as parameter, and `/rankings/{date}`; with the depth of the
+    /// path
+    Ranking(DayRef, usize),
+    /// `/new` and `/new/{date}`, likewise
+    New(DayRef, usize),
     /// `/keys`, the sign-up
     Keys,
     /// `/dumps/{name}`: a name of segments with slashes between them
@@ -86,14 +97,18 @@ pub enum SiteRoute {
 }
 
 /// The paths of the texts outside the API that are fixed until the program changes.
-pub const SITE_FILES: [&str; 9] = [
+pub const SITE_FILES: [&str; 13] = [
     "/objects",
     "/recipes",
     "/gotchas",
+    "/changelog",
     "/llms.txt",
+    "/robots.txt",
+    "/favicon.ico",
     "/assets/style.css",
+    "/assets/docs.css",
+    "/assets/site.js",
     "/assets/docs.js",
-    "/assets/charts.css",
     "/assets/charts.js",
     "/assets/icon.svg",
 ];
@@ -219,7 +234,21 @@ fn site_route(
             }
             SiteRoute::Search(IslandQuery::parse(query)?)
         }
-        Endpoint::IslandPage => SiteRoute::Island(island_code(segments[1])?),
+        Endpoint::IslandsPage => {
+            SiteRoute::Islands(IslandQuery::parse(without_empty(query).as_deref())?)
+        }
+        Endpoint::IslandPage => {
+            let metric = parameter(query, "metric").map(Cow::into_owned);
+            SiteRoute::Island(island_code(segments[1])?, metric)
+        }
+        Endpoint::CreatorsPage => {
+            SiteRoute::Creators(CreatorQuery::parse(without_empty(query).as_deref())?)
+        }
+        Endpoint::CreatorPage => SiteRoute::Creator(segments[1].to_owned()),
+        Endpoint::RankingsPage => SiteRoute::Ranking(date_parameter(query)?, 0),
+        Endpoint::RankingPage => SiteRoute::Ranking(day_ref(segments[1])?, 1),
+        Endpoint::NewDaysPage => SiteRoute::New(date_parameter(query)?, 0),
+        Endpoint::NewPage => SiteRoute::New(day_ref(segments[1])?, 1),
         Endpoint::Keys => SiteRoute::Keys,
         _ => {
             let segments = segments.iter().copied();
@@ -228,6 +257,27 @@ fn site_route(
             SiteRoute::File(index.ok_or_else(|| unknown(path))?)
         }
     })
+}
+
+/// Returns a query without its empty fields, which forms of pages send for filters that are not
+/// used.
+fn without_empty(query: Option<&str>) -> Option<String> {
+    let pairs = query?.split('&').filter(|pair| !pair.ends_with('='));
+    let pairs: Vec<&str> = pairs.collect();
+    Some(pairs.join("&"))
+}
+
+/// Returns the first value of a parameter of a page.
+fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
+    let mut pairs = query::pairs(query).flatten();
+    pairs
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value)
+}
+
+/// Returns the day of the parameter `date`, by default the newest.
+fn date_parameter(query: Option<&str>) -> Result<DayRef, RouteError> {
+    parameter(query, "date").map_or(Ok(DayRef::Latest), |date| day_ref(&date))
 }
 
 /// Returns the name of the dump at a path without its leading slash. Segments are decoded one by

@@ -49,11 +49,11 @@ fn every_path_parses_to_its_route() {
         ),
         ("/openapi.json", Route::Site(SiteRoute::OpenApi)),
         ("/docs", Route::Site(SiteRoute::Docs)),
-        ("/assets/style.css", Route::Site(SiteRoute::File(4))),
+        ("/assets/style.css", Route::Site(SiteRoute::File(7))),
         ("/", Route::Site(SiteRoute::Home)),
         (
             "/islands/0034-5678-9012",
-            Route::Site(SiteRoute::Island("0034-5678-9012".parse().unwrap())),
+            Route::Site(SiteRoute::Island("0034-5678-9012".parse().unwrap(), None)),
         ),
         ("/keys", Route::Site(SiteRoute::Keys)),
     ] {
@@ -72,7 +72,7 @@ fn unknown_paths_are_404() {
         "//",
         "/assets",
         "/assets/style.css/x",
-        "/islands",
+        "/island",
         "//v1",
         "/V1",
         "/v1%2Flive",

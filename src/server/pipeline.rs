@@ -12,7 +12,7 @@ use hyper::header::TRANSFER_ENCODING;
 
 use crate::calendar::RequestTime;
 use crate::quota::Decision;
-use crate::request::{self, DayRef, Endpoint, ParsedTarget, Route, RouteError};
+use crate::request::{self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError};
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
@@ -110,7 +110,13 @@ fn route(
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return ControlFlow::Break(ApiResponse::preflight(takes_forms)),
         Method::POST if takes_forms => {}
-        _ => return fail(ApiError::MethodNotAllowed { takes_forms }),
+        _ => {
+            let method = head.method.to_string();
+            return fail(ApiError::MethodNotAllowed {
+                method,
+                takes_forms,
+            });
+        }
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let error = "request bodies of unknown length are not accepted; omit Transfer-Encoding";
@@ -175,10 +181,12 @@ impl MeteredRequest<'_> {
                 let response = ApiResponse::cacheable(headers, body, &[REVALIDATED], JSON);
                 return (response, context.remaining(self.caller));
             }
-            Ok(route) if !is_ready(route, context.snapshot) => {
-                return self.unavailable(ApiError::NotReady);
+            Ok(route) => {
+                if let Some(payload) = unpublished(route, context.snapshot) {
+                    return self.unavailable(ApiError::NotReady(payload));
+                }
             }
-            _ => {}
+            Err(_) => {}
         }
         let needs_content =
             |etag: &EntityTag| !is_head && !is_not_modified(headers, etag.as_bytes());
@@ -236,28 +244,35 @@ impl MeteredRequest<'_> {
     fn rate_limited(&self) -> ApiResponse {
         let limit = self.context.gate.limit(self.caller);
         let reset_seconds = self.context.now.reset_seconds;
+        let is_anonymous = matches!(self.caller, Caller::Anonymous(_));
+        let has_advice = is_anonymous && self.context.has_sign_up;
         let error = ApiError::RateLimited {
             limit,
             reset_seconds,
+            free_key: has_advice.then(|| self.context.pages.free_key()),
         };
         error.into()
     }
 }
 
-/// Whether the payload that a route reads has been published.
-fn is_ready(route: &Route, snapshot: &Snapshot) -> bool {
+/// Returns the name of the payload that a route reads if it has not been published.
+fn unpublished(route: &Route, snapshot: &Snapshot) -> Option<&'static str> {
     let ready = snapshot.readiness();
-    match route {
-        Route::Index | Route::Islands(_) | Route::Island(_) => ready.islands,
+    let (is_ready, payload) = match route {
+        Route::Index | Route::Islands(_) | Route::Island(_) => (ready.islands, "islands"),
         // An island that is not tracked is 404 whether histories are published or not.
-        Route::IslandCcu(code) => ready.ccu || (ready.islands && !snapshot.tracks(*code)),
-        Route::Creators(_) | Route::Creator(_) => ready.creators,
-        Route::Live => ready.live,
-        Route::Intraday => ready.intraday,
-        Route::RankingDays | Route::Ranking(_) => ready.rankings,
-        Route::NewDays | Route::New(_) => ready.new,
-        Route::Health | Route::Site(_) => true,
-    }
+        Route::IslandCcu(code) => {
+            let is_untracked = ready.islands && !snapshot.tracks(*code);
+            (ready.ccu || is_untracked, "ccu")
+        }
+        Route::Creators(_) | Route::Creator(_) => (ready.creators, "creators"),
+        Route::Live => (ready.live, "live"),
+        Route::Intraday => (ready.intraday, "intraday"),
+        Route::RankingDays | Route::Ranking(_) => (ready.rankings, "rankings"),
+        Route::NewDays | Route::New(_) => (ready.new, "new"),
+        Route::Health | Route::Site(_) => return None,
+    };
+    (!is_ready).then_some(payload)
 }
 
 /// Looks up a route that the worker's cache does not have, and caches the response.
@@ -270,7 +285,9 @@ fn look_up(
         .snapshot
         .get(route, read)
         .map_err(|missing| match missing {
-            Missing::Payload => ApiError::NotReady,
+            Missing::Payload => {
+                ApiError::NotReady(unpublished(route, context.snapshot).unwrap_or("islands"))
+            }
             Missing::Damaged(_) => ApiError::Damaged,
             Missing::Island | Missing::Creator | Missing::Day => not_found(route),
         })?;
@@ -288,6 +305,7 @@ fn not_found(route: &Route) -> ApiError {
         Route::Island(code) | Route::IslandCcu(code) => format!("island {code} is not tracked"),
         Route::Ranking(date) => day(date, "/v1/rankings"),
         Route::New(date) => day(date, "/v1/new"),
-        _ => "no creator of this slug is tracked".to_owned(),
+        Route::Creator(slug) => format!("creator {} is not tracked", Quoted(slug)),
+        _ => "not tracked".to_owned(),
     })
 }

@@ -11,6 +11,7 @@ use crate::observe::SystemdEnvironment;
 use crate::quota::{StateError, TableSize, TierLimits};
 use crate::request::TrustedProxies;
 use crate::signup::{SignupPolicy, SignupStartError};
+use crate::site::Service;
 use crate::snapshot::Snapshot;
 
 /// File descriptors besides connections: files, listeners, runtimes, and a reserve.
@@ -59,8 +60,8 @@ impl Default for ConnectionLimits {
 pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
-    /// Opens the sample dataset with a cache of some bytes, for a base URL.
-    pub(crate) open_sample: fn(usize, &str) -> Result<Snapshot, String>,
+    /// Opens the sample dataset with a cache of some bytes.
+    pub(crate) open_sample: fn(usize, &Service) -> Result<Snapshot, String>,
     /// Listening addresses, at least one.
     pub(crate) listen: Vec<SocketAddr>,
     /// The public URL of the service in links; by default the first listening address.
@@ -74,6 +75,8 @@ pub(crate) struct Settings {
     pub(crate) state: Option<PathBuf>,
     pub(crate) key_prefix: KeyPrefix,
     pub(crate) limits: TierLimits,
+    /// The publisher's e-mail address or URL, shown on pages.
+    pub(crate) contact: Option<String>,
     pub(crate) quota_sizes: TableSize,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: TrustedProxies,
@@ -84,6 +87,24 @@ pub(crate) struct Settings {
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) signup: Option<SignupPolicy>,
     pub(crate) systemd: SystemdEnvironment,
+}
+
+impl Settings {
+    /// Returns what clients can see of the settings of a server at `base_url`.
+    pub(crate) fn service(&self, base_url: &str) -> Service {
+        let TierLimits {
+            anonymous,
+            free,
+            starter,
+            pro,
+        } = self.limits;
+        Service {
+            base_url: base_url.to_owned(),
+            limits: [anonymous.into(), free, starter, pro],
+            has_sign_up: self.signup.is_some(),
+            contact: self.contact.clone(),
+        }
+    }
 }
 
 /// The reason why a server could not start.

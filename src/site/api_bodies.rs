@@ -1,11 +1,14 @@
 //! Response bodies of the API, as far as the pages read them: pages show what the API responds.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::IslandCode;
 
 /// `/v1`
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct IndexBody {
-    #[serde(rename = "generatedAt")]
     pub(super) generated_at: String,
     pub(super) counts: IndexCounts,
 }
@@ -24,12 +27,15 @@ pub(super) struct RankingBody {
     pub(super) date: String,
     pub(super) previous_date: Option<String>,
     pub(super) ranking: Vec<RankedIsland>,
+    pub(super) meta: Meta,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct RankedIsland {
     pub(super) rank: u32,
     pub(super) delta: Option<i64>,
+    pub(super) previous_rank: Option<u32>,
     pub(super) code: String,
     pub(super) title: String,
     pub(super) creator: Option<String>,
@@ -52,25 +58,76 @@ pub(super) struct IslandListBody {
     pub(super) meta: ListMeta,
 }
 
+/// `/v1/creators`
+#[derive(Deserialize)]
+pub(super) struct CreatorListBody {
+    pub(super) creators: Vec<CreatorSums>,
+    pub(super) meta: ListMeta,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListMeta {
+    pub(super) generated_at: String,
     pub(super) total: u64,
     pub(super) has_more: bool,
     pub(super) limit: u64,
     pub(super) offset: u64,
 }
 
-/// `/v1/islands/{code}`, without the series
 #[derive(Deserialize)]
-pub(super) struct IslandBody {
-    pub(super) island: IslandSummary,
-    pub(super) meta: IslandMeta,
+#[serde(rename_all = "camelCase")]
+pub(super) struct CreatorSums {
+    pub(super) slug: String,
+    pub(super) island_count: u64,
+    #[serde(rename = "peakCCU")]
+    pub(super) peak_ccu: Option<u64>,
+    pub(super) unique_players: Option<u64>,
+    pub(super) minutes_played: Option<u64>,
+    pub(super) favorites: Option<u64>,
+    pub(super) plays: Option<u64>,
+    pub(super) recommendations: Option<u64>,
+}
+
+/// `/v1/creators/{slug}`, without the islands
+#[derive(Deserialize)]
+pub(super) struct CreatorBody {
+    pub(super) creator: Creator,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Creator {
+    #[serde(flatten)]
+    pub(super) sums: CreatorSums,
+    pub(super) profile: CreatorProfile,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct IslandMeta {
+pub(super) struct CreatorProfile {
+    pub(super) name: Option<String>,
+    pub(super) followers: Option<u64>,
+    pub(super) following: Option<u64>,
+    pub(super) lifetime_plays: Option<u64>,
+}
+
+/// `/v1/islands/{code}`
+#[derive(Deserialize)]
+pub(super) struct IslandBody {
+    pub(super) island: IslandDetail,
+    pub(super) meta: Meta,
+}
+
+#[derive(Deserialize)]
+pub(super) struct IslandDetail {
+    #[serde(flatten)]
+    pub(super) summary: IslandSummary,
+    pub(super) series: Vec<IslandMetrics>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Meta {
     pub(super) generated_at: String,
 }
 
@@ -84,6 +141,14 @@ pub(super) struct IslandSummary {
     pub(super) tags: Vec<String>,
     pub(super) first_seen: Option<String>,
     pub(super) last_seen: Option<String>,
+    #[serde(flatten)]
+    pub(super) metrics: IslandMetrics,
+}
+
+/// The nine metrics of an island on a day.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct IslandMetrics {
     pub(super) date: Option<String>,
     #[serde(rename = "peakCCU")]
     pub(super) peak_ccu: Option<u64>,
@@ -105,6 +170,25 @@ pub(super) struct CcuBody {
     pub(super) ccu: Vec<(String, u64)>,
 }
 
+/// `/v1/new/{date}`, without the islands
+#[derive(Deserialize)]
+pub(super) struct NewHead {
+    pub(super) date: String,
+}
+
+/// `/v1/live`, without the islands
+#[derive(Deserialize)]
+pub(super) struct LiveHead {
+    pub(super) time: i64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct LiveIsland {
+    pub(super) code: String,
+    pub(super) title: String,
+    pub(super) players: u64,
+}
+
 /// `/dumps/index.json`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,4 +205,86 @@ pub(super) struct DumpEntry {
     pub(super) file: String,
     pub(super) bytes: u64,
     pub(super) modified: String,
+}
+
+/// Parses the start of a body whose list `islands` may be long or cut off: the members before the
+/// list, and the first rows. `ends` closes the objects that are open before the list.
+pub(super) fn start_of<H: DeserializeOwned, R: DeserializeOwned>(
+    body: &[u8],
+    ends: &str,
+    rows_max: usize,
+) -> Option<(H, Vec<R>)> {
+    const LIST: &[u8] = b",\"islands\":[";
+    // A quote within a string is escaped, so that this is a member.
+    let at = memchr::memmem::find(body, LIST)?;
+    let head = [&body[..at], ends.as_bytes()].concat();
+    let head = serde_json::from_slice(&head).ok()?;
+    let (mut rest, mut rows) = (&body[at + LIST.len()..], Vec::new());
+    while rows.len() < rows_max {
+        let mut parser = serde_json::Deserializer::from_slice(rest).into_iter();
+        let Some(Ok(row)) = parser.next() else { break };
+        rows.push(row);
+        let Some(next) = rest[parser.byte_offset()..].strip_prefix(b",") else {
+            break;
+        };
+        rest = next;
+    }
+    Some((head, rows))
+}
+
+/// Returns the players of each island in a body of `/v1/live`, sorted by code.
+pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
+    #[derive(Deserialize)]
+    struct LiveBody<'a> {
+        #[serde(borrow)]
+        islands: Vec<LivePlayers<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct LivePlayers<'a> {
+        code: &'a str,
+        players: u64,
+    }
+    let Ok(LiveBody { islands }) = serde_json::from_slice(body) else {
+        return Vec::new();
+    };
+    let players = islands.iter();
+    let players = players.filter_map(|one| Some((one.code.parse().ok()?, one.players)));
+    let mut players: Vec<_> = players.collect();
+    players.sort_unstable();
+    players
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_body_is_read_wherever_it_is_cut() {
+        let body =
+            br#"{"time":5,"x":",\"islands\":[","islands":[{"code":"1","title":"]","players":9},
+            {"code":"2","title":"}","players":8}],"meta":{}}"#;
+        let second = body.len() - r#"],"meta":{}}"#.len();
+        for end in 0..=body.len() {
+            let found = start_of::<LiveHead, LiveIsland>(&body[..end], "}", 10);
+            let list = memchr::memmem::rfind(body, b"\"islands\":[").unwrap() + 11;
+            let Some((head, rows)) = found else {
+                assert!(end < list, "{end}");
+                continue;
+            };
+            assert_eq!(head.time, 5);
+            assert!(end >= list && rows.len() <= 2);
+            assert_eq!(rows.len() == 2, end >= second, "{end}");
+        }
+        let (_, rows) = start_of::<LiveHead, LiveIsland>(body, "}", 1).unwrap();
+        assert_eq!((rows.len(), rows[0].players), (1, 9));
+    }
+
+    #[test]
+    fn live_players_are_sorted_by_code() {
+        let body = br#"{"islands":[{"code":"2000-0000-0000","title":"\u0041","players":3},
+            {"code":"1000-0000-0000","title":"b","players":7}]}"#;
+        let players: Vec<u64> = live_players(body).iter().map(|one| one.1).collect();
+        assert_eq!(players, [7, 3]);
+        assert!(live_players(b"{").is_empty());
+    }
 }

@@ -31,6 +31,26 @@ pub(super) struct Chart<'a> {
     values: Vec<Option<u64>>,
     /// The text of a time.
     name: fn(i64) -> String,
+    unit: Unit,
+}
+
+/// The unit of the values of a chart.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    /// A count.
+    Count,
+    /// Tenths, with a text after the number.
+    Tenths(&'static str),
+}
+
+impl Unit {
+    /// Returns the text of a value.
+    pub(super) fn text(self, value: u64) -> String {
+        match self {
+            Unit::Count => count(value),
+            Unit::Tenths(after) => format!("{}.{}{after}", count(value / 10), value % 10),
+        }
+    }
 }
 
 impl<'a> Chart<'a> {
@@ -41,6 +61,7 @@ impl<'a> Chart<'a> {
         points: &[(i64, u64)],
         step: i64,
         name: fn(i64) -> String,
+        unit: Unit,
     ) -> Option<Chart<'a>> {
         let last = points.last()?.0;
         let shown = last.saturating_sub(step.saturating_mul(STEPS_MAX));
@@ -57,17 +78,26 @@ impl<'a> Chart<'a> {
             step,
             values,
             name,
+            unit,
         })
     }
 
     /// Returns the figure: the picture, and below it the place where the script describes the point
     /// under the pointer.
     pub(super) fn figure(&self) -> String {
-        let scale = Scale::up_to(self.values.iter().copied().flatten().max().unwrap_or(0));
+        let highest = self.values.iter().copied().flatten().max().unwrap_or(0);
+        let scale = match self.unit {
+            Unit::Count => Scale::up_to(highest),
+            Unit::Tenths(_) => Scale::of_tenths(highest),
+        };
         let lines = each(0..=scale.lines, |line| {
             let value = line * scale.step;
             let (y, end, x) = (scale.y(value), LEFT + CURVE_WIDTH, LEFT - 6.0);
-            let (below, text) = (y + 4.0, short(value));
+            let below = y + 4.0;
+            let text = match self.unit {
+                Unit::Count => short(value),
+                Unit::Tenths(after) => format!("{}{after}", short(value / 10)),
+            };
             format!(
                 "<path class=grid d=\"M{LEFT} {y:.1}H{end}\"/>\
                  <text x={x} y={below:.1} text-anchor=end>{text}</text>"
@@ -80,11 +110,15 @@ impl<'a> Chart<'a> {
         format!(
             "<figure class=chart><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img tabindex=0 aria-label=\"{description}\" \
              data-first={} data-step={} data-left={LEFT} data-width={CURVE_WIDTH} data-top={TOP} data-height={CURVE_HEIGHT} \
-             data-max={} data-values=\"{}\">{lines}{}<path class=at /><path class=curve d=\"{}\"/></svg>\
-             <figcaption class=soft><output>{description}</output></figcaption></figure>",
+             data-max={} data-unit=\"{}\" data-values=\"{}\">{lines}{}<path class=at /><path class=curve d=\"{}\"/></svg>\
+             <figcaption class=\"soft small\"><output>{description}</output></figcaption></figure>",
             self.first,
             self.step,
             scale.lines * scale.step,
+            match self.unit {
+                Unit::Count => String::new(),
+                Unit::Tenths(after) => format!("tenths{after}"),
+            },
             values.join(","),
             self.labels(),
             self.curve(&scale),
@@ -144,7 +178,11 @@ impl<'a> Chart<'a> {
         let preposition = if self.step < DAY_SECONDS { "at" } else { "on" };
         let point = |point: Option<(u64, i64)>| {
             let (value, time) = point.expect("a chart has a known value");
-            format!("{} {preposition} {}", count(value), (self.name)(time))
+            format!(
+                "{} {preposition} {}",
+                self.unit.text(value),
+                (self.name)(time)
+            )
         };
         let high = point(known.clone().max_by_key(|(value, _)| *value));
         let low = point(known.min());
@@ -173,6 +211,15 @@ impl Scale {
         scale.expect("the last step is the largest number")
     }
 
+    /// Returns lines for values in tenths at whole numbers.
+    fn of_tenths(max: u64) -> Scale {
+        let whole = Scale::up_to(max.div_ceil(10));
+        Scale {
+            step: whole.step.saturating_mul(10),
+            lines: whole.lines,
+        }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
     fn y(&self, value: u64) -> f64 {
         TOP + CURVE_HEIGHT - value as f64 * CURVE_HEIGHT / (self.step * self.lines) as f64
@@ -194,7 +241,14 @@ mod tests {
     use super::*;
 
     fn chart(points: &[(i64, u64)]) -> Chart<'static> {
-        Chart::new("Players", points, 600, |time| format!("t{time}")).unwrap()
+        Chart::new(
+            "Players",
+            points,
+            600,
+            |time| format!("t{time}"),
+            Unit::Count,
+        )
+        .unwrap()
     }
 
     /// The points of a drawn curve, in runs, parsed from its path.
@@ -278,7 +332,28 @@ mod tests {
         let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
         assert_eq!(figure.matches(description).count(), 2, "{figure}");
         assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
-        assert!(Chart::new("Players", &[], 600, |_| String::new()).is_none());
+        assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::Count).is_none());
+    }
+
+    #[test]
+    fn tenths_have_lines_at_whole_numbers() {
+        let name = |_| String::new();
+        let chart = Chart::new(
+            "Minutes",
+            &[(600, 125), (1_200, 7)],
+            600,
+            name,
+            Unit::Tenths("%"),
+        );
+        let figure = chart.unwrap().figure();
+        assert!(
+            figure.contains("highest 12.5% at ") && figure.contains("lowest 0.7%"),
+            "{figure}"
+        );
+        assert!(
+            figure.contains("data-max=150") && figure.contains(">15%</text>"),
+            "{figure}"
+        );
     }
 
     #[test]

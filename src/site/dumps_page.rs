@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::api_bodies::{DumpEntry, DumpIndexBody};
-use super::html::{CHARTS, Escaped, ago, count, each, page, unreadable_page};
+use super::html::{Escaped, Page, ago, count, each, unreadable_page};
 
 /// Files shown per folder, the newest by name. A year of days has thousands.
 const FOLDER_FILES_MAX: usize = 12;
@@ -31,7 +31,14 @@ pub fn dumps(index: &[u8], root: &str, folder: &str) -> String {
         Escaped(&index.license_url),
         Escaped(&index.license),
     );
-    page("Dumps \u{2013} Island metrics", root, CHARTS, &content)
+    let page = Page {
+        title: "Dumps",
+        description: "All data as files in CSV and JSON, without a key and without a quota.",
+        section: "dumps/",
+        root,
+        assets: &[],
+    };
+    page.html(&content)
 }
 
 fn table(name: &str, mut files: Vec<&DumpEntry>, folder: &str) -> String {
@@ -101,7 +108,7 @@ mod tests {
         assert!(newest < oldest);
         let beside = dumps(index(&names).as_bytes(), "", "dumps/");
         assert!(beside.contains("<a href=\"dumps/islands.csv\">islands.csv</a>"));
-        assert!(dumps(b"{}", "../", "").contains("could not be made"));
+        assert!(dumps(b"{}", "../", "").contains("cannot be shown"));
     }
 
     #[test]

@@ -4,52 +4,126 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The assets of pages with charts, tiles or times.
-pub(super) const CHARTS: &[&str] = &["charts.css", "charts.js"];
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+
+/// The assets of pages with charts.
+pub(super) const CHARTS: &[&str] = &["charts.js"];
 
 /// SPEC section 1: the credit, and the origin of the facts.
-const CREDIT: &str = "<span>Data: <a href=\"https://creativecommons.org/licenses/by/4.0/\" rel=license>CC BY 4.0</a>. \
-    Credit the publisher of this service when you use it.</span>\
-    <span>The metrics are facts from a third party's public interface; this service is not affiliated with that third party.</span>";
+const CREDIT: &str = "<p>Data licence: <a href=\"https://creativecommons.org/licenses/by/4.0/\" rel=license>CC BY 4.0</a>. \
+    Credit the publisher of this service when you use the data. The metrics are facts from a third party's public \
+    interface. This service is not affiliated with that third party.</p>";
 
-/// Returns a whole page around its content. `root` is the relative path from the page to the root
-/// of the service, empty or `../` per folder, since the service may be below the root of its host.
-/// `assets` are what the page loads besides the style of all pages.
-pub(super) fn page(title: &str, root: &str, assets: &[&str], content: &str) -> String {
-    let title = Escaped(title);
-    // `./` is the name of the root on a page at the root.
-    let home = if root.is_empty() { "./" } else { root };
-    let assets = each(assets, |asset| {
-        if asset.contains(".css") {
-            format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
-        } else {
-            format!("<script src=\"{root}assets/{asset}\" defer></script>")
-        }
-    });
-    format!(
-        "<!doctype html><html lang=en><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
-         <link rel=icon href=\"{root}assets/icon.svg\" type=\"image/svg+xml\">\
-         <link rel=stylesheet href=\"{root}assets/style.css\">{assets}\
-         <body><a class=skip href=#main>Skip to content</a>\
-         <header><b><a href=\"{home}\">Island metrics</a></b><nav class=row aria-label=Pages>\
-         <a href=\"{root}docs\">Docs</a> <a href=\"{root}recipes\">Recipes</a> \
-         <a href=\"{root}gotchas\">Gotchas</a> <a href=\"{root}keys\">Keys</a> \
-         <a href=\"{root}dumps/\">Dumps</a></nav></header>\n\
-         <main id=main>{content}</main>\n<footer>{CREDIT}</footer>\n"
-    )
+/// The pages that the header names: path, text.
+const HEADER: [(&str, &str); 8] = [
+    ("islands", "Islands"),
+    ("creators", "Creators"),
+    ("rankings", "Rankings"),
+    ("new", "New islands"),
+    ("docs", "API reference"),
+    ("recipes", "Recipes"),
+    ("keys", "Keys"),
+    ("dumps/", "Dumps"),
+];
+
+/// The pages that the footer names.
+const FOOTER: [(&str, &str); 5] = [
+    ("gotchas", "Gotchas"),
+    ("objects", "Objects"),
+    ("changelog", "Changelog"),
+    ("openapi.json", "OpenAPI document"),
+    ("llms.txt", "llms.txt"),
+];
+
+/// The frame of a page.
+#[derive(Clone, Copy)]
+pub(super) struct Page<'a> {
+    /// The title without the name of the site, as text.
+    pub(super) title: &'a str,
+    /// A sentence for search engines and link previews, as text.
+    pub(super) description: &'a str,
+    /// The entry of the header or the footer that the page belongs to, or an empty text.
+    pub(super) section: &'a str,
+    /// The relative path from the page to the root of the service, empty or `../` per folder, since
+    /// the service may be below the root of its host.
+    pub(super) root: &'a str,
+    /// The assets that the page loads besides those of all pages.
+    pub(super) assets: &'a [&'a str],
 }
 
-/// Returns a page of a title and a sentence.
+impl Page<'_> {
+    /// Returns the whole page around its content.
+    pub(super) fn html(&self, content: &str) -> String {
+        const SITE: &str = "Island metrics";
+        let root = self.root;
+        let title = match self.title {
+            "" => SITE.to_owned(),
+            title => format!("{} \u{2013} {SITE}", Escaped(title)),
+        };
+        let description = Escaped(self.description);
+        // `./` is the name of the root on a page at the root.
+        let home = if root.is_empty() { "./" } else { root };
+        let assets = each(self.assets, |asset| {
+            if asset.contains(".css") {
+                format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
+            } else {
+                format!("<script src=\"{root}assets/{asset}\" defer></script>")
+            }
+        });
+        let links = |entries: &[(&str, &str)]| {
+            each(entries, |(path, text)| {
+                let is_current = *path == self.section;
+                let current = if is_current { " aria-current=page" } else { "" };
+                format!("<a href=\"{root}{path}\"{current}>{text}</a> ")
+            })
+        };
+        let (header, footer) = (links(&HEADER), links(&FOOTER));
+        format!(
+            "<!doctype html><html lang=en><meta charset=utf-8>\
+             <meta name=viewport content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
+             <meta name=description content=\"{description}\"><meta property=og:title content=\"{title}\">\
+             <meta property=og:description content=\"{description}\"><meta property=og:type content=website>\
+             <link rel=icon href=\"{root}assets/icon.svg\" type=\"image/svg+xml\">\
+             <link rel=stylesheet href=\"{root}assets/style.css\">\
+             <script src=\"{root}assets/site.js\" defer></script>{assets}\
+             <body><a class=skip href=#main>Skip to content</a>\
+             <header><a class=brand href=\"{home}\">{SITE}</a><nav aria-label=Pages>{header}</nav></header>\n\
+             <main id=main>{content}</main>\n<footer><nav aria-label=\"More pages\">{footer}</nav>{CREDIT}</footer>\n"
+        )
+    }
+}
+
+/// Returns the page of an error, with a search and links to other pages.
 pub fn message_page(title: &str, message: &str, root: &str) -> String {
-    let (heading, message) = (Escaped(title), Escaped(message));
-    let content = format!("<h1>{heading}</h1><p>{message}</p>");
-    page(title, root, &[], &content)
+    let (heading, text) = (Escaped(title), Escaped(message));
+    let search = search_form(root);
+    let home = if root.is_empty() { "./" } else { root };
+    let content = format!(
+        "<h1>{heading}</h1><p>{text}</p>{search}<p>Or open the <a href=\"{home}\">dashboard</a>, the list of \
+         <a href=\"{root}islands\">all islands</a>, or the <a href=\"{root}docs\">API reference</a>.</p>"
+    );
+    let page = Page {
+        title,
+        description: message,
+        section: "",
+        root,
+        assets: &[],
+    };
+    page.html(&content)
+}
+
+/// Returns the form that searches island titles.
+pub(super) fn search_form(root: &str) -> String {
+    format!(
+        "<form class=row role=search action=\"{root}islands\"><label for=q>Island title</label>\
+         <input id=q name=q type=search maxlength=200 placeholder=\"part of a title\">\
+         <button>Search</button></form>"
+    )
 }
 
 /// Returns the page for a body that cannot be parsed, which would be a fault of the service.
 pub(super) fn unreadable_page(root: &str) -> String {
-    let message = "This page could not be made. The API has the same data.";
+    let message = "This page cannot be shown. The API has the same data.";
     message_page("Nothing to show", message, root)
 }
 
@@ -119,10 +193,48 @@ pub(super) fn tile(name: &str, value: &str) -> String {
     format!("<div><dt>{name}<dd>{value}</div>")
 }
 
-/// Returns a time, to which the script adds how long ago it was.
+/// Returns a time, which the script replaces by its age.
 pub(super) fn ago(time: &str) -> String {
     let time = Escaped(time);
     format!("<time class=ago datetime=\"{time}\">{time}</time>")
+}
+
+/// Age of daily data at which pages mark it as old. A day is usually published on the next one.
+const OLD_DAY_SECONDS: i64 = 3 * DAY_SECONDS;
+/// Age of live data at which pages mark it as old.
+const OLD_STEP_SECONDS: i64 = 3_600;
+
+/// Returns a day, marked as old if it is at the time of the publish. The script updates the mark.
+pub(super) fn day(date: &str, published: &str) -> String {
+    let start = UtcDay::parse(date).map(|day| i64::from(day.0) * DAY_SECONDS);
+    dated(date, date, start, OLD_DAY_SECONDS, published)
+}
+
+/// Returns the time of a live step, marked like a day.
+pub(super) fn step(time: i64, published: &str) -> String {
+    let time = UnixSeconds(time);
+    if !time.has_text() {
+        return String::new();
+    }
+    let iso = time.to_string();
+    let text = format!("{} {} UTC", &iso[..10], &iso[11..16]);
+    dated(&iso, &text, Some(time.0), OLD_STEP_SECONDS, published)
+}
+
+fn dated(iso: &str, text: &str, start: Option<i64>, old: i64, published: &str) -> String {
+    let age = UnixSeconds::parse(published)
+        .zip(start)
+        .map_or(0, |(published, start)| published.0 - start);
+    let (count, unit) = match age / DAY_SECONDS {
+        0 => (age / 3_600, "hour"),
+        days => (days, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    let hidden = if age < old { " hidden" } else { "" };
+    let (iso, text) = (Escaped(iso), Escaped(text));
+    format!(
+        "<time datetime=\"{iso}\" data-old={old}>{text}</time><span class=old{hidden}> {count} {unit}{plural} old</span>"
+    )
 }
 
 /// Returns what an island is called: its code if its title is blank.
@@ -130,14 +242,85 @@ pub(super) fn title_or_code<'a>(title: &'a str, code: &'a str) -> &'a str {
     if title.trim().is_empty() { code } else { title }
 }
 
-/// Returns a link from a page at the root to an island, with its creator below.
-pub(super) fn island_link(code: &str, title: &str, creator: Option<&str>) -> String {
+/// Returns a link to an island, with its creator below.
+pub(super) fn island_link(root: &str, code: &str, title: &str, creator: Option<&str>) -> String {
     let title = Escaped(title_or_code(title, code));
     let creator = each(creator, |slug| {
-        format!("<br><small><bdi>{}</bdi></small>", Escaped(slug))
+        format!("<br><small>{}</small>", creator_link(root, slug))
     });
     let code = Escaped(code);
-    format!("<a href=\"islands/{code}\"><bdi>{title}</bdi></a>{creator}")
+    format!("<a href=\"{root}islands/{code}\"><bdi>{title}</bdi></a>{creator}")
+}
+
+/// Returns a link to a creator.
+pub(super) fn creator_link(root: &str, slug: &str) -> String {
+    let (path, slug) = (encoded(slug), Escaped(slug));
+    format!("<a href=\"{root}creators/{path}\"><bdi>{slug}</bdi></a>")
+}
+
+/// Returns the address of a list: its path, and the parameters that are given, one of them changed.
+pub(super) fn list_url(path: &str, given: &[(&str, &str)], (name, value): (&str, &str)) -> String {
+    let kept = given.iter().filter(|(other, _)| *other != name);
+    let all = kept.copied().chain([(name, value)]);
+    let pairs = all.filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .collect();
+    match pairs[..] {
+        [] => path.to_owned(),
+        _ => format!("{path}?{}", pairs.join("&amp;")),
+    }
+}
+
+/// Returns the links to the previous and the next page of a list, and the rows of this one.
+pub(super) fn page_links(
+    path: &str,
+    given: &[(&str, &str)],
+    (total, limit, offset): (u64, u64, u64),
+) -> String {
+    let limit = limit.max(1);
+    let link = |offset: Option<u64>, rel: &str, text: &str| {
+        each(offset, |offset| {
+            let offset = match offset {
+                0 => String::new(),
+                offset => offset.to_string(),
+            };
+            let url = list_url(path, given, ("offset", &offset));
+            format!(" <a rel={rel} href=\"{url}\">{text}</a>")
+        })
+    };
+    if offset > 0 && offset >= total {
+        let last = total.saturating_sub(1) / limit * limit;
+        let link = link(Some(last), "prev", "Go to the last page");
+        return format!("<p>This page is past the end of the list.{link}</p>");
+    }
+    let previous = (offset > 0).then(|| offset.saturating_sub(limit));
+    let next = Some(offset + limit).filter(|next| *next < total);
+    if previous.is_none() && next.is_none() {
+        return String::new();
+    }
+    let (first, last) = (count(offset + 1), count((offset + limit).min(total)));
+    let (previous, next) = (
+        link(previous, "prev", "Previous page"),
+        link(next, "next", "Next page"),
+    );
+    let total = count(total);
+    format!("<p class=row>Rows {first}\u{2013}{last} of {total}{previous}{next}</p>")
+}
+
+/// Returns options of a select, given as value and text.
+pub(super) fn options<'a>(
+    all: impl IntoIterator<Item = (&'a str, &'a str)>,
+    chosen: &str,
+) -> String {
+    each(all, |(value, text)| {
+        let selected = if value == chosen { " selected" } else { "" };
+        format!(
+            "<option value=\"{}\"{selected}>{}",
+            Escaped(value),
+            Escaped(text)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -149,6 +332,47 @@ mod tests {
         let text = "<b a=\"x\">&amp;é";
         let want = "&lt;b a=&quot;x&quot;&gt;&amp;amp;é";
         assert_eq!(Escaped(text).to_string(), want);
+    }
+
+    #[test]
+    fn a_day_is_marked_as_old_by_its_age_at_the_publish() {
+        let published = "2026-11-21T12:05:00Z";
+        assert!(day("2026-11-20", published).contains("<span class=old hidden>"));
+        assert!(day("2026-11-19", published).contains("<span class=old hidden>"));
+        assert!(day("2026-11-18", published).contains("<span class=old> 3 days old</span>"));
+        assert!(day("2026-07-22", published).contains("<span class=old> 122 days old</span>"));
+        let step = |minutes: i64| step(1_795_262_700 - minutes * 60, published);
+        assert!(step(59).contains("<span class=old hidden>"));
+        assert!(
+            step(60).contains("<span class=old> 1 hour old</span>")
+                && super::step(i64::MAX, published).is_empty()
+        );
+    }
+
+    #[test]
+    fn lists_link_to_their_neighbours() {
+        let given = [("tag", "a&b"), ("q", "x")];
+        assert_eq!(list_url("p", &given, ("tag", "")), "p?q=x");
+        assert_eq!(
+            list_url("p", &given, ("offset", "5")),
+            "p?tag=a%26b&amp;q=x&amp;offset=5"
+        );
+        assert_eq!(list_url("p", &[], ("tag", "")), "p");
+        let rels = |total, offset| {
+            let links = page_links("p", &[], (total, 10, offset));
+            ["prev", "next"].map(|rel| {
+                let (_, rest) = links.split_once(&format!("rel={rel} href=\""))?;
+                rest.split('"').next().map(str::to_owned)
+            })
+        };
+        let to = |url: &str| Some(url.to_owned());
+        assert_eq!(rels(30, 0), [None, to("p?offset=10")]);
+        assert_eq!(rels(30, 10), [to("p"), to("p?offset=20")]);
+        assert_eq!(rels(30, 20), [to("p?offset=10"), None]);
+        assert_eq!(rels(10, 0), [None, None]);
+        // From past the end to the last page, however far it is.
+        assert_eq!(rels(30, u64::MAX), [to("p?offset=20"), None]);
+        assert_eq!(rels(0, 7), [to("p"), None]);
     }
 
     #[test]

@@ -1,129 +1,173 @@
-//! `/islands/{code}`: an island's newest day and the history of its peaks.
+//! `/islands/{code}`: an island's newest day, its live players, and the history of a metric.
 
 use serde_json::from_slice;
 
-use super::api_bodies::{CcuBody, IslandBody, IslandSummary};
+use super::api_bodies::{
+    CcuBody, IslandBody, IslandDetail, IslandSummary, LiveHead, LiveIsland, start_of,
+};
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, ago, count, each, encoded, page, tile, title_or_code, unreadable_page, wrapped,
+    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, step, tile, title_or_code,
+    unreadable_page, wrapped,
 };
+use super::tables::{METRICS, Metric};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
-/// Returns the page, given the bodies of `/v1/islands/{code}` and, if histories are published, of
-/// `/v1/islands/{code}/ccu`.
-pub fn island(body: &[u8], history: Option<&[u8]>) -> String {
-    let Ok(IslandBody { island, meta }) = from_slice(body) else {
+/// The names of the metrics to choose from; the first is the default.
+pub const METRIC_NAMES: [&str; 9] = {
+    let mut names = [""; 9];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = METRICS[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// What the page of an island is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct IslandBodies<'a> {
+    /// `/v1/islands/{code}`
+    pub detail: &'a [u8],
+    /// `/v1/islands/{code}/ccu`, if histories are published.
+    pub history: Option<&'a [u8]>,
+    /// `/v1/live`, if it is published, and the island's players in it.
+    pub live: Option<(&'a [u8], Option<u64>)>,
+}
+
+/// Returns the page, with a chart of one of [`METRIC_NAMES`] by its index.
+pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
+    let Ok(IslandBody { island, meta }) = from_slice(bodies.detail) else {
         return unreadable_page("../");
     };
-    let history = history.and_then(|body| from_slice(body).ok());
-    let (peaks, published) = (each(&history, peaks), ago(&meta.generated_at));
-    let name = title_or_code(&island.title, &island.code);
+    let IslandDetail { summary, series } = island;
+    let metric = &METRICS[metric];
+    let published = &meta.generated_at;
+    let history = bodies.history.filter(|_| metric.name == METRICS[0].name);
+    let history = history.and_then(|body| from_slice::<CcuBody>(body).ok());
+    // The long-run history has more days than the series.
+    let points: Vec<(&str, u64)> = if let Some(history) = &history {
+        let peaks = history.ccu.iter();
+        peaks.map(|(day, peak)| (day.as_str(), *peak)).collect()
+    } else {
+        let days = series.iter();
+        days.filter_map(|point| Some((point.date.as_deref()?, metric.value(point)?)))
+            .collect()
+    };
+    let name = title_or_code(&summary.title, &summary.code);
+    let code = Escaped(&summary.code);
     let content = format!(
-        "<h1><bdi>{}</bdi></h1>{}{}{peaks}<p class=soft>Published {published}. \
-         Served by <a href=\"../docs#getIsland\"><code>/v1/islands/{}</code></a></p>",
+        "<h1><bdi>{}</bdi></h1>{}{}{}{}<p class=\"soft small\">As JSON: \
+         <a href=\"../docs#getIsland\"><code>/v1/islands/{code}</code></a>, \
+         <a href=\"../docs#getIslandCcu\"><code>/v1/islands/{code}/ccu</code></a></p>",
         Escaped(name),
-        about(&island),
-        each(&island.date, |date| newest_day(&island, date)),
-        Escaped(&island.code),
+        about(&summary),
+        each(bodies.live, |live| live_players(live, published)),
+        each(&summary.metrics.date, |date| newest_day(
+            &summary, date, published
+        )),
+        chart(metric, &points, &summary.code),
     );
-    let title = format!("{name} \u{2013} Island metrics");
-    page(&title, "../", CHARTS, &content)
+    let description = format!("Daily metrics and player history of the game island {name}.");
+    let page = Page {
+        title: name,
+        description: &description,
+        section: "islands",
+        root: "../",
+        assets: CHARTS,
+    };
+    page.html(&content)
 }
 
 fn about(island: &IslandSummary) -> String {
     let creator = each(&island.creator, |slug| {
-        let (encoded, slug) = (encoded(slug), Escaped(slug));
-        format!(" by <a href=\"../?creator={encoded}\"><bdi>{slug}</bdi></a>")
+        format!(" by {}", creator_link("../", slug))
     });
     let tool = each(&island.created_in, |tool| {
-        let (encoded, tool) = (encoded(tool), Escaped(tool));
-        format!(", made in <a href=\"../?createdIn={encoded}\">{tool}</a>")
+        let text = if tool == "uefn" { "UEFN" } else { "Creative" };
+        format!(
+            ", made with <a href=\"../islands?createdIn={}\">{text}</a>",
+            encoded(tool)
+        )
     });
     let seen = island.first_seen.as_ref().zip(island.last_seen.as_ref());
     let seen = each(seen, |(first, last)| {
-        format!("; seen {} to {}", Escaped(first), Escaped(last))
+        format!(
+            "<br>First seen on {}, last seen on {}",
+            Escaped(first),
+            Escaped(last)
+        )
     });
     let tags = each(&island.tags, |tag| {
         let (encoded, tag) = (encoded(tag), Escaped(tag));
-        format!(" <a href=\"../?tag={encoded}\"><bdi>{tag}</bdi></a>")
+        format!(" <a href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
     });
     let tags = wrapped("<br>Tags:", &tags, "");
     let code = Escaped(&island.code);
     format!("<p><code>{code}</code>{creator}{tool}{seen}{tags}</p>")
 }
 
-fn newest_day(island: &IslandSummary, date: &str) -> String {
-    let date = Escaped(date);
-    let dash = || "\u{2013}".to_owned();
-    let minutes = island.average_minutes_per_player;
-    let minutes = minutes.map_or_else(dash, |minutes| format!("{minutes:.1}"));
-    let share =
-        |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0}%", share * 100.0));
-    let tiles = [
-        ("Peak players", count(island.peak_ccu)),
-        ("Unique players", count(island.unique_players)),
-        ("Plays", count(island.plays)),
-        ("Minutes played", count(island.minutes_played)),
-        ("Minutes per player", minutes),
-        ("Favorites", count(island.favorites)),
-        ("Recommendations", count(island.recommendations)),
-        ("Back after a day", share(island.retention_d1)),
-        ("Back after a week", share(island.retention_d7)),
-    ];
-    let tiles = each(tiles, |(name, value)| tile(name, &value));
-    format!("<h2>{date}</h2><dl>{tiles}</dl>")
+fn live_players((body, players): (&[u8], Option<u64>), published: &str) -> String {
+    let Some((LiveHead { time }, _)) = start_of::<LiveHead, LiveIsland>(body, "}", 0) else {
+        return String::new();
+    };
+    let value = match players {
+        Some(players) => count(players),
+        None => "not in the live snapshot".to_owned(),
+    };
+    let value = format!("{value}<small>{}</small>", step(time, published));
+    format!("<dl class=tiles>{}</dl>", tile("Players now", &value))
 }
 
-fn peaks(history: &CcuBody) -> String {
-    let points = history.ccu.iter();
+fn newest_day(island: &IslandSummary, date: &str, published: &str) -> String {
+    let tiles = each(&METRICS, |metric| {
+        tile(metric.label, &metric.text(&island.metrics))
+    });
+    let date = day(date, published);
+    format!("<h2>Metrics of {date}</h2><dl class=tiles>{tiles}</dl>")
+}
+
+/// Returns the links to choose a metric, its chart, and its values as a table.
+fn chart(metric: &Metric, days: &[(&str, u64)], code: &str) -> String {
+    let code = Escaped(code);
+    let choices = each(METRICS.iter().enumerate(), |(at, other)| {
+        let query = if at == 0 {
+            String::new()
+        } else {
+            format!("?metric={}", other.name)
+        };
+        let current = if other.name == metric.name {
+            " aria-current=true"
+        } else {
+            ""
+        };
+        format!(
+            "<a href=\"{code}{query}#history\"{current}>{}</a> ",
+            other.label
+        )
+    });
+    let points = days.iter();
     let points: Vec<(i64, u64)> = points
-        .filter_map(|(day, peak)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *peak)))
+        .filter_map(|(day, value)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *value)))
         .collect();
     let name = |time: i64| UnixSeconds(time).day().to_string();
-    let Some(chart) = Chart::new("Daily peaks", &points, DAY_SECONDS, name) else {
-        return "<h2>Daily peaks</h2><p>No peaks are known.</p>".to_owned();
+    let heading = format!(
+        "<h2 id=history>History: {}</h2><nav class=tabs aria-label=Metrics>{choices}</nav>",
+        metric.label
+    );
+    let Some(chart) = Chart::new(metric.label, &points, DAY_SECONDS, name, metric.unit) else {
+        return heading + "<p>No values are known.</p>";
     };
-    let (chart, days) = (chart.figure(), count(points.len() as u64));
+    let rows = each(days.iter().rev(), |(day, value)| {
+        format!(
+            "<tr><td>{}<td class=n>{}",
+            Escaped(day),
+            metric.unit.text(*value)
+        )
+    });
+    let (chart, known, label) = (chart.figure(), count(days.len() as u64), metric.label);
     format!(
-        "<h2>Daily peaks</h2>{chart}<p class=soft>Days known: {days}; a gap is a day without data. Served by \
-         <a href=\"../docs#getIslandCcu\"><code>ccu</code></a></p>",
+        "{heading}{chart}<p class=\"soft small\">A gap is a day without data.</p><details><summary>All {known} days as a \
+         table</summary><table><thead><tr><th>Day<th class=n>{label}</thead><tbody>{rows}</table></details>"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DETAIL: &str = r#"{"island":{"code":"0000-0000-0001","title":"A <b>","creator":"é/x","createdIn":
-        "uefn","tags":["pvp"],"firstSeen":"2026-11-01","lastSeen":"2026-11-20","date":"2026-11-20",
-        "peakCCU":1200,"uniquePlayers":null,"minutesPlayed":3,"favorites":4,"plays":5,"recommendations":6,
-        "averageMinutesPerPlayer":1.25,"retentionD1":0.114,"retentionD7":null,"series":[{"date":"x"}]},
-        "meta":{"generatedAt":"2026-11-21T12:05:00Z"}}"#;
-
-    #[test]
-    fn an_island_shows_its_newest_day_and_its_peaks() {
-        let history =
-            br#"{"code":"0000-0000-0001","ccu":[["2026-11-01",5],["2026-11-03",9]],"meta":{}}"#;
-        let page = island(DETAIL.as_bytes(), Some(history));
-        for part in [
-            "<h1><bdi>A &lt;b&gt;</bdi></h1>",
-            "<a href=\"../?creator=%C3%A9%2Fx\"><bdi>é/x</bdi></a>",
-            "<a href=\"../?tag=pvp\"><bdi>pvp</bdi></a>",
-            "<a href=\"../?createdIn=uefn\">uefn</a>",
-            "<dt>Peak players<dd>1,200",
-            "<dt>Unique players<dd>\u{2013}",
-            "<dt>Back after a day<dd>11%",
-            "data-values=\"5,,9\"",
-            "highest 9 on 2026-11-03, lowest 5 on 2026-11-01",
-            "Days known: 2",
-        ] {
-            assert!(page.contains(part), "{part} in {page}");
-        }
-        let without = island(
-            DETAIL.as_bytes(),
-            Some(br#"{"code":"c","ccu":[],"meta":{}}"#),
-        );
-        assert!(without.contains("No peaks are known"));
-        assert!(!island(DETAIL.as_bytes(), None).contains("Daily peaks"));
-    }
 }

@@ -1,11 +1,12 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, count, each, encoded, page, wrapped};
+use super::html::{Escaped, Page, count, each, encoded, wrapped};
+use super::service::Service;
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
 
-const TERMS: &str =
-    "A key is free and raises your daily quota. It is shown once and stored only as a hash.";
+/// Active free keys per address (SPEC section 8).
+const FREE_MAX: usize = 3;
 
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
 #[derive(Clone)]
@@ -24,10 +25,8 @@ pub struct AddressKeys<'a> {
     pub free_max: usize,
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
-    /// Requests per UTC day with a free key.
-    pub free_limit: u32,
-    /// The service's own address.
-    pub base_url: &'a str,
+    /// The settings of the server.
+    pub service: &'a Service,
 }
 
 /// A key in the list of its address.
@@ -44,24 +43,52 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    page("Keys \u{2013} Island metrics", "", &[], content)
+    let page = Page {
+        title: "Keys",
+        description: "API keys and their limits.",
+        section: "keys",
+        root: "",
+        assets: &[],
+    };
+    page.html(&format!("<div class=text>{content}</div>"))
+}
+
+/// Returns the limits of all tiers, and how to get a key of each.
+fn tiers(service: &Service) -> String {
+    let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
+    let publisher = service.publisher();
+    let how = if service.has_sign_up {
+        format!("on this page, up to {FREE_MAX} per address")
+    } else {
+        format!("ask {publisher}")
+    };
+    format!(
+        "<h2>Tiers</h2><table><thead><tr><th>Tier<th class=n>Requests per UTC day<th>How to get a key</thead><tbody>\
+         <tr><td>anonymous<td class=n>{anonymous}<td>no key needed<tr><td>free<td class=n>{free}<td>{how}\
+         <tr><td>starter<td class=n>{starter}<td>private beta: ask {publisher}\
+         <tr><td>pro<td class=n>{pro}<td>private beta: ask {publisher}</table>\
+         <p>Send a key in the header <code>Authorization: Bearer</code>. See <a href=docs#authentication>authentication</a>.</p>"
+    )
 }
 
 /// Returns the page of a service without sign-up.
-pub fn keys_closed() -> String {
-    keys_page(
-        "<h1>Keys</h1><p>This service does not issue keys online. Ask whoever runs it for one; you \
-         can keep using the API without a key.</p><p>You run it? <code>island-metrics keys issue</code> makes \
-         one, and <code>--signup</code> opens this page.</p><p><a href=docs>API reference</a></p>",
-    )
+pub fn keys_closed(service: &Service) -> String {
+    keys_page(&format!(
+        "<h1>Keys</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
+         <p>This server does not issue keys online. Ask {} for one.</p>{}<p class=\"soft small\">If you run this server: \
+         <code>island-metrics keys issue</code> issues a key, and <code>--signup</code> lets users issue free keys \
+         here.</p>",
+        service.publisher(),
+        tiers(service),
+    ))
 }
 
 /// Returns the page after a link was mailed, if the address accepts mail.
 pub fn keys_mailed() -> String {
     keys_page(
-        "<h1>Check your mail</h1><p>If the address accepts mail, a link is on its way. It is \
-         valid for an hour; use it to see, create and revoke your keys. Nothing there? Check your spam \
-         folder, and <a href=keys>ask again</a> in a while.</p>",
+        "<h1>Check your mail</h1><p>We have sent a link to the address. It is valid for an hour. With it you can see, \
+         create and revoke your keys.</p><p>If no mail arrives within a few minutes, check the spam folder, then \
+         <a href=keys>request another link</a>.</p>",
     )
 }
 
@@ -71,20 +98,21 @@ pub fn keys_refused(message: &str, token: Option<&str>) -> String {
     let query = each(token, |token| format!("?pass={}", encoded(token)));
     let message = Escaped(message);
     keys_page(&format!(
-        "<h1>That did not work</h1><p class=note role=alert>{message}</p>\
-         <p><a href=\"keys{query}\">Back to the keys</a></p>"
+        "<h1>The request failed</h1><p class=note role=alert>{message}</p>\
+         <p><a href=\"keys{query}\">Back to keys</a></p>"
     ))
 }
 
 /// Returns the form for an e-mail address, which sends back the token.
-pub fn keys_form(token: &str) -> String {
-    let token = hidden(token);
+pub fn keys_form(token: &str, service: &Service) -> String {
+    let (token, tiers) = (hidden(token), tiers(service));
     keys_page(&format!(
-        "<h1>A free key</h1><p>{TERMS}</p><form method=post action=keys>{token}\
-         <p class=row><label for=email>E-mail</label><input id=email name=email type=email required \
-         maxlength=254 autocomplete=email><button name=do value=mail>Send me a link</button></p></form>\
-         <p class=soft>The link lets you see, create and revoke the keys of the address. The address \
-         is kept with its keys and used for nothing else.</p>"
+        "<h1>Get a free key</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
+         <p>Enter your e-mail address. We send a link with which you can see, create and revoke your keys.</p>\
+         <form method=post action=keys>{token}<p class=row><label for=email>E-mail address</label>\
+         <input id=email name=email type=email required maxlength=254 autocomplete=email>\
+         <button name=do value=mail>Send the link</button></p></form><p class=\"soft small\">The address is stored with \
+         its keys and is used for nothing else.</p>{tiers}"
     ))
 }
 
@@ -94,31 +122,32 @@ fn hidden(token: &str) -> String {
 
 /// Returns the list of an address's keys.
 pub fn keys_list(list: &AddressKeys<'_>) -> String {
-    let (address, base_url) = (Escaped(list.address), Escaped(list.base_url));
+    let (address, base_url) = (Escaped(list.address), Escaped(&list.service.base_url));
     let issued = each(list.issued, |key| {
         let key = Escaped(key);
         format!(
-            "<div class=note role=status><p>Your new key. It is not shown again:</p><pre class=secret id=newkey>{key}</pre>\
+            "<div class=note role=status><p><b>Your new key.</b> Copy it now: it is not shown again.</p>\
+             <pre class=secret id=newkey>{key}</pre><p>Try it:</p>\
              <pre>curl -H 'Authorization: Bearer {key}' '{base_url}/v1/islands?limit=2'</pre>\
-             <p>Next: <a href=recipes>recipes</a>, which read it from <code>ISLAND_METRICS_KEY</code>, and \
-             <a href=docs>all endpoints</a>.</p></div>"
+             <p>Next: the <a href=recipes>recipes</a> read the key from <code>ISLAND_METRICS_KEY</code>; the \
+             <a href=docs>API reference</a> describes all endpoints.</p></div>"
         )
     });
     let revoked = each(&list.revoked, |id| {
         let id = Escaped(id);
-        format!("<p class=note role=status>Key {id} has been revoked.</p>")
+        format!("<p class=note role=status>Key {id} is revoked.</p>")
     });
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
-    let (limit, max) = (count(u64::from(list.free_limit)), list.free_max);
+    let (limit, max) = (count(u64::from(list.service.limits[1])), list.free_max);
     let shared = if list.is_shared {
-        "<p class=soft>Keys belong to the address that you come from. Anyone else using it can see \
-         their ids and revoke them; the keys themselves are never shown again.</p>"
+        "<p class=\"soft small\">Keys belong to the IP address that you come from. Other people with this address can \
+         see the ids of the keys and revoke them. The keys themselves are not shown again.</p>"
     } else {
         ""
     };
     let rows = each(&list.keys, |key| row(key, list.token));
-    let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead>";
+    let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead><tbody>";
     let table = wrapped(head, &rows, "</table>");
     let form = if active < max {
         let token = hidden(list.token);
@@ -126,11 +155,12 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
             "<form method=post action=keys>{token}<p><button name=do value=issue>Create a key</button></p></form>"
         )
     } else {
-        "<p>Revoke one to make room for another.</p>".to_owned()
+        "<p>To create another key, revoke one first.</p>".to_owned()
     };
     keys_page(&format!(
-        "<h1>Keys of <bdi>{address}</bdi></h1>{issued}{revoked}\
-         <p>{TERMS} Each allows {limit} requests per UTC day; {active} of {max} are in use.</p>{shared}{table}{form}"
+        "<h1>Keys of <bdi>{address}</bdi></h1>{issued}{revoked}<p>A free key allows {limit} requests per UTC day. You \
+         use {active} of {max} free keys. A key is shown once; only its hash is stored.</p>{shared}{table}{form}{}",
+        tiers(list.service),
     ))
 }
 
@@ -142,8 +172,9 @@ fn row(key: &ListedKey, token: &str) -> String {
         None => {
             let token = hidden(token);
             format!(
-                "<form method=post action=keys>{token}<input type=hidden name=id value=\"{id}\">\
-                 <button name=do value=revoke aria-label=\"Revoke {id}\">Revoke</button></form>"
+                "<form method=post action=keys data-confirm=\"Revoke the key {id}? Programs that use it will get errors.\">\
+                 {token}<input type=hidden name=id value=\"{id}\">active \
+                 <button class=plain name=do value=revoke aria-label=\"Revoke {id}\">Revoke</button></form>"
             )
         }
     };
@@ -169,8 +200,7 @@ mod tests {
             revoked: None,
             free_max: 3,
             is_shared: false,
-            free_limit: 1000,
-            base_url: "http://x.test",
+            service: &Service::new("http://x.test"),
         })
     }
 
@@ -178,7 +208,7 @@ mod tests {
     fn only_active_keys_can_be_revoked() {
         let page = listed(2, None);
         assert!(page.contains("Keys of <bdi>&lt;a&gt;@x.test"));
-        assert!(page.contains("Each allows 1,000 requests per UTC day; 2 of 3 are in use"));
+        assert!(page.contains("You use 2 of 3 free keys"));
         assert_eq!(page.matches("value=revoke").count(), 2);
         assert_eq!(page.matches("value=issue").count(), 1);
         assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);

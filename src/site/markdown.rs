@@ -35,7 +35,7 @@ fn paragraph(text: &str) -> String {
 }
 
 /// Returns the id of a heading: its letters and digits, with hyphens between.
-fn anchor(heading: &str) -> String {
+pub(super) fn anchor(heading: &str) -> String {
     let heading = heading.to_ascii_lowercase();
     let words = heading.split(|c: char| !c.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

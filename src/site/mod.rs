@@ -5,47 +5,57 @@
 //! content security policy suits them. They read the API's bodies as any client does, and are
 //! independent of everything else in the service.
 //!
-//! Reading order: `html` (the frame of all pages, and pieces), `markdown`, `chart`; `api_bodies`
-//! and the pages drawn from them: `home_page`, `search_page`, `island_page`, `dumps_page`;
-//! `openapi` and the pages written from it: `docs_page`, `objects_page`, `text_pages`;
-//! `keys_pages`.
+//! Reading order: `service` (settings that pages state), `html` (the frame of all pages, and
+//! pieces), `tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages drawn from them:
+//! `home_page`, `lists_pages`, `island_page`, `days_pages`, `dumps_page`; `openapi` and the pages
+//! written from it: `docs_page`, `objects_page`, `text_pages`; `keys_pages`.
 
 mod api_bodies;
 mod chart;
+mod code;
+mod days_pages;
 mod docs_page;
 mod dumps_page;
 mod home_page;
 mod html;
 mod island_page;
 mod keys_pages;
+mod lists_pages;
 mod markdown;
 mod objects_page;
 mod openapi;
-mod search_page;
+mod service;
+mod tables;
 mod text_pages;
 
+pub use api_bodies::live_players;
+pub use days_pages::{DayLinks, new_islands, ranking};
 pub use docs_page::docs;
 pub use dumps_page::dumps;
-pub use home_page::home;
+pub use home_page::{HomeBodies, home};
 pub use html::message_page;
-pub use island_page::island;
+pub use island_page::{IslandBodies, METRIC_NAMES, island};
 pub use keys_pages::{
     AddressKeys, ListedKey, keys_closed, keys_form, keys_list, keys_mailed, keys_refused,
 };
+pub use lists_pages::{ListQuery, creator, creators, islands};
 pub use openapi::openapi;
-pub use search_page::{SearchQuery, search};
+pub use service::Service;
 
 /// Returns the fixed text at a path outside the API; there must be one. Scripts and styles are
 /// without indentation and lines of comment.
-pub fn file(path: &str, base_url: &str) -> String {
+pub fn file(path: &str, service: &Service) -> String {
     let text = match path {
-        "/objects" => return objects_page::objects_page(base_url),
-        "/recipes" => return text_pages::recipes(base_url),
+        "/objects" => return objects_page::objects_page(service),
+        "/recipes" => return text_pages::recipes(service),
         "/gotchas" => return text_pages::gotchas(),
-        "/llms.txt" => return text_pages::llms(base_url),
-        "/assets/icon.svg" => return include_str!("assets/icon.svg").to_owned(),
+        "/changelog" => return text_pages::changelog(),
+        "/llms.txt" => return text_pages::llms(service),
+        "/robots.txt" => return "User-agent: *\nDisallow: /v1\n".to_owned(),
+        "/favicon.ico" | "/assets/icon.svg" => return include_str!("assets/icon.svg").to_owned(),
         "/assets/style.css" => include_str!("assets/style.css"),
-        "/assets/charts.css" => include_str!("assets/charts.css"),
+        "/assets/docs.css" => include_str!("assets/docs.css"),
+        "/assets/site.js" => include_str!("assets/site.js"),
         "/assets/docs.js" => include_str!("assets/docs.js"),
         "/assets/charts.js" => include_str!("assets/charts.js"),
         _ => unreachable!("no text is at {path}"),

@@ -1,9 +1,11 @@
 //! `/objects`: the responses of the endpoints with their members and an example each, written from
 //! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
-use super::html::{Escaped, each, page};
+use super::code::json_lines;
+use super::html::{Escaped, Page, each};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
+use super::service::Service;
 
 /// Members that all objects have in common. Markdown.
 const COMMON: &str = include_str!("objects.md");
@@ -12,8 +14,8 @@ const COMMON: &str = include_str!("objects.md");
 const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// Returns the page.
-pub(super) fn objects_page(base_url: &str) -> String {
-    let document = Document::parsed();
+pub(super) fn objects_page(service: &Service) -> String {
+    let document = Document::parsed(service);
     let (objects, operations) = (document.objects(), document.operations());
     let object = |name: &str| objects.iter().find(|object| object.name == name);
     let common = prose(COMMON.trim_end());
@@ -23,7 +25,7 @@ pub(super) fn objects_page(base_url: &str) -> String {
     });
     let responses = each(&operations, |operation| {
         let object = operation.object.and_then(object);
-        response(&document, operation, object, base_url)
+        response(&document, operation, object, &service.base_url)
     });
     let is_part = |object: &&ObjectDoc<'_>| {
         let mut responses = operations.iter().map(|operation| operation.object);
@@ -33,11 +35,18 @@ pub(super) fn objects_page(base_url: &str) -> String {
         format!("<h3 id={0}>{0}</h3>{1}", object.name, description(object))
     });
     let content = format!(
-        "<h1>Objects</h1><p>What the endpoints of the <a href=docs>reference</a> answer.</p>{common}\
-         <nav aria-label=Answers><ul>{contents}</ul></nav><h2 id=answers>Answers</h2>{responses}\
-         <h2 id=parts>Parts of answers, and failures</h2>{parts}"
+        "<div class=text><h1>Objects</h1><p>Every member of every response of the <a href=docs>API reference</a>.</p>{common}\
+         <nav aria-label=Responses><ul>{contents}</ul></nav><h2 id=responses>Responses</h2>{responses}\
+         <h2 id=parts>Parts of responses, and errors</h2>{parts}</div>"
     );
-    page("Objects \u{2013} Island metrics", "", &[], &content)
+    let page = Page {
+        title: "Objects",
+        description: "Every member of every response of the API.",
+        section: "objects",
+        root: "",
+        assets: &[],
+    };
+    page.html(&content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.
@@ -51,32 +60,27 @@ fn response(
     let (name, anchor) = object.map_or(("A file", *id), |object| (object.name, object.name));
     let about = match object {
         Some(object) => description(object),
-        None => "CSV, JSON or either as gzip, by its name.".to_owned(),
+        None => "A file in CSV or JSON, or one of the two as gzip, by its name.".to_owned(),
     };
-    let example = each(operation.example, |(kind, example)| {
-        let (text, cut) = match object {
-            Some(object) => (
-                document.pretty(object, example),
-                "; lists of more than 13 are cut to three",
-            ),
-            None => (example.as_str().unwrap_or_default().to_owned(), ""),
+    let example = each(operation.example, |(_, example)| {
+        let text = match object {
+            Some(object) => document.pretty(object, example),
+            None => example.as_str().unwrap_or_default().to_owned(),
         };
         let text = text.replace(SAMPLE_URL, base_url);
-        let text = Escaped(&text);
-        format!(
-            "<details><summary>Example of {name}</summary><p class=soft>{kind}{cut}</p>\
-             <pre class=code tabindex=0 role=region aria-label=\"Example of {name}\">{text}</pre></details>"
-        )
+        let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
+        let text = lines.unwrap_or_else(|| Escaped(&text).to_string());
+        format!("<details><summary>Example of {name}</summary><pre>{text}</pre></details>")
     });
     format!(
-        "<h3 id={anchor}>{name}</h3><p>Answers <a href=docs#{id}>GET {path}</a>. {about}{example}"
+        "<h3 id={anchor}>{name}</h3><p>Response to <a href=docs#{id}>GET {path}</a>. {about}{example}"
     )
 }
 
 fn description(object: &ObjectDoc<'_>) -> String {
     let about = inline(object.about);
     let base = each(object.base, |base| {
-        format!(" The members of <a href=\"#{base}\">{base}</a>, and then:")
+        format!(" It has the members of <a href=\"#{base}\">{base}</a>, and also:")
     });
     // No table: on a phone, a name and a description side by side are too wide.
     let members = each(&object.members, |MemberDoc { name, kind, about }| {
@@ -90,7 +94,7 @@ fn description(object: &ObjectDoc<'_>) -> String {
 pub(super) fn objects_text(document: &Document) -> String {
     let objects = each(document.objects(), |object| {
         let base = each(object.base, |base| {
-            format!(" The members of {base}, and then:")
+            format!(" It has the members of {base}, and also:")
         });
         let members = each(object.members, |MemberDoc { name, kind, about }| {
             format!("- `{name}` ({}): {about}\n", unlinked(&kind))
@@ -117,17 +121,17 @@ mod tests {
 
     #[test]
     fn the_page_has_every_object_with_its_members_and_every_response_with_an_example() {
-        let page = objects_page("https://x.test");
+        let page = objects_page(&Service::new("https://x.test"));
         for part in [
-            "<h3 id=IslandPage>IslandPage</h3><p>Answers <a href=docs#listIslands>GET /v1/islands</a>. A page",
+            "<h3 id=IslandPage>IslandPage</h3><p>Response to <a href=docs#listIslands>GET /v1/islands</a>. A page",
             "<code>islands</code> array of <a href=\"#IslandSummary\">IslandSummary</a><dd>The rows",
             "<code>createdIn</code> <code>uefn</code> or <code>creative</code> or null<dd>",
             "<code>lastSeen</code> date or null<dd>",
             "<code>points</code> array of pairs<dd>Pairs <code>[unixSeconds, players]</code>",
-            "The members of <a href=\"#IslandSummary\">IslandSummary</a>, and then:<dl><dt><code>series",
+            "It has the members of <a href=\"#IslandSummary\">IslandSummary</a>, and also:<dl><dt><code>series",
             "<code>generatedAt</code> time or null<dd>",
-            "&quot;docs&quot;: &quot;https://x.test/docs&quot;",
-            "\n  &quot;ccu&quot;: [\n    [&quot;2026-",
+            "&quot;docs&quot;: <span class=s>&quot;https://x.test/docs&quot;</span>",
+            "\n  &quot;ccu&quot;: [\n    [<span class=s>&quot;2026-",
             "code,title,creator,createdIn,tags",
         ] {
             assert!(page.contains(part), "{part}");

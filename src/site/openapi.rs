@@ -5,13 +5,21 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::service::Service;
+
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC
-/// section 1).
-pub fn openapi(base_url: &str) -> String {
-    let quoted = serde_json::to_string(base_url).expect("text serializes");
-    OPENAPI.replacen("\"{base_url}\"", &quoted, 1)
+/// section 1), its limits and its contact.
+pub fn openapi(service: &Service) -> String {
+    let quoted = |text: &str| Value::from(text).to_string();
+    // Within a string, so without quotes.
+    let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
+    OPENAPI
+        .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
+        .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
+        .replacen("{keys}", &inner(&service.keys_text()), 1)
+        .replacen("{limits}", &inner(&service.limits_text()), 1)
 }
 
 /// Returns the name of the schema that a `$ref` points at.
@@ -48,6 +56,7 @@ fn member_names(schema: &Value) -> Vec<&str> {
 /// An endpoint.
 pub(super) struct Operation<'a> {
     pub(super) path: &'a str,
+    pub(super) tag: &'a str,
     pub(super) id: &'a str,
     pub(super) summary: &'a str,
     pub(super) description: &'a str,
@@ -56,8 +65,8 @@ pub(super) struct Operation<'a> {
     pub(super) object: Option<&'a str>,
     /// An example of the response with its media type, the first one that is text.
     pub(super) example: Option<(&'a str, &'a Value)>,
-    /// The statuses of its responses.
-    pub(super) statuses: Vec<&'a str>,
+    /// The statuses of its responses, with a meaning if that is not the general one.
+    pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
 
 /// A parameter of an endpoint.
@@ -70,8 +79,10 @@ pub(super) struct ParameterDoc<'a> {
     pub(super) default: String,
     /// The allowed values if they are listed.
     pub(super) choices: Vec<&'a str>,
-    /// Type, bounds and default in words.
-    pub(super) kind: String,
+    /// Its type: `string` or `integer`.
+    pub(super) kind: &'a str,
+    /// The allowed values in Markdown, empty if all are.
+    pub(super) allowed: String,
 }
 
 /// An object in responses.
@@ -97,15 +108,21 @@ pub(super) struct MemberDoc<'a> {
 pub(super) struct Document(Value);
 
 impl Document {
-    /// Parses the document. Its own address is a placeholder.
-    pub(super) fn parsed() -> Document {
-        let parsed = serde_json::from_str(OPENAPI);
+    /// Parses the document of a service.
+    pub(super) fn parsed(service: &Service) -> Document {
+        let parsed = serde_json::from_str(&openapi(service));
         Document(parsed.expect("the document is JSON, as the tests of this module show"))
     }
 
     /// Returns a text of the section `info`.
     pub(super) fn info(&self, member: &str) -> &str {
         text(&self.0["info"][member])
+    }
+
+    /// Returns the tags with their descriptions.
+    pub(super) fn tags(&self) -> impl Iterator<Item = (&str, &str)> {
+        let tags = items(&self.0["tags"]).iter();
+        tags.map(|tag| (text(&tag["name"]), text(&tag["description"])))
     }
 
     /// Returns the endpoints in the order of their tags.
@@ -120,6 +137,7 @@ impl Document {
             let mut kinds = ["text/csv", "application/json"].into_iter();
             Operation {
                 path,
+                tag: text(&get["tags"][0]),
                 id: text(&get["operationId"]),
                 summary: text(&get["summary"]),
                 description: text(&get["description"]),
@@ -132,7 +150,7 @@ impl Document {
                     .find(|kind| content.get(kind).is_some())
                     .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
                 statuses: members(&get["responses"])
-                    .map(|(status, _)| status)
+                    .map(|(status, response)| (status, response["description"].as_str()))
                     .collect(),
             }
         };
@@ -146,20 +164,18 @@ impl Document {
         let choices: Vec<&str> = items(&named["enum"]).iter().map(text).collect();
         let [min, max, default] =
             ["minimum", "maximum", "default"].map(|member| scalar(&schema[member]));
-        let mut kind = vec![match choices[..] {
-            [] => text(&named["type"]).to_owned(),
-            _ => format!("`{}`", choices.join(", ")),
-        }];
-        if max.len() > 15 {
-            kind.push(format!("at least {min}"));
-        } else if !min.is_empty() {
-            kind.push(format!("{min} to {max}"));
-        }
         let pattern = schema["pattern"].as_str();
-        kind.extend(pattern.map(|pattern| format!("`{pattern}`")));
-        if !default.is_empty() {
-            kind.push(format!("default {default}"));
-        }
+        let allowed = if !choices.is_empty() {
+            format!("`{}`", choices.join("`, `"))
+        } else if let Some(pattern) = pattern {
+            format!("`{pattern}`")
+        } else if max.len() > 15 {
+            format!("{min} or more")
+        } else if min.is_empty() {
+            String::new()
+        } else {
+            format!("{min} to {max}")
+        };
         ParameterDoc {
             name: text(&value["name"]),
             place: text(&value["in"]),
@@ -167,7 +183,8 @@ impl Document {
             example: scalar(&value["example"]),
             default,
             choices,
-            kind: kind.join(", "),
+            kind: text(&named["type"]),
+            allowed,
         }
     }
 
@@ -208,7 +225,7 @@ impl Document {
     pub(super) fn errors(&self) -> BTreeMap<&str, &str> {
         // No response to GET, so no endpoint has it.
         let not_allowed =
-            "`method_not_allowed`: only GET, HEAD and OPTIONS are; `Allow` lists them.";
+            "`method_not_allowed`: the method is not allowed; `Allow` lists those that are.";
         let mut errors = BTreeMap::from([("405", not_allowed)]);
         let responses =
             members(&self.0["paths"]).flat_map(|(_, item)| members(&item["get"]["responses"]));
@@ -271,7 +288,7 @@ impl Document {
         match (&value["oneOf"], &value["type"], &value["items"]) {
             (Value::Array(kinds), ..) => either(kinds.iter().map(|one| self.kind(one)).collect()),
             (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
-            (_, one, item) if one == "array" && item["maxItems"] == 2 => {
+            (_, one, item) if one == "array" && item["prefixItems"].is_array() => {
                 "array of pairs".to_owned()
             }
             (_, one, item) if one == "array" => format!("array of {}", self.kind(item)),
@@ -294,7 +311,7 @@ mod tests {
 
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
-        let document = Document::parsed();
+        let document = Document::parsed(&Service::new("https://x.test"));
         for object in document.objects() {
             assert!(!object.about.is_empty(), "{}", object.name);
             for MemberDoc { name, kind, about } in object.members {
@@ -317,7 +334,7 @@ mod tests {
 
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
-        let document = Document::parsed();
+        let document = Document::parsed(&Service::new("https://x.test"));
         let objects = document.objects();
         for operation in document.operations() {
             let Some(name) = operation.object else {
@@ -338,7 +355,7 @@ mod tests {
 
     #[test]
     fn errors_have_their_general_meaning() {
-        let document = Document::parsed();
+        let document = Document::parsed(&Service::new("https://x.test"));
         let errors = document.errors();
         let statuses: Vec<&str> = errors.keys().copied().collect();
         let all = [

@@ -1,12 +1,16 @@
-//! Pages of prose: `/gotchas` and `/recipes`; and `/llms.txt`, all documentation as one text.
+//! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
-use super::html::{Escaped, each, page};
+use super::code::highlighted;
+use super::html::{Page, each, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
 use super::openapi::{Document, Operation, ParameterDoc};
+use super::service::Service;
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
+/// Markdown, for `/changelog`.
+const CHANGELOG: &str = include_str!("changelog.md");
 /// The address of the service in recipes. CI runs them as they are.
 const RECIPE_URL: &str = "http://127.0.0.1:8080";
 
@@ -39,42 +43,72 @@ const RECIPES: &[Recipe] = &recipes! {
 
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
-    let content = format!("<h1>Gotchas</h1>{}", prose(GOTCHAS));
-    page("Gotchas \u{2013} Island metrics", "", &[], &content)
+    text_page(
+        "Gotchas",
+        "Surprises that have cost users of the API time.",
+        "gotchas",
+        GOTCHAS,
+    )
+}
+
+/// Returns the page at `/changelog`.
+pub(super) fn changelog() -> String {
+    text_page(
+        "Changelog",
+        "Changes of the API, and how changes are announced.",
+        "changelog",
+        CHANGELOG,
+    )
+}
+
+fn text_page(title: &str, description: &str, section: &str, markdown: &str) -> String {
+    let content = format!("<div class=text><h1>{title}</h1>{}</div>", prose(markdown));
+    let page = Page {
+        title,
+        description,
+        section,
+        root: "",
+        assets: &[],
+    };
+    page.html(&content)
 }
 
 /// Returns the page at `/recipes`.
-pub(super) fn recipes(base_url: &str) -> String {
+pub(super) fn recipes(service: &Service) -> String {
     let contents = each(RECIPES, |Recipe { title, file, .. }| {
         format!("<li><a href=\"#{file}\">{title}</a>")
     });
     let recipes = each(RECIPES, |Recipe { title, file, text }| {
-        let text = text.replace(RECIPE_URL, base_url);
+        let text = text.replace(RECIPE_URL, &service.base_url);
         // One is steps to take, not a file to save.
         let text = if file.contains(".md") {
-            prose(text.trim_end())
+            format!("<div class=text>{}</div>", prose(text.trim_end()))
         } else {
-            let text = Escaped(&text);
-            format!(
-                "<p class=soft><code>{file}</code></p>\
-                 <pre class=code tabindex=0 role=region aria-label=\"{file}\">{text}</pre>"
-            )
+            let text = highlighted(&text, file);
+            format!("<p class=\"soft small\">Save as <code>{file}</code></p><pre>{text}</pre>")
         };
         format!("<h2 id=\"{file}\">{title}</h2>{text}")
     });
     let content = format!(
-        "<h1>Recipes</h1><p>Each is complete and uses this service's address; where a key helps, it comes \
-         from <code>ISLAND_METRICS_KEY</code>. What to look out for is on the page of <a \
-         href=gotchas>gotchas</a>.</p><ul>{contents}</ul>{recipes}\
-         <h2 id=clients>Clients in other languages</h2><p>Any OpenAPI 3.1 generator makes one from \
-         <a href=openapi.json>openapi.json</a>; any viewer shows it.</p>",
+        "<h1>Recipes</h1><p class=text>Complete programs that use this server. They read an optional key from the \
+         environment variable <code>ISLAND_METRICS_KEY</code>. The page <a href=gotchas>gotchas</a> lists common \
+         mistakes.</p><ul>{contents}</ul>{recipes}<h2 id=clients>Clients in other languages</h2><p class=text>Any \
+         generator for OpenAPI 3.1 can make a client from <a href=openapi.json>openapi.json</a>.</p>",
     );
-    page("Recipes \u{2013} Island metrics", "", &[], &content)
+    let page = Page {
+        title: "Recipes",
+        description: "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.",
+        section: "recipes",
+        root: "",
+        assets: &[],
+    };
+    page.html(&content)
 }
 
 /// Returns `/llms.txt`, in Markdown.
-pub(super) fn llms(base_url: &str) -> String {
-    let document = Document::parsed();
+pub(super) fn llms(service: &Service) -> String {
+    let base_url = &service.base_url;
+    let document = Document::parsed(service);
     let endpoints = each(document.operations(), endpoint_text);
     let recipes = each(RECIPES, |Recipe { title, file, .. }| {
         format!("- [{title}]({base_url}/recipes#{file})\n")
@@ -89,8 +123,8 @@ pub(super) fn llms(base_url: &str) -> String {
     );
     format!(
         "# Island metrics\n\n> {summary}\n\nBase URL: {base_url}\n\n## Endpoints\n{endpoints}\n## Recipes\n{recipes}\
-         \n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Answers with an example each]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
-         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n\n# How it behaves\n\n{description}\n\n## Errors\n{errors}\
+         \n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Members of all responses]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
+         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n- [Changelog]({base_url}/changelog)\n\n# Guides\n\n{description}\n\n## Errors\n{errors}\
          \n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}"
     )
 }
@@ -102,16 +136,20 @@ fn endpoint_text(operation: Operation<'_>) -> String {
         description,
         ..
     } = operation;
-    let object = each(operation.object, |name| format!(" Answers {name}."));
+    let object = each(operation.object, |name| format!(" Response: {name}."));
     let parameters = each(operation.parameters, |parameter| {
         let ParameterDoc {
             name,
             place,
             kind,
             about,
+            allowed,
+            default,
             ..
         } = parameter;
-        format!("  - `{name}` ({place}; {kind}): {about}\n")
+        let allowed = wrapped("; ", &allowed, "");
+        let default = wrapped("; default ", &default, "");
+        format!("  - `{name}` ({place}; {kind}{allowed}{default}): {about}\n")
     });
     format!("- `GET {path}`: {summary}. {description}{object}\n{parameters}")
 }
@@ -133,7 +171,7 @@ mod tests {
 
     #[test]
     fn recipes_have_the_address_of_the_service() {
-        let page = recipes("https://x.test");
+        let page = recipes(&Service::new("https://x.test"));
         assert!(!page.contains(RECIPE_URL));
         for recipe in RECIPES {
             assert!(recipe.text.contains(RECIPE_URL), "{}", recipe.file);
@@ -143,7 +181,7 @@ mod tests {
 
     #[test]
     fn steps_are_prose_and_files_are_verbatim() {
-        let page = recipes("https://x.test");
+        let page = recipes(&Service::new("https://x.test"));
         let (files, steps) = page.split_once("<h2 id=\"grafana_infinity.md\">").unwrap();
         let (steps, _) = steps.split_once("<h2").unwrap();
         assert_eq!(files.matches("<pre").count(), RECIPES.len() - 1);
@@ -156,15 +194,15 @@ mod tests {
 
     #[test]
     fn llms_txt_has_all_documentation() {
-        let text = llms("https://x.test");
+        let text = llms(&Service::new("https://x.test"));
         for part in [
             "Base URL: https://x.test\n",
-            "- `GET /v1/islands/{code}/ccu`: Long-run",
-            "  - `limit` (query; integer, 1 to 200, default 50): Page size",
-            "  - `sort` (query; `peakCCU, uniquePlayers, ",
-            "  - `createdIn` (query; `uefn, creative`): ",
-            "full daily series. Metadata",
-            "Answers IslandDetail.",
+            "- `GET /v1/islands/{code}/ccu`: Get the peak history",
+            "  - `limit` (query; integer; 1 to 200; default 50): ",
+            "  - `sort` (query; string; `peakCCU`, `uniquePlayers`, ",
+            "  - `createdIn` (query; string; `uefn`, `creative`): ",
+            "Get an island. The metadata",
+            "Response: IslandDetail.",
             "- 429 `rate_limited`",
             "## IslandSummary\n",
             "- `creator` (string or null): Slug",

@@ -1,6 +1,7 @@
 //! The history payload, opened: islands, creators, rankings and new islands.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -210,6 +211,17 @@ impl History {
         found
             .ok()
             .map(|at| self.creators_by_slug[at].get() as usize)
+    }
+
+    /// Returns the names of the tags of the most islands, at most `max`, by name.
+    pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
+        let tags = 0..self.tags.len();
+        let mut tags: Vec<usize> = tags.collect();
+        tags.sort_by_key(|tag| Reverse(self.tags.rows(*tag, 0).len()));
+        tags.truncate(max);
+        tags.sort_unstable();
+        let name = |tag: usize| String::from_utf8_lossy(self.tag_names.get(tag)).into_owned();
+        tags.into_iter().map(name).collect()
     }
 
     pub(super) fn find_tag(&self, name: &str) -> Option<usize> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::body::{Content, Encoded, EntityTag, Found, ReadContext};
 use super::error::SnapshotError;
 use super::format::{BodyRef, Section};
@@ -49,8 +51,8 @@ impl Snapshot {
             Err(hash) => hash,
         };
         let (found, admission) = match route {
-            Route::Islands(query) => history.island_page(query, &self.base_url, context),
-            Route::Creators(query) => history.creator_page(query, &self.base_url, context),
+            Route::Islands(query) => history.island_page(query, &self.service.base_url, context),
+            Route::Creators(query) => history.creator_page(query, &self.service.base_url, context),
             _ => {
                 let read = history.read_body(history.find_body(route)?, context);
                 let read = read.inspect_err(|error| history.corruption.record(error));
@@ -61,6 +63,21 @@ impl Snapshot {
         let cached = (route, &found);
         history.cache.insert(hash, cached, context, admission);
         Ok(found)
+    }
+
+    /// Returns the first bytes of a body of the history, at most `bytes_max`, without verifying the
+    /// rest of it.
+    pub fn body_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, Missing> {
+        let history = self.history.as_deref().ok_or(Missing::Payload)?;
+        let body = LongBody {
+            storage: history.storage.clone(),
+            body: history.find_body(route)?,
+            gzip: false,
+            corruption: Arc::clone(&history.corruption),
+        };
+        let mut reader = body.reader();
+        let bytes = usize::try_from(reader.left().min(bytes_max)).unwrap_or(usize::MAX);
+        reader.fill(vec![0; bytes]).map_err(Missing::Damaged)
     }
 
     /// Returns `true` if the response to a route has a body so long that it is sent in pieces. All

@@ -13,6 +13,7 @@ use super::read::{Live, Snapshot};
 use super::storage::Storage;
 use super::throttle::join;
 use crate::regular_file::Directory;
+use crate::site::Service;
 
 /// Error of opening a published directory.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Snapshot {
     pub fn open(
         directory: &Directory,
         memory_bytes: usize,
-        base_url: &str,
+        service: &Service,
         current: Option<&Arc<History>>,
     ) -> Result<Snapshot, OpenError> {
         let invalid = |source: io::Error| OpenError {
@@ -64,7 +65,7 @@ impl Snapshot {
             || manifest.live.as_ref().map(live).transpose(),
             || manifest.history.as_ref().map(history).transpose(),
         );
-        let mut snapshot = Snapshot::new(history?, live?, base_url);
+        let mut snapshot = Snapshot::new(history?, live?, service);
         let named = [&manifest.history, &manifest.live].into_iter().flatten();
         let opened = snapshot.identities().into_iter().flatten();
         if !named

@@ -2,19 +2,25 @@
 
 use std::sync::Arc;
 
-use super::body::{Body, Encoded, EncodedPair, ReadContext};
+use super::body::{Body, Content, Encoded, EncodedPair, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Identity, SnapshotFile};
 use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
+use super::lookup::Missing;
 use super::service_bodies::{self, Readiness};
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};
-use crate::calendar::UnixSeconds;
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
-use crate::request::{DayRef, Route};
-use crate::site;
+use crate::request::{self, DayRef, Route};
+use crate::site::{self, HomeBodies, Service};
+
+/// Longer bodies are not examples.
+const EXAMPLE_BYTES_MAX: u64 = 512 * 1024;
+/// Tags that pages offer to choose from.
+const TAGS_MAX: usize = 200;
 
 /// The live payload. Its few bodies are in memory.
 #[derive(Debug)]
@@ -22,6 +28,8 @@ pub struct Live {
     identity: Identity,
     pub(super) current: Option<Body>,
     pub(super) intraday: Option<Body>,
+    /// The players of each island, by code.
+    players: Vec<(IslandCode, u64)>,
 }
 
 impl Live {
@@ -44,10 +52,14 @@ impl Live {
             };
             Ok(Some(Body::new(EncodedPair { plain, gzip }, published)))
         };
+        let current = read(0)?;
+        let body = current.as_ref().map(|body| body.choose(false).content);
+        let body = body.map(Content::into_bytes).transpose()?;
         Ok(Live {
             identity: file.identity(published),
-            current: read(0)?,
+            current,
             intraday: read(1)?,
+            players: body.map_or_else(Vec::new, |body| site::live_players(&body)),
         })
     }
 }
@@ -57,17 +69,18 @@ impl Live {
 pub struct Snapshot {
     pub(super) history: Option<Arc<History>>,
     pub(super) live: Option<Live>,
-    pub(super) base_url: String,
+    pub(super) service: Service,
     pub(super) index: Option<Body>,
     readiness: Readiness,
     health: Body,
     pages: Vec<Body>,
+    tags: Vec<String>,
     dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
 impl Snapshot {
     /// Combines payloads and renders the bodies and pages that depend on both.
-    pub fn new(history: Option<Arc<History>>, live: Option<Live>, base_url: &str) -> Snapshot {
+    pub fn new(history: Option<Arc<History>>, live: Option<Live>, service: &Service) -> Snapshot {
         let has_days = history
             .as_ref()
             .is_some_and(|history| !history.days.is_empty());
@@ -85,36 +98,65 @@ impl Snapshot {
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let time = published.unwrap_or(UnixSeconds(0));
         // The index describes the service: its time is that of the newest publish of any payload.
-        let index = stamp.map(|Stamp { counts, .. }| service_bodies::index(time, counts, base_url));
+        let index = stamp
+            .map(|Stamp { counts, .. }| service_bodies::index(time, counts, &service.base_url));
         let mut snapshot = Snapshot {
             history,
             live,
-            base_url: base_url.to_owned(),
+            service: service.clone(),
             index: index.map(|index| Body::new(index, time)),
             readiness,
             health: Body::new(service_bodies::health(readiness, published), time),
             pages: Vec::new(),
+            tags: Vec::new(),
             dumps: None,
         };
+        if let Some(history) = &snapshot.history {
+            snapshot.tags = history.largest_tags(TAGS_MAX);
+        }
         snapshot.pages = snapshot.render_pages();
         snapshot
     }
 
     /// Renders the home page and the reference from API bodies.
     fn render_pages(&self) -> Vec<Body> {
-        let body = |route: Route| {
-            let found = self.get(&route, ReadContext::with_content(0, false));
+        let read = |route: &Route| {
+            let found = self.get(route, ReadContext::with_content(0, false));
             found.ok()?.body.content.into_bytes().ok()
         };
         let routes = [
             Route::Index,
             Route::Ranking(DayRef::Latest),
             Route::Intraday,
+            Route::Live,
         ];
-        let bodies = routes.map(body);
-        let bodies = bodies.each_ref().map(Option::as_deref);
-        let home = site::home(bodies, &self.base_url);
-        let docs = site::docs(&self.base_url, bodies[1]);
+        let bodies = routes.each_ref().map(read);
+        let [index, ranking, intraday, live] = bodies.each_ref().map(Option::as_deref);
+        let bodies = HomeBodies {
+            index,
+            ranking,
+            intraday,
+            live,
+        };
+        let home = site::home(bodies, &self.service);
+        let body_of = |target: &str| {
+            if target == "/v1/health" {
+                let health = self.health(false).content.into_bytes();
+                return health.ok().map(|body| body.to_vec());
+            }
+            let (path, query) = match target.split_once('?') {
+                Some((path, query)) => (path, Some(query)),
+                None => (target, None),
+            };
+            let route = request::parse(path, query).route.ok()?;
+            // Not through the cache, which is for requests.
+            let body = match self.body_start(&route, EXAMPLE_BYTES_MAX) {
+                Err(Missing::Payload) => read(&route)?,
+                body => body.ok()?,
+            };
+            Some(body.to_vec())
+        };
+        let docs = site::docs(&self.service, ranking, &body_of);
         // Without a time, so that an unchanged page keeps its tag.
         let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
         vec![page(home), page(docs)]
@@ -189,6 +231,32 @@ impl Snapshot {
     /// Returns the body of `/v1/health`.
     pub fn health(&self, accepts_gzip: bool) -> Encoded {
         self.health.choose(accepts_gzip)
+    }
+
+    /// Returns the tags of the most islands, by name.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// Returns the players of an island in the live snapshot.
+    pub fn live_players(&self, code: IslandCode) -> Option<u64> {
+        let players = &self.live.as_ref()?.players;
+        let at = players.binary_search_by_key(&code, |one| one.0).ok()?;
+        Some(players[at].1)
+    }
+
+    /// Returns the days before and after a day, and the first and the last day; `None` without days.
+    pub fn days_around(&self, day: &DayRef) -> Option<[Option<UtcDay>; 4]> {
+        let days = &self.history.as_ref()?.days;
+        let [first, last] = [*days.first()?, *days.last()?];
+        let day = match day {
+            DayRef::Day(day) => *day,
+            DayRef::Latest | DayRef::NoSuchDay(_) => last,
+        };
+        let before = days.partition_point(|other| *other < day);
+        let after = days.partition_point(|other| *other <= day);
+        let previous = before.checked_sub(1).map(|at| days[at]);
+        Some([previous, days.get(after).copied(), Some(first), Some(last)])
     }
 
     /// Returns whether an island is published.

@@ -156,6 +156,10 @@ fn mistyped_flags_and_commands_get_a_suggestion() {
             "keys needs a subcommand; did you mean keys issue? ",
         ),
         (
+            &["keys"],
+            "keys needs a subcommand: keys issue, keys list, keys revoke, keys restore; ",
+        ),
+        (
             &["dance"],
             "unknown command \"dance\"; `island-metrics --help` lists",
         ),

@@ -76,6 +76,7 @@ mod larger_than_memory;
 mod lists;
 mod long_bodies;
 mod memory_group;
+mod messages;
 mod midnight;
 mod naive;
 mod naive_days;

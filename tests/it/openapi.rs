@@ -84,7 +84,7 @@ fn what_is_no_request_is_described_too() {
         "/v1/islands",
         "/v1/live",
         "/v1/new",
-        "/dumps/",
+        "/dumps/index.json",
     ] {
         for (header, value, status) in [
             ("X-Long", long.as_str(), 431),
@@ -152,7 +152,7 @@ fn the_dumps_are_served_as_they_are_described() {
     std::fs::remove_file(published.join("dumps-1/live/1795262400.csv")).unwrap();
     let mut statuses = std::collections::BTreeSet::new();
     for (path, names) in [
-        ("/dumps/", vec!["", "?x"]),
+        ("/dumps/index.json", vec!["", "?x"]),
         (
             "/dumps/{file}",
             vec![
@@ -175,10 +175,10 @@ fn the_dumps_are_served_as_they_are_described() {
                 ("Range", "bytes=9999999-"),
             ] {
                 // A part of a JSON document is not JSON, so ranges of the index are not documented.
-                if header == "Range" && path == "/dumps/" {
+                if header == "Range" && path == "/dumps/index.json" {
                     continue;
                 }
-                let target = path.replace("{file}", name);
+                let target = path.trim_end_matches("{file}").to_owned() + name;
                 let reply = client.request("GET", &target, &[(header, value)]);
                 is_described(&document, path, &reply);
                 statuses.insert(reply.status);
@@ -189,8 +189,8 @@ fn the_dumps_are_served_as_they_are_described() {
     let too_long = client.request("GET", "/dumps/islands.csv", &[("X-Long", &long)]);
     is_described(&document, "/dumps/{file}", &too_long);
     statuses.insert(too_long.status);
-    let none = Server::start(&[]).connect().get("/dumps/");
-    is_described(&document, "/dumps/", &none);
+    let none = Server::start(&[]).connect().get("/dumps/index.json");
+    is_described(&document, "/dumps/index.json", &none);
     statuses.insert(none.status);
     let described = document["paths"]["/dumps/{file}"]["get"]["responses"].as_object();
     let described: Vec<u16> = described
@@ -228,7 +228,7 @@ fn the_index_of_the_dumps_has_the_members_that_are_described() {
     };
     assert_eq!(names(&served), sorted(members("DumpIndex")));
     assert_eq!(names(&served["files"][0]), sorted(members("DumpFile")));
-    let content = &document["paths"]["/dumps/"]["get"]["responses"]["200"]["content"];
+    let content = &document["paths"]["/dumps/index.json"]["get"]["responses"]["200"]["content"];
     let example = content["application/json"]["examples"]["sample"]["value"].clone();
     let index: island_metrics::snapshot::DumpIndex = serde_json::from_value(example).unwrap();
     assert_eq!(index.files.len(), 1);

@@ -7,17 +7,29 @@ use crate::support::{Server, TempDir};
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 25] = [
     ("/", HTML),
     ("/?q=a", HTML),
+    ("/islands", HTML),
+    ("/islands?createdIn=&tag=pvp&sort=plays&order=asc", HTML),
     ("/islands/2708-3623-7025", HTML),
+    ("/islands/2708-3623-7025?metric=retentionD1", HTML),
+    ("/creators", HTML),
+    ("/creators/ruby.gg65", HTML),
+    ("/rankings", HTML),
+    ("/rankings/2026-11-19", HTML),
+    ("/new/2026-11-07", HTML),
     ("/docs", HTML),
     ("/objects", HTML),
     ("/recipes", HTML),
     ("/gotchas", HTML),
+    ("/changelog", HTML),
     ("/llms.txt", "text/markdown; charset=utf-8"),
+    ("/robots.txt", "text/plain; charset=utf-8"),
+    ("/favicon.ico", "image/svg+xml"),
     ("/assets/style.css", CSS),
-    ("/assets/charts.css", CSS),
+    ("/assets/docs.css", CSS),
+    ("/assets/site.js", SCRIPT),
     ("/assets/docs.js", SCRIPT),
     ("/assets/charts.js", SCRIPT),
     ("/assets/icon.svg", "image/svg+xml"),
@@ -46,8 +58,11 @@ fn pages_spend_nothing_and_are_known_again() {
         assert_eq!(plain.expect("referrer-policy"), "strict-origin");
         assert_eq!(plain.expect("access-control-allow-origin"), "*");
         let gzip = client.request("GET", page, &[("Accept-Encoding", "gzip")]);
-        assert_eq!(gzip.expect("content-encoding"), "gzip", "{page}");
-        assert_ne!(gzip.expect("etag"), plain.expect("etag"));
+        // A text of one line would not be smaller.
+        if page != "/robots.txt" {
+            assert_eq!(gzip.expect("content-encoding"), "gzip", "{page}");
+            assert_ne!(gzip.expect("etag"), plain.expect("etag"));
+        }
         assert_eq!(plain.expect("content-type"), kind);
         assert_eq!(gzip.expect("content-type"), kind);
         let known = client.request("GET", page, &[("If-None-Match", plain.expect("etag"))]);
@@ -98,18 +113,29 @@ fn nothing_on_a_page_is_inline_or_from_elsewhere() {
 
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
-    let (_server, mut client) = sample();
     for page in [
         "/",
         "/?q=a",
+        "/islands?tag=pvp",
+        "/islands?q=nothing%20has%20this",
         "/islands/2708-3623-7025",
-        "/islands/0000-0000-0000",
+        "/creators",
+        "/creators/ruby.gg65",
+        "/rankings",
+        "/rankings/2026-11-19",
+        "/new/2026-11-07",
+        "/nothing",
         "/docs",
         "/objects",
+        "/recipes",
         "/gotchas",
+        "/changelog",
+        "/keys",
     ] {
-        let reply = client.get(page);
-        let mut islands = 0;
+        // Rendering pages is rate-limited.
+        let (_server, mut client) = sample();
+        let reply = client.request("GET", page, &[("Accept", "text/html")]);
+        let mut rendered = 0;
         for link in reply.text().split("href=").skip(1) {
             let address = link
                 .trim_start_matches('"')
@@ -123,19 +149,22 @@ fn every_link_of_a_page_leads_somewhere() {
             if path.is_empty() || path.starts_with("http") || path == "dumps/" || path == "keys" {
                 continue;
             }
-            // A few islands are enough, because rendering pages is rate-limited.
-            let is_island = path.starts_with("islands/");
-            islands += usize::from(is_island);
-            if is_island && islands > 3 {
+            // A few are enough.
+            let is_rendered = ["islands", "creators", "rankings", "new"];
+            rendered += usize::from(is_rendered.iter().any(|start| path.starts_with(start)));
+            if rendered > 40 {
                 continue;
             }
-            let deep = page.starts_with("/islands");
+            let is_deep = page.matches('/').count() > 1;
+            // The links to other metrics name the page itself.
+            let is_on_page = path.starts_with("2708-");
             assert!(
-                address.starts_with("../") == deep || path.starts_with('?'),
+                address.starts_with("../") == is_deep || is_on_page,
                 "{address} on {page}"
             );
+            let folder = if is_on_page { "islands/" } else { "" };
             assert_eq!(
-                client.get(&format!("/{path}")).status,
+                client.get(&format!("/{folder}{path}")).status,
                 200,
                 "{address} on {page}"
             );
@@ -169,8 +198,8 @@ fn a_browser_is_told_in_a_page_what_is_not_there() {
     let browser = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let deepest = "/a".repeat(8);
     for (target, status, root, words) in [
-        ("/dumps/", 503, "../", "No dumps have been published here"),
-        ("/dumps", 503, "", "No dumps have been published here"),
+        ("/dumps/", 503, "../", "No dumps have been published"),
+        ("/dumps", 503, "", "No dumps have been published"),
         ("/?limit=%3Cb%3E", 400, "", "&lt;b&gt;"),
         ("/nothing", 404, "", "<h1>Not found</h1>"),
         ("/islands/x", 400, "../", "code"),
@@ -312,10 +341,8 @@ fn a_search_page_is_no_longer_than_people_read() {
     let (_server, mut client) = sample();
     let page = client.get("/?limit=200");
     assert_eq!(page.text().matches("<a href=\"islands/").count(), 50);
-    assert!(
-        page.text()
-            .contains("rel=next href=\"./?limit=50&amp;offset=50\"")
-    );
+    let next = "rel=next href=\"islands?offset=50\"";
+    assert!(page.text().contains(next), "{}", page.text());
     assert_eq!(client.get("/?q=%ff").status, 400);
     assert_eq!(client.get("/?utm_source=x").status, 200);
 }
@@ -332,5 +359,139 @@ fn machines_are_told_all_of_it_in_one_text() {
             .get("/recipes")
             .text()
             .contains(&format!("http://{}", server.addr()))
+    );
+}
+
+/// The API's own rows, in the order in which a page links to them.
+#[track_caller]
+fn assert_lists(page: &Reply, rows: &serde_json::Value, (name, folder): (&str, &str)) {
+    let rows = rows.as_array().unwrap().iter();
+    let want: Vec<&str> = rows.map(|row| row[name].as_str().unwrap()).collect();
+    let text = page.text();
+    let (_, table) = text.split_once("<tbody>").unwrap();
+    let links = table.split("<tr><td>").skip(1);
+    let found: Vec<&str> = links
+        .map(|row| row.split_once(folder).unwrap().1.split('"').next().unwrap())
+        .collect();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn lists_are_browsed_as_the_api_sorts_and_filters_them() {
+    let (_server, mut client) = sample();
+    let other = Server::start(&[]);
+    let mut api = other.connect();
+    for query in [
+        "",
+        "?sort=plays&order=asc",
+        "?tag=pvp&offset=10",
+        "?createdIn=uefn&q=a",
+        "?limit=7",
+    ] {
+        let page = client.get(&format!("/islands{query}"));
+        let body = api.get(&format!("/v1/islands{query}")).json();
+        assert_lists(&page, &body["islands"], ("code", "href=\"islands/"));
+        let total = body["meta"]["total"].as_u64().unwrap();
+        assert!(
+            page.text()
+                .contains(&format!("<p role=status>{total} island")),
+            "{query}"
+        );
+    }
+    for query in ["", "?q=a&offset=50"] {
+        let page = client.get(&format!("/creators{query}"));
+        let body = api.get(&format!("/v1/creators{query}")).json();
+        assert_lists(&page, &body["creators"], ("slug", "href=\"creators/"));
+    }
+    let body = api.get("/v1/creators/ruby.gg65").json();
+    let page = client.get("/creators/ruby.gg65");
+    assert_lists(
+        &page,
+        &body["creator"]["islands"],
+        ("code", "href=\"../islands/"),
+    );
+    for date in ["latest", "2026-11-07", "2026-10-10"] {
+        let body = api.get(&format!("/v1/new/{date}")).json();
+        let page = client.get(&format!("/new/{date}"));
+        let (rows, shown) = (body["islands"].as_array().unwrap(), page.text());
+        let held = rows
+            .iter()
+            .take(100)
+            .all(|row| shown.contains(&format!("islands/{}", row["code"].as_str().unwrap())));
+        assert!(held && page.status == 200, "{date}");
+    }
+    // A form sends empty fields, which the API refuses.
+    assert_eq!(
+        client
+            .get("/islands?createdIn=&sort=&limit=&offset=")
+            .status,
+        200
+    );
+    assert_eq!(client.get("/islands?sort=title").status, 400);
+    assert_eq!(client.get("/creators?limit=0").status, 400);
+    assert_eq!(client.get("/creators/nobody").status, 404);
+}
+
+#[test]
+fn days_link_to_their_neighbours() {
+    let (_server, mut client) = sample();
+    let page = client.get("/rankings/2026-11-19");
+    for link in [
+        "rel=prev href=\"../rankings/2026-11-18\"",
+        "rel=next href=\"../rankings/2026-11-20\"",
+    ] {
+        assert!(page.text().contains(link), "{link}");
+    }
+    for (target, prev, next) in [
+        ("/rankings", true, false),
+        ("/rankings?date=2026-10-10", false, true),
+        ("/new/latest", true, false),
+        ("/new?date=2026-11-08", true, true),
+    ] {
+        let page = client.get(target);
+        assert_eq!(page.status, 200, "{target}");
+        assert_eq!(page.text().contains("rel=prev"), prev, "{target}");
+        assert_eq!(page.text().contains("rel=next"), next, "{target}");
+    }
+    assert_eq!(client.get("/rankings?date=soon").status, 400);
+    assert_eq!(client.get("/rankings/2020-01-01").status, 404);
+    assert_eq!(client.get("/new?date=2026-02-30").status, 404);
+}
+
+#[test]
+fn an_island_has_a_chart_of_each_metric_and_its_live_players() {
+    let (_server, mut client) = sample();
+    let other = Server::start(&[]);
+    let mut api = other.connect();
+    let code = api.get("/v1/live").json()["islands"][3]["code"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let live = api.get("/v1/live").json()["islands"][3]["players"].to_string();
+    let series = api.get(&format!("/v1/islands/{code}")).json()["island"]["series"].clone();
+    for (metric, scale) in [
+        ("plays", 1.0),
+        ("averageMinutesPerPlayer", 10.0),
+        ("retentionD7", 1_000.0),
+    ] {
+        let page = client.get(&format!("/islands/{code}?metric={metric}"));
+        let (_, rest) = page.text().split_once("data-values=\"").unwrap();
+        let shown = rest.split('"').next().unwrap().split(',');
+        let shown: Vec<f64> = shown.filter_map(|value| value.parse().ok()).collect();
+        let points = series.as_array().unwrap().iter();
+        let want: Vec<f64> = points
+            .filter_map(|point| Some((point[metric].as_f64()? * scale).round()))
+            .collect();
+        assert_eq!(shown, want, "{metric}");
+        assert!(
+            page.text()
+                .contains(&format!("<dt>Players now<dd>{live}<small>"))
+        );
+    }
+    assert_eq!(
+        client
+            .get(&format!("/islands/{code}?metric=players"))
+            .status,
+        400
     );
 }

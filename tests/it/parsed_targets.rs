@@ -9,8 +9,14 @@ mod targets;
 use plain::{Mistake, Plain};
 use targets::differs;
 
-const PATHS: [&str; 30] = [
+const PATHS: [&str; 36] = [
     "/",
+    "/islands",
+    "/creators",
+    "/creators/a",
+    "/rankings",
+    "/new",
+    "/new/2024-02-29",
     "/v1",
     "/v1/",
     "/v1/health",
@@ -44,7 +50,9 @@ const PATHS: [&str; 30] = [
 const PATH_ENDS: [&str; 12] = [
     "", "", "", "", "", "", "/", "/x", "%2F", "/%ff", "%", "/%2e",
 ];
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
+    "date",
+    "metric",
     "tag",
     "creator",
     "createdIn",
@@ -61,7 +69,8 @@ const NAMES: [&str; 15] = [
     "%71",
     "t%zz",
 ];
-const VALUES: [&str; 34] = [
+const VALUES: [&str; 35] = [
+    "2024-02-29",
     "",
     "a",
     "a+b",

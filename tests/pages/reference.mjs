@@ -38,10 +38,10 @@ await claim("Send shows status, time, headers and body, and its curl line does t
     const { top, bottom } = line.getBoundingClientRect();
     return top >= 0 && bottom <= innerHeight;
   }), "the answer is in view");
-  await form.locator("summary").click();
+  await form.locator(".answer summary").click();
   await sound({ page, complaints }, "docs-sent");
   await form.locator("[name=limit]").fill("0");
-  await form.locator("button").click();
+  await form.locator("button.send").click();
   await page.waitForFunction(() => /^400/.test(document.querySelector("#listIslands .answer").textContent));
   await context.close();
 });
@@ -53,7 +53,7 @@ await claim("every endpoint can be sent from the reference", async () => {
   for (const box of await page.locator("input[name=code]").all()) await box.fill(island.code);
   for (const box of await page.locator("input[name=slug]").all()) await box.fill(island.creator);
   for (const form of await page.locator("form[id]").all()) {
-    await form.locator("button").click();
+    await form.locator("button.send").click();
     const line = form.locator(".answer [role=status]");
     await page.waitForFunction(line => /bytes/.test(line.textContent), await line.elementHandle());
     assert.match(await line.textContent(), /^200/, await form.getAttribute("id"));
@@ -65,7 +65,7 @@ await claim("Send tells bytes, and what is no text is not shown as one", async (
   const { page, context } = await open();
   await page.goto(`${BY_IP}/docs`);
   const sent = async form => {
-    await form.locator("button").click();
+    await form.locator("button.send").click();
     const told = await form.locator(".answer [role=status]").elementHandle();
     await page.waitForFunction(line => /bytes/.test(line.textContent), told);
     return [await told.textContent(), await form.locator(".answer pre").first().textContent()];
@@ -93,18 +93,18 @@ await claim("slips in the boxes are mended or told, and asked for as they are sh
   await code.fill(`  ${island.code}\t`);
   await page.fill("#key", "  ");
   assert.ok((await form.locator("pre").first().textContent()).endsWith(`/v1/islands/${island.code}'`));
-  await form.locator("button").click();
+  await form.locator("button.send").click();
   await page.waitForFunction(() => /^200/.test(document.querySelector("#getIsland .answer")?.textContent));
   assert.deepEqual(sent.splice(0), [`${BY_IP}/v1/islands/${island.code}`]);
   for (const [endpoint, name, typed] of [["getIsland", "code", ".."], ["getCreator", "slug", "."], ["getDump", "file", "daily/../islands.csv"], ["getIsland", "code", " "]]) {
     const box = page.locator(`#${endpoint} [name=${name}]`);
     await box.fill(typed);
-    await page.locator(`#${endpoint} button`).click();
+    await page.locator(`#${endpoint} button.send`).click();
     assert.match(await box.evaluate(box => box.validationMessage), /another path/, typed);
   }
   await page.fill("#key", "im_live_\u20ac");
-  await page.locator("#getIndex button").click();
-  assert.match(await page.locator("#key").evaluate(box => box.validationMessage), /No header/);
+  await page.locator("#getIndex button.send").click();
+  assert.match(await page.locator("#key").evaluate(box => box.validationMessage), /cannot contain/);
   assert.equal(await page.evaluate(() => document.activeElement.id), "key");
   assert.deepEqual(sent, []);
   assert.deepEqual(complaints, []);
@@ -141,7 +141,7 @@ await claim("every answer of the reference leads to its members, and back", asyn
 
 await claim("a title without a blank makes no page too wide", async () => {
   const { page, context } = await open({ viewport: { width: 360, height: 800 } });
-  for (const path of ["/", "/?q=a", "/islands/" + island.code]) {
+  for (const path of ["/", "/islands", "/creators", "/rankings", "/islands/" + island.code]) {
     await page.goto(BY_IP + path);
     await page.evaluate(() => document.querySelectorAll("bdi,h1").forEach(name => name.textContent = "W".repeat(45)));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -154,9 +154,12 @@ await claim("the reference can be read without a script, and printed", async () 
   const { page, context } = await open({ javaScriptEnabled: false });
   await page.goto(`${BY_IP}/docs`);
   const text = await page.textContent("main");
-  for (const part of ["integer, 1 to 200, default 50", "rate_limited", "curl '", "Page size"]) assert.ok(text.includes(part), part);
+  for (const part of ["1 to 200", "rate_limited", "curl '", "The number of rows on a page"]) assert.ok(text.includes(part), part);
   assert.equal(await page.locator("button").count(), 0);
-  assert.equal(await page.locator("input:visible, select:visible").count(), 0);
+  assert.equal(await page.locator(".try input:visible, .try select:visible, #keybox:visible").count(), 0);
+  await page.check("#getIndex [value=python]");
+  assert.equal(await page.locator("#getIndex pre.python").isVisible(), true);
+  assert.equal(await page.locator("#getIndex pre.curl").isVisible(), false);
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator("header nav").isVisible(), false);
   await page.goto(`${BY_IP}/`);
@@ -174,6 +177,47 @@ await claim("no box of the reference is printed", async () => {
   assert.ok(await page.locator("input:visible").count() > 10);
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator("input:visible, select:visible, button:visible, #keybox:visible").count(), 0);
+  await context.close();
+});
+
+await claim("the chosen language is remembered and used for all examples", async () => {
+  const { page, context } = await open();
+  await page.goto(`${BY_IP}/docs`);
+  await page.focus("#getIsland [value=curl]");
+  await page.keyboard.press("ArrowRight");
+  for (const path of ["docs", "gotchas", "docs"]) await page.goto(`${BY_IP}/${path}`);
+  assert.equal(await page.locator("pre.python:visible").count(), await page.locator("form.endpoint").count());
+  assert.equal(await page.locator("pre.curl:visible, pre.js:visible, .copyable.curl:visible").count(), 0);
+  await page.fill("#listIslands [name=q]", 'a "b"');
+  const shown = await page.textContent("#listIslands pre.python");
+  assert.ok(shown.includes('requests.get("') && shown.includes("q=a%20%22b%22"), shown);
+  await context.close();
+});
+
+await claim("the contents mark the current place, and fold on a phone", async () => {
+  const { page, context } = await open();
+  await page.goto(`${BY_IP}/docs#getCreator`);
+  await page.waitForFunction(() => document.querySelector(".side [aria-current]")?.hash === "#getCreator");
+  await page.setViewportSize({ width: 360, height: 800 });
+  assert.equal(await page.locator(".side nav").isVisible(), false);
+  await page.focus("#fold");
+  await page.keyboard.press("Space");
+  await page.click('.side a[href="#quota"]');
+  assert.equal(await page.locator(".side nav").isVisible(), false);
+  const top = await page.locator("#quota").evaluate(heading => heading.getBoundingClientRect().top);
+  assert.ok(top >= 0 && top < 400, String(top));
+  await context.close();
+});
+
+await claim("a response is shortened, and expands", async () => {
+  const { page, context } = await open({ javaScriptEnabled: false });
+  await page.goto(`${BY_IP}/docs`);
+  const response = page.locator("#listIslands .response");
+  const { meta } = await json(`${BY_IP}/v1/islands?limit=2`);
+  assert.equal((await response.locator("summary pre").textContent()).split("\n").length, 15);
+  await response.locator("summary").click();
+  assert.equal(await response.locator("summary pre").isVisible(), false);
+  assert.deepEqual(JSON.parse(await response.locator("pre").last().textContent()).meta, meta);
   await context.close();
 });
 

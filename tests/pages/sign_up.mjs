@@ -35,7 +35,13 @@ await claim("sign-up by address shows a key that the API accepts, three at most"
   assert.equal(new Set(keys).size, 3);
   assert.equal(await page.locator("button[value=issue]").count(), 0);
   issued = keys[0];
-  await page.click(`button[aria-label="Revoke ${issued.split("_")[2]}"]`);
+  const revoke = `button[aria-label="Revoke ${issued.split("_")[2]}"]`;
+  page.once("dialog", dialog => dialog.dismiss());
+  await page.click(revoke);
+  assert.equal((await limit_of(BY_IP, issued))[0], 200, "not confirmed");
+  page.once("dialog", dialog => dialog.accept());
+  await page.click(revoke);
+  await page.waitForSelector("text=is revoked");
   assert.equal((await limit_of(BY_IP, issued))[0], 403);
   assert.equal(await page.locator("button[value=revoke]").count(), 2);
   assert.equal(await page.locator("button[value=issue]").count(), 1);
@@ -51,7 +57,7 @@ await claim("a key in the reference stays in the page's memory", async () => {
   await page.goto(`${BY_IP}/docs`);
   await page.fill("#key", issued);
   const form = page.locator("#getIndex");
-  await form.locator("button").click();
+  await form.locator("button.send").click();
   await page.waitForFunction(() => /bytes/.test(document.querySelector("#getIndex .answer")?.textContent));
   assert.deepEqual(sent.at(-1), [`${BY_IP}/v1`, `Bearer ${issued}`]);
   assert.ok(sent.every(([url]) => !url.includes(issued)));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Serialize;
 
-use crate::request::RouteError;
+use crate::request::{Quoted, RouteError};
 use crate::server::http::identity::KeyError;
 
 /// Seconds after which a client should retry a 500 or 503; a publisher refreshes every ten minutes.
@@ -21,13 +21,17 @@ pub(crate) enum ApiError {
     NotFound(String),
     /// The method is not allowed; POST is where the path takes forms.
     MethodNotAllowed {
+        method: String,
         takes_forms: bool,
     },
     RateLimited {
         limit: u32,
         reset_seconds: u32,
+        /// The page that issues free keys and their limit, if that helps the client.
+        free_key: Option<(String, u32)>,
     },
-    NotReady,
+    /// The payload of this name in `/v1/health` has not been published.
+    NotReady(&'static str),
     /// No dumps have been published.
     NoDumps,
     /// Hyper could not parse the head; the status is the reason.
@@ -61,7 +65,7 @@ impl ApiError {
                 (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
             }
             ApiError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy => {
+            ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
             }
             ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
@@ -78,7 +82,7 @@ impl ApiError {
     pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
         match self {
             ApiError::RateLimited { reset_seconds, .. } => Some(*reset_seconds),
-            ApiError::NotReady | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
+            ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
                 Some(RETRY_SECONDS)
             }
             _ => None,
@@ -89,23 +93,33 @@ impl ApiError {
         let message = match self {
             ApiError::BadRequest(message) | ApiError::NotFound(message) => message,
             ApiError::InvalidKey(message) => *message,
-            ApiError::KeyRevoked => "this key is disabled; its publisher can restore it",
-            ApiError::MethodNotAllowed { takes_forms: true } => {
-                "this method is not allowed; use GET, HEAD, POST or OPTIONS"
+            ApiError::KeyRevoked => {
+                "this key is revoked; the publisher of the service can restore it"
             }
-            ApiError::MethodNotAllowed { takes_forms: false } => {
-                "this method is not allowed; use GET, HEAD or OPTIONS"
+            ApiError::MethodNotAllowed {
+                method,
+                takes_forms,
+            } => {
+                let allowed = if *takes_forms { "HEAD, POST" } else { "HEAD" };
+                let method = Quoted(method);
+                return format!("method {method} is not allowed; use GET, {allowed} or OPTIONS")
+                    .into();
             }
-            ApiError::RateLimited { limit, .. } => return format!(
-                "the daily quota of {limit} requests is spent; retry after the UTC reset, see Retry-After"
-            )
-            .into(),
-            ApiError::NotReady => {
-                "this payload has not been published yet; it clears at the next refresh"
+            ApiError::RateLimited {
+                limit,
+                reset_seconds,
+                free_key,
+            } => {
+                let advice = match free_key {
+                    Some((page, limit)) => format!("a free key from {page} allows {limit} a day"),
+                    None => format!("it resets at 00:00 UTC, in {reset_seconds} seconds"),
+                };
+                return format!("the daily quota of {limit} requests is spent; {advice}").into();
             }
-            ApiError::NoDumps => {
-                "no dumps have been published here; publishing makes them, and the sample has none"
+            ApiError::NotReady(payload) => {
+                return format!("{payload} has not been published; see /v1/health").into();
             }
+            ApiError::NoDumps => "no dumps have been published; the sample dataset has none",
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
@@ -113,7 +127,7 @@ impl ApiError {
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1",
             ApiError::Damaged => {
-                "the published response is damaged; it clears when it is published again"
+                "the published response is damaged and cannot be sent; the publisher must publish it again"
             }
             ApiError::PreconditionFailed => {
                 "the file is not the one that If-Match or If-Unmodified-Since names"

@@ -251,8 +251,10 @@ impl ApiResponse {
 impl From<ApiError> for ApiResponse {
     fn from(error: ApiError) -> ApiResponse {
         let lines: &[&str] = match error {
-            ApiError::MethodNotAllowed { takes_forms: true } => &[ERROR, ALLOW_FORMS],
-            ApiError::MethodNotAllowed { takes_forms: false } => &[ERROR, ALLOW],
+            ApiError::MethodNotAllowed {
+                takes_forms: true, ..
+            } => &[ERROR, ALLOW_FORMS],
+            ApiError::MethodNotAllowed { .. } => &[ERROR, ALLOW],
             ApiError::InvalidKey(_) => &[ERROR, AUTHENTICATE],
             _ => &[ERROR],
         };

@@ -57,18 +57,23 @@ fn responses() -> Vec<(String, ApiResponse)> {
     }
     // Messages stand in the body; none may come into the head.
     let text = "a\r\nb: c";
+    let not_allowed = |takes_forms| ApiError::MethodNotAllowed {
+        method: text.to_owned(),
+        takes_forms,
+    };
     for error in [
         ApiError::BadRequest(text.to_owned()),
         ApiError::InvalidKey(text),
         ApiError::KeyRevoked,
         ApiError::NotFound(text.to_owned()),
-        ApiError::MethodNotAllowed { takes_forms: true },
-        ApiError::MethodNotAllowed { takes_forms: false },
+        not_allowed(true),
+        not_allowed(false),
         ApiError::RateLimited {
             limit: 7,
             reset_seconds: 9,
+            free_key: None,
         },
-        ApiError::NotReady,
+        ApiError::NotReady("live"),
         ApiError::Busy,
         ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
         ApiError::Damaged,

@@ -21,6 +21,7 @@ use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::worker::Worker;
+use crate::site::Service;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -42,7 +43,10 @@ impl InMemoryServer {
             snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
             cache: WorkerCache::new(1 << 20),
             gate,
-            pages: Pages::new(base_url, Arc::new(PageRateLimiter::new())),
+            pages: Pages::new(
+                &Arc::new(Service::new(base_url)),
+                Arc::new(PageRateLimiter::new()),
+            ),
             signup: None,
             clock: Arc::new(clock),
             registry: Arc::new(ConnectionRegistry::default()),

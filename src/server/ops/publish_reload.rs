@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
+use crate::site::Service;
 use crate::snapshot::{
     CorruptionLog, DumpDirectory, History, Manifest, Snapshot, work_in_background,
 };
@@ -16,7 +17,7 @@ use crate::sync::{ArcSwap, PollTrigger};
 pub(crate) struct PublishReloader {
     directory: PathBuf,
     memory_bytes: usize,
-    base_url: String,
+    service: Service,
     status: ReloadStatus,
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// The manifest of the served snapshot.
@@ -88,7 +89,7 @@ fn read_manifest(directory: &Path) -> io::Result<Option<(Directory, Manifest)>> 
 impl PublishReloader {
     /// Loads the current publish into `snapshot`, and starts the poller.
     pub(crate) fn start(
-        (directory, base_url): (&Path, &str),
+        (directory, service): (&Path, &Service),
         memory_bytes: usize,
         snapshot: &Arc<ArcSwap<Snapshot>>,
         status: ReloadStatus,
@@ -96,7 +97,7 @@ impl PublishReloader {
         let mut reloader = PublishReloader {
             directory: directory.to_owned(),
             memory_bytes,
-            base_url: base_url.to_owned(),
+            service: service.clone(),
             status,
             snapshot: Arc::clone(snapshot),
             manifest: None,
@@ -152,7 +153,7 @@ impl PublishReloader {
         }
         let served = served.and_then(|served| served.history.as_ref());
         let reusable = served.filter(|_| !may_be_repaired);
-        let snapshot = Snapshot::open(&published, self.memory_bytes, &self.base_url, reusable)
+        let snapshot = Snapshot::open(&published, self.memory_bytes, &self.service, reusable)
             .map_err(|error| error.to_string())?;
         if let Some(published) = snapshot.published() {
             let line = format!("serving the publish of {published}");

@@ -18,6 +18,7 @@ use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
+use crate::site::Service;
 use crate::snapshot::{Snapshot, join};
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
@@ -47,16 +48,17 @@ impl ServerState {
             })?),
             None => None,
         };
+        let service = Arc::new(settings.service(base_url));
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
         let (quota, data) = join(
             || StatePoller::start(settings, &metrics, log),
-            || open_data(settings, base_url, &metrics, log),
+            || open_data(settings, &service, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
         let limiter = Arc::new(PageRateLimiter::new());
-        let signup = SignupHandler::start(settings, base_url, &key_poller, &limiter, log)?;
-        let pages = Pages::new(base_url, limiter);
+        let signup = SignupHandler::start(settings, &service, &key_poller, &limiter, log)?;
+        let pages = Pages::new(&service, limiter);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         let new_worker = |_| {
@@ -141,19 +143,19 @@ impl ServerState {
 /// Opens what is published and starts the poller of the published directory. The sample has none.
 fn open_data(
     settings: &Settings,
-    base_url: &str,
+    service: &Service,
     metrics: &StateMetrics,
     log: &Log,
 ) -> Result<(Arc<ArcSwap<Snapshot>>, Option<PollTrigger>), StartError> {
     let memory_bytes = settings.snapshot_cache_bytes();
     let Some(directory) = &settings.published else {
-        let sample = (settings.open_sample)(memory_bytes, base_url);
+        let sample = (settings.open_sample)(memory_bytes, service);
         let sample = sample.map_err(StartError::Sample)?;
         return Ok((Arc::new(ArcSwap::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));
-    let snapshot = Arc::new(ArcSwap::new(Snapshot::new(None, None, base_url)));
+    let snapshot = Arc::new(ArcSwap::new(Snapshot::new(None, None, service)));
     let status = ReloadStatus::new(log, &metrics.data_reloads);
-    let trigger = PublishReloader::start((directory, base_url), memory_bytes, &snapshot, status)?;
+    let trigger = PublishReloader::start((directory, service), memory_bytes, &snapshot, status)?;
     Ok((snapshot, Some(trigger)))
 }

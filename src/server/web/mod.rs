@@ -2,13 +2,15 @@
 //! quota.
 //!
 //! - `unmetered`: routes outside the API to their response
-//! - `pages`: pages stored in advance, and pages rendered per request
-//! - `rate_limiter`: the rate limit of the latter
+//! - `pages`: pages stored in advance, and what they share with those of `rendered`
+//! - `rendered`: pages rendered per request
+//! - `rate_limiter`: the rate limit of rendered pages
 //! - `page`: header lines of pages
 //! - `signup_handler`: the forms and pages of `/keys`
 
 pub(in crate::server) mod page;
 pub(in crate::server) mod pages;
 pub(in crate::server) mod rate_limiter;
+mod rendered;
 pub(in crate::server) mod signup_handler;
 pub(in crate::server) mod unmetered;

@@ -16,6 +16,7 @@ pub(crate) enum PageKind {
     Script,
     Svg,
     Markdown,
+    Text,
 }
 
 const CACHED_A_MINUTE_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
@@ -43,6 +44,7 @@ pub(crate) fn page(headers: &HeaderMap, body: Encoded, kind: PageKind) -> ApiRes
         PageKind::Script => "content-type: text/javascript; charset=utf-8\r\n",
         PageKind::Svg => "content-type: image/svg+xml\r\n",
         PageKind::Markdown => "content-type: text/markdown; charset=utf-8\r\n",
+        PageKind::Text => "content-type: text/plain; charset=utf-8\r\n",
     };
     ApiResponse::cacheable(headers, body, lines, content_type)
 }

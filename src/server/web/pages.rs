@@ -1,7 +1,7 @@
 //! Pages outside the API: files and pages stored in advance, and pages rendered per request.
 //!
-//! The dashboard, the reference and fixed files are stored. A search, an island and the index of dumps
-//! are rendered per request, at a limited rate per client: programs have the API and the dumps.
+//! The dashboard, the reference and fixed files are stored. Other pages are rendered per request
+//! (`rendered`), at a limited rate per client: programs have the API and the dumps.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,21 +10,17 @@ use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
 
 use crate::calendar::UnixSeconds;
-use crate::model::IslandCode;
 use crate::quota::AnonymousClient;
-use crate::request::{IslandQuery, Route, SITE_FILES};
+use crate::request::{Route, SITE_FILES};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{accepts_gzip, is_not_modified};
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::site::{self, SearchQuery};
+use crate::site::{self, Service};
 use crate::snapshot::{
     Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Missing, ReadContext, Snapshot,
 };
-
-/// Maximum length of a page of search results. Longer ones are available from the API.
-const ROWS_MAX: u32 = 50;
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -35,6 +31,7 @@ pub(crate) struct Pages {
     openapi: Body,
     files: [Body; SITE_FILES.len()],
     limiter: Arc<PageRateLimiter>,
+    service: Arc<Service>,
 }
 
 /// The request for a page that is rendered.
@@ -49,14 +46,14 @@ pub(crate) struct PageRequest<'a> {
 
 impl PageRequest<'_> {
     /// Reads a body of the API, from which a page is rendered.
-    fn read(&self, snapshot: &Snapshot, route: &Route) -> Result<Bytes, Missing> {
+    pub(super) fn read(&self, snapshot: &Snapshot, route: &Route) -> Result<Bytes, Missing> {
         let context = ReadContext::with_content(self.client.number(), false);
         let found = snapshot.get(route, context)?;
         found.body.content.into_bytes().map_err(Missing::Damaged)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.
-    fn page(&self, html: String, snapshot: &Snapshot, kind: PageKind) -> ApiResponse {
+    pub(super) fn page(&self, html: String, snapshot: &Snapshot, kind: PageKind) -> ApiResponse {
         let gzip = accepts_gzip(self.headers);
         let published = snapshot.published().unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
@@ -78,13 +75,14 @@ impl PageRequest<'_> {
 }
 
 impl Pages {
-    /// Renders all files, with links that begin with `base_url`.
-    pub(crate) fn new(base_url: &str, limiter: Arc<PageRateLimiter>) -> Pages {
+    /// Renders all files of a server.
+    pub(crate) fn new(service: &Arc<Service>, limiter: Arc<PageRateLimiter>) -> Pages {
         let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
         Pages {
-            openapi: body(site::openapi(base_url)),
-            files: SITE_FILES.map(|path| body(site::file(path, base_url))),
+            openapi: body(site::openapi(service)),
+            files: SITE_FILES.map(|path| body(site::file(path, service))),
             limiter,
+            service: Arc::clone(service),
         }
     }
 
@@ -94,7 +92,21 @@ impl Pages {
             openapi: self.openapi.with_own_refcount(),
             files: self.files.each_ref().map(Body::with_own_refcount),
             limiter: Arc::clone(&self.limiter),
+            service: Arc::clone(&self.service),
         }
+    }
+
+    /// Returns the settings that pages state.
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns the page that issues free keys, and their limit.
+    pub(crate) fn free_key(&self) -> (String, u32) {
+        (
+            format!("{}/keys", self.service.base_url),
+            self.service.limits[1],
+        )
     }
 
     /// `/openapi.json`
@@ -105,78 +117,14 @@ impl Pages {
     /// A fixed file, by its index in [`SITE_FILES`].
     pub(crate) fn file(&self, index: usize, headers: &HeaderMap) -> ApiResponse {
         let kind = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") => PageKind::Markdown,
+            Some("txt") if SITE_FILES[index] == "/llms.txt" => PageKind::Markdown,
+            Some("txt") => PageKind::Text,
             Some("css") => PageKind::Style,
             Some("js") => PageKind::Script,
-            Some("svg") => PageKind::Svg,
+            Some("svg" | "ico") => PageKind::Svg,
             _ => PageKind::Html,
         };
         stored(&self.files[index], headers, kind)
-    }
-
-    /// `/` with a search query.
-    pub(crate) fn search(
-        &self,
-        query: &IslandQuery,
-        snapshot: &Snapshot,
-        request: PageRequest<'_>,
-    ) -> Result<ApiResponse, ApiError> {
-        if let Some(rate_limited) = self.rate_limited(request, "") {
-            return Ok(rate_limited);
-        }
-        let mut query = query.clone();
-        query.page.limit = query.page.limit.min(ROWS_MAX);
-        let body = match request.read(snapshot, &Route::Islands(query.clone())) {
-            Ok(body) => body,
-            Err(Missing::Damaged(_)) => return Err(ApiError::Damaged),
-            Err(_) => return Err(ApiError::NotReady),
-        };
-        let others: Vec<_> = query.given().filter(|(name, _)| *name != "q").collect();
-        let q = query.q.as_deref().unwrap_or_default();
-        let code = q.trim().parse().ok();
-        let html = site::search(
-            &body,
-            SearchQuery {
-                q,
-                others: &others,
-                island: code.filter(|code| snapshot.tracks(*code)),
-                page_at: &|offset| format!("{}{offset}", query.to_query()),
-            },
-        );
-        Ok(request.page(html, snapshot, PageKind::HtmlOfRoot))
-    }
-
-    /// `/islands/{code}`
-    pub(crate) fn island(
-        &self,
-        code: IslandCode,
-        snapshot: &Snapshot,
-        request: PageRequest<'_>,
-    ) -> Result<ApiResponse, ApiError> {
-        if let Some(rate_limited) = self.rate_limited(request, "../") {
-            return Ok(rate_limited);
-        }
-        if !snapshot.readiness().islands {
-            return Err(ApiError::NotReady);
-        }
-        let rendered = request
-            .read(snapshot, &Route::Island(code))
-            .and_then(|detail| {
-                let history = match request.read(snapshot, &Route::IslandCcu(code)) {
-                    Err(error @ Missing::Damaged(_)) => return Err(error),
-                    history => history.ok(),
-                };
-                Ok(site::island(&detail, history.as_deref()))
-            });
-        match rendered {
-            Ok(html) => Ok(request.page(html, snapshot, PageKind::Html)),
-            Err(Missing::Damaged(_)) => Err(ApiError::Damaged),
-            Err(_) => {
-                let message = format!("The island {code} is not tracked.");
-                let html = site::message_page("No such island", &message, "../");
-                Ok(uncached(StatusCode::NOT_FOUND, html, None))
-            }
-        }
     }
 
     /// The dumps as a page, rendered from their index, which has the same path.
@@ -191,10 +139,10 @@ impl Pages {
     }
 
     /// Counts a rendered page, and returns 429 if its client exceeds the rate.
-    fn rate_limited(&self, request: PageRequest<'_>, root: &str) -> Option<ApiResponse> {
+    pub(super) fn rate_limited(&self, request: PageRequest<'_>, root: &str) -> Option<ApiResponse> {
         let wait = self.limiter.check(request.address, request.now).err()?;
-        let message = "Your address opens pages faster than they are rendered for one address. Programs \
-            should use the API; the dumps have everything.";
+        let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
+            Programs should use the API or the dumps.";
         let html = site::message_page("Too many requests", message, root);
         Some(uncached(StatusCode::TOO_MANY_REQUESTS, html, Some(wait)))
     }
@@ -211,7 +159,7 @@ pub(crate) fn html_error(error: ApiError, path: &str) -> ApiResponse {
     let title = match &error {
         ApiError::NotFound(_) => "Not found",
         ApiError::BadRequest(_) => "Invalid request",
-        ApiError::NotReady | ApiError::NoDumps => "Not available yet",
+        ApiError::NotReady(_) | ApiError::NoDumps => "Not available yet",
         ApiError::Damaged => "Damaged data",
         _ => return error.into(),
     };
@@ -231,6 +179,10 @@ pub(crate) fn html_error(error: ApiError, path: &str) -> ApiResponse {
     uncached(error.status(), html, error.retry_after_seconds())
 }
 
-fn uncached(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {
+pub(super) fn uncached(
+    status: StatusCode,
+    html: String,
+    retry_after_seconds: Option<u32>,
+) -> ApiResponse {
     uncached_page(status, html, retry_after_seconds, false)
 }

@@ -22,7 +22,7 @@ use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
 };
-use crate::site::{self, AddressKeys, ListedKey};
+use crate::site::{self, AddressKeys, ListedKey, Service};
 use crate::sync::PollTrigger;
 
 /// Maximum length of a form, which has an address and a token.
@@ -48,17 +48,16 @@ pub(crate) type InvalidForm = (StatusCode, String);
 pub(crate) struct SignupHandler {
     service: SignupHandle,
     limiter: Arc<PageRateLimiter>,
-    base_url: String,
+    site: Arc<Service>,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
-    free_limit: u32,
 }
 
 impl SignupHandler {
     /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
     pub(crate) fn start(
         settings: &Settings,
-        base_url: &str,
+        site: &Arc<Service>,
         keys: &PollTrigger,
         limiter: &Arc<PageRateLimiter>,
         log: &Log,
@@ -66,6 +65,7 @@ impl SignupHandler {
         let (Some(policy), Some(state)) = (&settings.signup, &settings.state) else {
             return Ok(None);
         };
+        let base_url = &site.base_url;
         if settings.base_url.is_none() {
             log.write(&format!(
                 "browsers can sign up only at {base_url}/keys or by IP address; set --base-url to allow another name"
@@ -84,9 +84,8 @@ impl SignupHandler {
         Ok(Some(SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
             limiter: Arc::clone(limiter),
-            base_url: base_url.to_owned(),
+            site: Arc::clone(site),
             is_shared: policy.proof == AddressProof::ClientIp,
-            free_limit: settings.limits.free,
         }))
     }
 
@@ -97,7 +96,7 @@ impl SignupHandler {
             client,
             query: head.query.map(str::to_owned),
             is_posted,
-            is_same_origin: is_same_origin(head.headers, &self.base_url, is_posted),
+            is_same_origin: is_same_origin(head.headers, &self.site.base_url, is_posted),
         }
     }
 
@@ -108,7 +107,7 @@ impl SignupHandler {
         body: Incoming,
     ) -> Result<SignupRequest, InvalidForm> {
         if !form.is_same_origin {
-            let page = format!("{}/keys", self.base_url);
+            let page = format!("{}/keys", self.site.base_url);
             let message = format!("This request came from another site. Use the page at {page}");
             return Err((StatusCode::FORBIDDEN, message));
         }
@@ -175,7 +174,7 @@ impl SignupHandler {
     fn page(&self, response: SignupResponse) -> ApiResponse {
         match response {
             SignupResponse::EmailForm { token } => {
-                page(StatusCode::OK, site::keys_form(&token), None)
+                page(StatusCode::OK, site::keys_form(&token, &self.site), None)
             }
             SignupResponse::LinkMailed => page(StatusCode::OK, site::keys_mailed(), None),
             SignupResponse::Keys {
@@ -199,8 +198,7 @@ impl SignupHandler {
                     revoked: revoked.map(|id| id.to_string()),
                     free_max: FREE_KEYS_MAX,
                     is_shared: self.is_shared,
-                    free_limit: self.free_limit,
-                    base_url: &self.base_url,
+                    service: &self.site,
                 };
                 page(StatusCode::OK, site::keys_list(&list), None)
             }
@@ -209,8 +207,8 @@ impl SignupHandler {
 }
 
 /// Returns the page of a server without sign-up.
-pub(crate) fn closed() -> ApiResponse {
-    page(StatusCode::NOT_FOUND, site::keys_closed(), None)
+pub(crate) fn closed(service: &Service) -> ApiResponse {
+    page(StatusCode::NOT_FOUND, site::keys_closed(service), None)
 }
 
 fn page(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {

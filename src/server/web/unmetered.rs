@@ -41,18 +41,21 @@ pub(in crate::server) fn find(
         SiteRoute::Docs => Ok(stored(snapshot.docs_page(), headers, PageKind::Html)),
         SiteRoute::File(file) => Ok(pages.file(*file, headers)),
         SiteRoute::Home | SiteRoute::Search(_) if prefers_json(headers) => {
-            let message = "no JSON is here; the endpoints are listed at /v1";
+            let message = "this page has no JSON form; /v1 lists the endpoints of the API";
             Err(ApiError::NotFound(message.to_owned()))
         }
         SiteRoute::Home => Ok(stored(snapshot.home_page(), headers, PageKind::HtmlOfRoot)),
-        SiteRoute::Search(query) => pages.search(query, snapshot, request),
-        SiteRoute::Island(code) => pages.island(*code, snapshot, request),
-        SiteRoute::Keys => sign_up(head, has_sign_up),
+        SiteRoute::Keys => sign_up(head, pages, has_sign_up),
         SiteRoute::Dump(name) => dump(head, name, (pages, snapshot), request),
+        route => pages.render(route, snapshot, request),
     }
 }
 
-fn sign_up(head: &RequestHead<'_>, has_sign_up: bool) -> Result<ApiResponse, ApiError> {
+fn sign_up(
+    head: &RequestHead<'_>,
+    pages: &Pages,
+    has_sign_up: bool,
+) -> Result<ApiResponse, ApiError> {
     if has_sign_up {
         // The status and body of a response that never comes.
         let mut response = ApiResponse::from(ApiError::Busy);
@@ -60,9 +63,9 @@ fn sign_up(head: &RequestHead<'_>, has_sign_up: bool) -> Result<ApiResponse, Api
         return Ok(response);
     }
     if names_html(head.headers) {
-        return Ok(signup_handler::closed());
+        return Ok(signup_handler::closed(pages.service()));
     }
-    let message = "keys are not given here; ask the publisher of the service for one";
+    let message = "sign-up is closed; ask the publisher of the service for a key";
     Err(ApiError::NotFound(message.to_owned()))
 }
 

@@ -1,23 +1,11 @@
 'use strict';
-// Times told as how long ago they are, and charts that tell the point under the pointer. Without this
-// script the pages say the same, in absolute times and as a picture.
-const ago = seconds => {
-  const [size, unit] = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(([size]) => seconds >= size) || [1, 'second'];
-  const count = Math.max(0, Math.floor(seconds / size));
-  return `${count} ${unit}${count === 1 ? '' : 's'} ago`;
-};
-
-const tellTimes = () => {
-  for (const time of document.querySelectorAll('time.ago')) {
-    time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
-    time.title = time.dateTime;
-  }
-};
-
+// Charts show the value of the point under the pointer or the arrow keys. Without this script a chart is a
+// picture with a description.
 const watchChart = figure => {
   const svg = figure.querySelector('svg');
   const told = figure.querySelector('output');
-  const { first, step, values, left, width } = svg.dataset;
+  const { first, step, values, left, width, unit } = svg.dataset;
+  const textOf = value => unit ? (value / 10).toFixed(1) + unit.slice(6) : (+value).toLocaleString('en');
   const known = values.split(',');
   const mark = svg.querySelector('.at');
   let at = known.length - 1;
@@ -26,11 +14,12 @@ const watchChart = figure => {
     const x = +left + (known.length > 1 ? at * width / (known.length - 1) : width / 2);
     mark.setAttribute('d', `M${x} 8V216`);
     const date = new Date((+first + at * step) * 1000);
-    // Beyond all calendars there is none.
+    // A time outside the calendar has no text.
     const moment = isNaN(date) ? '' : date.toISOString();
     const when = step < 86400 ? moment.slice(0, 16).replace('T', ' ') + ' UTC' : moment.slice(0, 10);
-    told.textContent = `${when}: ${known[at] ? (+known[at]).toLocaleString('en') : 'not known'}`;
+    told.textContent = `${when}: ${known[at] ? textOf(known[at]) : 'not known'}`;
   };
+  svg.addEventListener('focus', () => show(at));
   svg.addEventListener('pointermove', event => {
     const box = svg.getBoundingClientRect();
     const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
@@ -45,12 +34,9 @@ const watchChart = figure => {
   });
 };
 
-tellTimes();
-setInterval(() => document.hidden || tellTimes(), 30000);
 document.querySelectorAll('figure.chart').forEach(watchChart);
 
-// A dashboard that is left open follows what is published: asked for again once its ten minutes are over,
-// never while nobody looks, and free of charge.
+// An open dashboard is fetched again every ten minutes while its tab is visible. Pages cost no quota.
 const summary = document.getElementById('summary');
 if (summary) {
   let asked = Date.now();
@@ -63,7 +49,7 @@ if (summary) {
     const fresh = page.getElementById('summary');
     if (fresh) {
       document.getElementById('summary').replaceWith(fresh);
-      tellTimes();
+      showAges();
       document.querySelectorAll('#summary figure.chart').forEach(watchChart);
     }
   };

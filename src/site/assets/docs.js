@@ -1,57 +1,65 @@
 'use strict';
-// The forms of the reference: the curl line follows what is typed, and Send shows the whole answer. The
-// key is read from its box when it is sent, and kept nowhere.
+// The reference: examples in the chosen language, the current entry of the contents, and a form that sends
+// the request. The key is read from its field when a request is sent, and is not stored.
 const base = document.getElementById('base').textContent;
 const box = document.getElementById('key');
-const forms = [...document.querySelectorAll('form[id]')];
+const forms = [...document.querySelectorAll('form.endpoint')];
 const encode = text => encodeURIComponent(text).replace(/[!'()*]/g, c => '%' + c.charCodeAt(0).toString(16).toUpperCase());
-// What no header may hold, fetch refuses in words for programmers.
-const unfit = text => /[^ -~]/.test(text) ? 'No header may hold all of these characters' : '';
-const pathOf = form => form.querySelector('h3').textContent.slice(4);
+// The error of fetch for such a header is hard to understand.
+const headerFault = text => /[^ -~]/.test(text) ? 'A header cannot contain this character' : '';
 
 const keyFor = path => {
   const key = box.value.trim();
-  box.setCustomValidity(unfit(key));
+  box.setCustomValidity(headerFault(key));
   return path.startsWith('/v1') ? key : '';
 };
 
-const asked = form => {
-  let path = pathOf(form);
+const requestOf = form => {
+  let path = form.dataset.path;
   const query = [];
   const headers = {};
-  for (const input of form.querySelectorAll('input,select')) {
+  for (const input of form.querySelectorAll('.try input,.try select')) {
     const { name, dataset } = input;
-    // In these blanks may be meant; around a code or a number they are slips.
+    // Spaces may be part of these values. Around other values they are removed.
     const value = /^(tag|creator|q|slug)$/.test(name) ? input.value : input.value.trim();
     let fault = '';
     if (path.includes(`{${name}}`)) {
       // The name of a dump has folders, whose slashes are sent as they are.
-      const isFile = name === 'file';
-      const parts = isFile ? value.split('/') : [value];
-      if (parts.some(part => /^\.{0,2}$/.test(part))) fault = 'With an empty part, “.” or “..” this would ask for another path';
+      const parts = name === 'file' ? value.split('/') : [value];
+      if (parts.some(part => /^\.{0,2}$/.test(part))) fault = 'With an empty part, “.” or “..” this is another path';
       path = path.replace(`{${name}}`, () => parts.map(encode).join('/'));
     } else if (value && 'header' in dataset) {
       headers[name] = value;
-      fault = unfit(value);
+      fault = headerFault(value);
     } else if (value) query.push(`${name}=${encode(value)}`);
     input.setCustomValidity(fault);
   }
   return { target: path + (query.length ? '?' + query.join('&') : ''), headers };
 };
 
-const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+const shellText = text => `'${text.replaceAll("'", "'\\''")}'`;
 
-const tellCurl = form => {
-  const { target, headers } = asked(form);
-  const lines = [`curl ${quoted(base + target)}`];
-  for (const [name, value] of Object.entries(headers)) lines.push(`  -H ${quoted(`${name}: ${value}`)}`);
-  if (keyFor(target)) lines.push('  -H "Authorization: Bearer $ISLAND_METRICS_KEY"');
-  form.querySelector('pre').textContent = lines.join(' \\\n');
+// Writes the examples of a form, in each language.
+const showRequest = form => {
+  const { target, headers } = requestOf(form);
+  const url = base + target;
+  const hasKey = Boolean(keyFor(target));
+  const lines = [`curl ${shellText(url)}`];
+  for (const [name, value] of Object.entries(headers)) lines.push(`  -H ${shellText(`${name}: ${value}`)}`);
+  if (hasKey) lines.push('  -H "Authorization: Bearer $ISLAND_METRICS_KEY"');
+  form.querySelector('pre.curl').textContent = lines.join(' \\\n');
+  const all = Object.entries(headers).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
+  const text = JSON.stringify(url);
+  const python = [...all, ...hasKey ? ['"Authorization": "Bearer " + os.environ["ISLAND_METRICS_KEY"]'] : []].join(', ');
+  form.querySelector('pre.python').textContent =
+    `${hasKey ? 'import os\n\n' : ''}import requests\n\nresponse = requests.get(${text}, ${python && `headers={${python}}, `}timeout=30)\nprint(response.json())`;
+  const js = [...all, ...hasKey ? ['Authorization: `Bearer ${key}`'] : []].join(', ');
+  form.querySelector('pre.js').textContent =
+    `const response = await fetch(${text}${js && `, {\n  headers: { ${js} },\n}`});\nconsole.log(await response.json());`;
 };
-const tellAll = () => forms.forEach(tellCurl);
 
 const LONGEST = 20000;
-const shown = (bytes, type, told) => {
+const bodyText = (bytes, type, size) => {
   if (!/json|^text/.test(type)) return bytes.byteLength ? 'binary, not shown' : '';
   let text = new TextDecoder().decode(bytes);
   if (type.includes('json') && text.length < 500000) {
@@ -59,62 +67,109 @@ const shown = (bytes, type, told) => {
       text = JSON.stringify(JSON.parse(text), null, 2);
     } catch {}
   }
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}\n… cut here; ${told} in all` : text;
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}\n… cut here; ${size} in all` : text;
 };
 
-const part = (parent, name, text) => {
+const add = (parent, name, text) => {
   const element = parent.appendChild(document.createElement(name));
   element.textContent = text;
   return element;
 };
-const block = (parent, label, text) => {
-  const element = part(parent, 'pre', text);
+const addBlock = (parent, label, text) => {
+  const element = add(parent, 'pre', text);
   element.tabIndex = 0;
   element.setAttribute('role', 'region');
   element.setAttribute('aria-label', label);
 };
 
 const send = async form => {
-  const { target, headers } = asked(form);
+  const { target, headers } = requestOf(form);
   const key = keyFor(target);
   if (key && !box.reportValidity()) return;
   if (key) headers.Authorization = `Bearer ${key}`;
-  const place = form.querySelector('.answer') || form.appendChild(document.createElement('div'));
+  const place = form.querySelector('.answer') || form.querySelector('.try').appendChild(document.createElement('div'));
   place.className = 'answer';
   place.textContent = '';
-  const line = part(place, 'p', 'Sending…');
+  const line = add(place, 'p', 'Sending…');
   line.setAttribute('role', 'status');
   const begun = performance.now();
   try {
-    // Beside this page, wherever the service is mounted.
-    const answer = await fetch('.' + target, { headers, cache: 'no-store' });
-    const bytes = await answer.arrayBuffer();
+    // Relative to this page, since the service may be below the root of its host.
+    const response = await fetch('.' + target, { headers, cache: 'no-store' });
+    const bytes = await response.arrayBuffer();
     const took = (performance.now() - begun).toFixed(1);
-    const told = `${bytes.byteLength.toLocaleString('en')} bytes`;
-    line.textContent = `${answer.status} ${answer.statusText} in ${took} ms, ${told}`;
-    block(place, 'Answer', shown(bytes, answer.headers.get('content-type') || '', told));
-    const details = part(place, 'details', '');
-    part(details, 'summary', 'Headers');
-    block(details, 'Headers', [...answer.headers].map(([name, value]) => `${name}: ${value}`).join('\n'));
-    const left = answer.headers.get('x-ratelimit-remaining');
+    const size = `${bytes.byteLength.toLocaleString('en')} bytes`;
+    line.textContent = `${response.status} ${response.statusText} in ${took} ms, ${size}`;
+    addBlock(place, 'Response', bodyText(bytes, response.headers.get('content-type') || '', size));
+    const details = add(place, 'details', '');
+    add(details, 'summary', 'Headers');
+    addBlock(details, 'Headers', [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n'));
+    addCopyButtons();
+    const left = response.headers.get('x-ratelimit-remaining');
     if (left) document.getElementById('left').textContent = `; ${left} left today`;
   } catch (error) {
-    line.textContent = `Nothing came back: ${error.message}`;
+    line.textContent = `No response: ${error.message}`;
   }
   place.scrollIntoView({ block: 'nearest' });
 };
 
+// The language is remembered, where the browser allows it.
+const choose = language => {
+  for (const input of document.querySelectorAll('.languages input')) input.checked = input.value === language;
+};
+const store = action => {
+  try {
+    return action(localStorage);
+  } catch {}
+};
+const chosen = store(storage => storage.getItem('language'));
+if (['curl', 'python', 'js'].includes(chosen)) choose(chosen);
+
+// The last heading above the upper third of the window is the current entry.
+const links = [...document.querySelectorAll('.side a')];
+const places = links.map(link => document.getElementById(link.hash.slice(1)));
+const markCurrent = () => {
+  const passed = places.map(place => place.getBoundingClientRect().top).map((top, at) => [top, at]).filter(([top]) => top < innerHeight / 3);
+  const current = passed.length ? passed.reduce((one, other) => other[0] > one[0] ? other : one)[1] : -1;
+  links.forEach((link, at) => at === current ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current'));
+};
+let isDue = false;
+addEventListener('scroll', () => {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    markCurrent();
+  });
+}, { passive: true });
+markCurrent();
+for (const link of links) link.addEventListener('click', () => { document.getElementById('fold').checked = false; });
+
 document.getElementById('keybox').hidden = false;
 for (const form of forms) {
+  const place = form.querySelector('.try');
   const button = document.createElement('button');
+  button.className = 'send';
   button.textContent = 'Send';
-  form.lastElementChild.prepend(button, ' ');
-  form.addEventListener('input', () => tellCurl(form));
+  place.hidden = false;
+  place.firstElementChild.append(button);
+  form.addEventListener('input', event => {
+    const { type, value } = event.target;
+    if (type !== 'radio') return showRequest(form);
+    const top = form.getBoundingClientRect().top;
+    choose(value);
+    store(storage => storage.setItem('language', value));
+    scrollBy(0, form.getBoundingClientRect().top - top);
+  });
   form.addEventListener('submit', event => {
     event.preventDefault();
     send(form);
   });
 }
-box.addEventListener('input', tellAll);
-// After Back the boxes have what was typed.
-addEventListener('pageshow', tellAll);
+box.addEventListener('input', () => forms.forEach(showRequest));
+// After Back, fields have their earlier values.
+addEventListener('pageshow', event => {
+  const isDirty = form => [...form.querySelectorAll('.try input,.try select')].some(input => input.value !== (input.defaultValue ?? ''));
+  if (box.value) forms.forEach(showRequest);
+  else forms.filter(isDirty).forEach(showRequest);
+});

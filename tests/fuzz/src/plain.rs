@@ -15,6 +15,11 @@ pub(crate) enum Meaning {
         code: String,
         ccu: bool,
     },
+    /// `/islands/{code}` with the metric of its chart.
+    IslandPage {
+        code: String,
+        metric: Option<String>,
+    },
     Creator(String),
     /// `/v1/rankings/{date}` and `/v1/new/{date}`: what is sent, and whether there is such a day.
     Day {
@@ -58,17 +63,21 @@ pub(crate) enum Mistake {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
-const FIXED: [&str; 18] = [
+const FIXED: [&str; 22] = [
     "/openapi.json",
     "/docs",
     "/objects",
     "/recipes",
     "/gotchas",
+    "/changelog",
     "/llms.txt",
+    "/robots.txt",
+    "/favicon.ico",
     "/keys",
     "/assets/style.css",
+    "/assets/docs.css",
+    "/assets/site.js",
     "/assets/docs.js",
-    "/assets/charts.css",
     "/assets/charts.js",
     "/assets/icon.svg",
     "/v1",
@@ -158,7 +167,20 @@ impl Plain {
         let meaning = match words[..] {
             ["v1", "islands"] => return self.list("/v1/islands", query),
             ["v1", "creators"] => return self.list("/v1/creators", query),
-            ["islands", code] => return island(code, false),
+            ["islands"] => return self.list("/islands", without_empty(query).as_deref()),
+            ["creators"] => return self.list("/creators", without_empty(query).as_deref()),
+            ["creators", slug] => return Meaning::Creator(slug.into()),
+            ["rankings"] => return day("/rankings", &self.date(query)),
+            ["rankings", date] => return day("/rankings", date),
+            ["new"] => return day("/new", &self.date(query)),
+            ["new", date] => return day("/new", date),
+            ["islands", code] => {
+                let metric = self.first(query, "metric");
+                return match island(code, false) {
+                    Meaning::Island { code, .. } => Meaning::IslandPage { code, metric },
+                    other => other,
+                };
+            }
             ["v1", "islands", code] => island(code, false),
             ["v1", "islands", code, "ccu"] => island(code, true),
             ["v1", "creators", slug] => Meaning::Creator(slug.into()),
@@ -175,7 +197,7 @@ impl Plain {
     fn list(self, path: &'static str, query: Option<&str>) -> Meaning {
         let list = || {
             let pairs = self.pairs(query)?;
-            let is_islands = path != "/v1/creators";
+            let is_islands = !path.ends_with("/creators");
             let own = |name| {
                 if is_islands {
                     self.once(&pairs, name)
@@ -210,6 +232,18 @@ impl Plain {
             })
         };
         list().map_or(Meaning::Bad, Meaning::List)
+    }
+
+    /// The first value of a name, whatever the other pairs are.
+    fn first(self, query: Option<&str>, name: &str) -> Option<String> {
+        let pieces = query.unwrap_or("").split('&');
+        let mut decoded = pieces.filter_map(|piece| self.pairs(Some(piece))?.pop());
+        decoded.find(|pair| pair.0 == name).map(|pair| pair.1)
+    }
+
+    fn date(self, query: Option<&str>) -> String {
+        let date = self.first(query, "date");
+        date.unwrap_or_else(|| "latest".to_owned())
     }
 
     /// The value of a declared parameter; `None` where it comes more than once.
@@ -338,6 +372,13 @@ fn has_shape(text: &str, shape: &str) -> bool {
                 '0' => it.is_ascii_digit(),
                 form => it == form,
             })
+}
+
+/// A query without the fields that a form leaves empty.
+fn without_empty(query: Option<&str>) -> Option<String> {
+    let pieces: Vec<&str> = query?.split('&').collect();
+    let kept = pieces.into_iter().filter(|piece| !piece.ends_with('='));
+    Some(kept.collect::<Vec<_>>().join("&"))
 }
 
 fn island(code: &str, ccu: bool) -> Meaning {

@@ -3,17 +3,21 @@
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder};
 use island_metrics::request::{
-    DayRef, IslandQuery, Route, RouteError, SITE_FILES, SentKey, SiteRoute, key, parse,
+    CreatorQuery, DayRef, IslandQuery, Route, RouteError, SITE_FILES, SentKey, SiteRoute, key,
+    parse,
 };
 
 use super::plain::{List, Meaning, Plain};
 
-fn of_route(route: Result<Route, RouteError>) -> Meaning {
-    let day = |path, day: DayRef| Meaning::Day {
+fn day(path: &'static str, day: &DayRef) -> Meaning {
+    Meaning::Day {
         path,
         text: day.to_string(),
         exists: !matches!(day, DayRef::NoSuchDay(_)),
-    };
+    }
+}
+
+fn of_route(route: Result<Route, RouteError>) -> Meaning {
     match route {
         Err(RouteError::BadRequest(_)) => Meaning::Bad,
         Err(RouteError::NotFound(_)) => Meaning::Unknown,
@@ -33,20 +37,24 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
             ccu: true,
         },
         Ok(Route::Creator(slug)) => Meaning::Creator(slug),
-        Ok(Route::Ranking(of)) => day("/v1/rankings", of),
-        Ok(Route::New(of)) => day("/v1/new", of),
+        Ok(Route::Ranking(of)) => day("/v1/rankings", &of),
+        Ok(Route::New(of)) => day("/v1/new", &of),
         Ok(Route::Islands(query)) => of_islands("/v1/islands", query),
-        Ok(Route::Creators(query)) => Meaning::List(List {
-            path: "/v1/creators",
-            q: query.q,
-            folded: query.folded,
-            sort: "peakCCU".to_owned(),
-            order: "desc".to_owned(),
-            limit: query.page.limit.into(),
-            offset: query.page.offset,
-            ..List::default()
-        }),
+        Ok(Route::Creators(query)) => of_creators("/v1/creators", query),
     }
+}
+
+fn of_creators(path: &'static str, query: CreatorQuery) -> Meaning {
+    Meaning::List(List {
+        path,
+        q: query.q,
+        folded: query.folded,
+        sort: "peakCCU".to_owned(),
+        order: "desc".to_owned(),
+        limit: query.page.limit.into(),
+        offset: query.page.offset,
+        ..List::default()
+    })
 }
 
 fn of_site(route: SiteRoute) -> Meaning {
@@ -56,10 +64,15 @@ fn of_site(route: SiteRoute) -> Meaning {
         SiteRoute::File(index) => Meaning::Fixed(SITE_FILES[index]),
         SiteRoute::Home => Meaning::Fixed("/"),
         SiteRoute::Search(query) => of_islands("/", query),
-        SiteRoute::Island(code) => Meaning::Island {
+        SiteRoute::Islands(query) => of_islands("/islands", query),
+        SiteRoute::Island(code, metric) => Meaning::IslandPage {
             code: code.to_string(),
-            ccu: false,
+            metric,
         },
+        SiteRoute::Creators(query) => of_creators("/creators", query),
+        SiteRoute::Creator(slug) => Meaning::Creator(slug),
+        SiteRoute::Ranking(of, _) => day("/rankings", &of),
+        SiteRoute::New(of, _) => day("/new", &of),
         SiteRoute::Keys => Meaning::Fixed("/keys"),
         SiteRoute::Dump(name) => Meaning::Dump(name),
     }

@@ -1,0 +1,179 @@
+//! Pages rendered per request, from bodies of the API. Each costs the same however many islands are
+//! published: lists have a limited number of rows, and of long bodies only the start is read.
+
+use bytes::Bytes;
+
+use crate::model::IslandCode;
+use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute};
+use crate::server::http::api_error::ApiError;
+use crate::server::http::response::ApiResponse;
+use crate::server::web::page::PageKind;
+use crate::server::web::pages::{PageRequest, Pages};
+use crate::site::{self, DayLinks, IslandBodies, ListQuery, METRIC_NAMES};
+use crate::snapshot::{Missing, Snapshot};
+
+/// Maximum number of rows of a list. Longer ones are available from the API.
+const ROWS_MAX: u32 = 50;
+/// Bytes that are read of the body of a creator: the totals come before the islands.
+const CREATOR_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes that are read of a list of new islands: a row has about 500.
+const NEW_BYTES_MAX: u64 = 128 * 1024;
+
+impl Pages {
+    /// Renders the page of a route, unless its client exceeds the rate.
+    pub(in crate::server) fn render(
+        &self,
+        route: &SiteRoute,
+        snapshot: &Snapshot,
+        request: PageRequest<'_>,
+    ) -> Result<ApiResponse, ApiError> {
+        let depth = match route {
+            SiteRoute::Island(..) | SiteRoute::Creator(_) => 1,
+            SiteRoute::Ranking(_, depth) | SiteRoute::New(_, depth) => *depth,
+            _ => 0,
+        };
+        let root = &"../".repeat(depth);
+        if let Some(rate_limited) = self.rate_limited(request, root) {
+            return Ok(rate_limited);
+        }
+        let page = Rendering { snapshot, request };
+        let html = match route {
+            SiteRoute::Search(query) | SiteRoute::Islands(query) => page.islands(query),
+            SiteRoute::Island(code, metric) => page.island(*code, metric.as_deref()),
+            SiteRoute::Creators(query) => page.creators(query),
+            SiteRoute::Creator(slug) => page.creator(slug),
+            SiteRoute::Ranking(day, _) => page.ranking(day, root),
+            SiteRoute::New(day, _) => page.new_islands(day, root),
+            _ => unreachable!("other pages are stored or have their own functions"),
+        }?;
+        let kind = match route {
+            SiteRoute::Search(_) => PageKind::HtmlOfRoot,
+            _ => PageKind::Html,
+        };
+        Ok(request.page(html, snapshot, kind))
+    }
+}
+
+/// A page that is being rendered.
+struct Rendering<'a> {
+    snapshot: &'a Snapshot,
+    request: PageRequest<'a>,
+}
+
+impl Rendering<'_> {
+    /// Reads a body of the API.
+    fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
+        let body = self.request.read(self.snapshot, route);
+        body.map_err(|missing| error_of(&missing, not_found))
+    }
+
+    fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
+        let mut query = query.clone();
+        query.page.limit = query.page.limit.min(ROWS_MAX);
+        let body = self.read(&Route::Islands(query.clone()), "")?;
+        let limit = query.page.limit.to_string();
+        // Links keep a limit that is not the usual one.
+        let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
+        let given: Vec<_> = query.given().chain(limit).collect();
+        let code = query.q.as_deref().and_then(|q| q.trim().parse().ok());
+        Ok(site::islands(
+            &body,
+            ListQuery {
+                given: &given,
+                island: code.filter(|code| self.snapshot.tracks(*code)),
+                tags: self.snapshot.tags(),
+            },
+        ))
+    }
+
+    fn island(&self, code: IslandCode, metric: Option<&str>) -> Result<String, ApiError> {
+        let metric = metric.unwrap_or(METRIC_NAMES[0]);
+        let index = METRIC_NAMES.iter().position(|name| *name == metric);
+        let Some(index) = index else {
+            let (names, got) = (METRIC_NAMES.join(", "), Quoted(metric));
+            let message = format!("metric must be one of {names}, got {got}");
+            return Err(ApiError::BadRequest(message));
+        };
+        let not_found = format!("island {code} is not tracked");
+        let detail = self.read(&Route::Island(code), &not_found)?;
+        let optional = |route| match self.read(&route, "") {
+            Err(ApiError::Damaged) => Err(ApiError::Damaged),
+            body => Ok(body.ok()),
+        };
+        let history = optional(Route::IslandCcu(code))?;
+        let live = optional(Route::Live)?;
+        let players = self.snapshot.live_players(code);
+        let bodies = IslandBodies {
+            detail: &detail,
+            history: history.as_deref(),
+            live: live.as_deref().map(|live| (live, players)),
+        };
+        Ok(site::island(bodies, index))
+    }
+
+    fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
+        let mut query = query.clone();
+        query.page.limit = query.page.limit.min(ROWS_MAX);
+        let q = query.q.clone().unwrap_or_default();
+        let body = self.read(&Route::Creators(query), "")?;
+        Ok(site::creators(&body, &q))
+    }
+
+    fn creator(&self, slug: &str) -> Result<String, ApiError> {
+        let not_found = format!("creator {} is not tracked", Quoted(slug));
+        let route = Route::Creator(slug.to_owned());
+        let body = self.snapshot.body_start(&route, CREATOR_BYTES_MAX);
+        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
+        let islands = Route::Islands(IslandQuery::of_creator(slug));
+        let islands = self.read(&islands, &not_found)?;
+        site::creator(&body, &islands).ok_or(ApiError::Damaged)
+    }
+
+    fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+        let not_found = format!("no data is available for the day {day}");
+        let body = self.read(&Route::Ranking(day.clone()), &not_found)?;
+        self.with_links(day, root, |links| site::ranking(&body, links))
+    }
+
+    fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+        let not_found = format!("no data is available for the day {day}");
+        let body = self
+            .snapshot
+            .body_start(&Route::New(day.clone()), NEW_BYTES_MAX);
+        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
+        let published = self.snapshot.published().map(|time| time.to_string());
+        let published = published.unwrap_or_default();
+        self.with_links(day, root, |links| {
+            site::new_islands(&body, &published, links)
+        })
+    }
+
+    /// Renders a page of a day, with links to its neighbours.
+    fn with_links(
+        &self,
+        day: &DayRef,
+        root: &str,
+        render: impl Fn(DayLinks<'_>) -> Option<String>,
+    ) -> Result<String, ApiError> {
+        let days = self.snapshot.days_around(day).unwrap_or_default();
+        let days = days.map(|day| day.map(|day| day.to_string()));
+        let [previous, next, first, last] = days.each_ref().map(Option::as_deref);
+        let links = DayLinks {
+            previous,
+            next,
+            range: [first.unwrap_or_default(), last.unwrap_or_default()],
+            root,
+        };
+        render(links).ok_or(ApiError::Damaged)
+    }
+}
+
+fn error_of(missing: &Missing, not_found: &str) -> ApiError {
+    match missing {
+        Missing::Payload => ApiError::NotReady("islands"),
+        Missing::Damaged(_) => ApiError::Damaged,
+        Missing::Island | Missing::Creator | Missing::Day => {
+            ApiError::NotFound(not_found.to_owned())
+        }
+    }
+}

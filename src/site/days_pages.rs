@@ -1,0 +1,124 @@
+//! `/rankings/{date}` and `/new/{date}`: the ranking and the new islands of a day.
+
+use serde_json::from_slice;
+
+use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
+use super::html::{Escaped, Page, count, day, each, island_link, wrapped};
+use super::tables::{METRICS, island_table};
+
+/// Rows on a page of new islands. The first day of a catalogue has all islands.
+const NEW_ROWS_MAX: usize = 100;
+
+/// A day and its neighbours among the published days.
+#[derive(Clone, Copy, Debug)]
+pub struct DayLinks<'a> {
+    /// The day before.
+    pub previous: Option<&'a str>,
+    /// The day after.
+    pub next: Option<&'a str>,
+    /// The first and the last day.
+    pub range: [&'a str; 2],
+    /// The relative path from the page to the root of the service.
+    pub root: &'a str,
+}
+
+impl DayLinks<'_> {
+    /// Returns the links to the neighbours, and a form for any other day.
+    fn html(&self, path: &str, date: &str) -> String {
+        let root = self.root;
+        let link = |day: Option<&str>, rel: &str, text: &str| {
+            each(day, |day| {
+                format!("<a rel={rel} href=\"{root}{path}/{day}\">{text}: {day}</a> ")
+            })
+        };
+        let previous = link(self.previous, "prev", "Previous day");
+        let next = link(self.next, "next", "Next day");
+        let [first, last] = self.range;
+        let date = Escaped(date);
+        format!(
+            "<form class=row action=\"{root}{path}\">{previous}{next}<label for=date>Day</label>\
+             <input id=date name=date type=date required min={first} max={last} value=\"{date}\"><button>Show</button></form>"
+        )
+    }
+}
+
+/// Returns the page of a ranking, given the body of `/v1/rankings/{date}`.
+pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
+    let body: RankingBody = from_slice(body).ok()?;
+    let (root, date) = (links.root, &body.date);
+    let against = each(&body.previous_date, |previous| {
+        format!(" Changes are relative to {}.", Escaped(previous))
+    });
+    let content = format!(
+        "<h1>Ranking of {}</h1><p>The islands with the most concurrent players on the day.{against}</p>{}{}\
+         <p class=\"soft small\">As JSON: <a href=\"{root}docs#getRanking\"><code>/v1/rankings/{}</code></a></p>",
+        day(date, &body.meta.generated_at),
+        links.html("rankings", date),
+        ranking_table(&body.ranking, root),
+        Escaped(date),
+    );
+    let page = Page {
+        title: &format!("Ranking of {date}"),
+        description: "The ten game islands with the most concurrent players of a day.",
+        section: "rankings",
+        root,
+        assets: &[],
+    };
+    Some(page.html(&content))
+}
+
+/// Returns the table of a ranking.
+pub(super) fn ranking_table(ranking: &[RankedIsland], root: &str) -> String {
+    let rows = each(ranking, |island| {
+        let (rank, change) = (island.rank, change(island));
+        let link = island_link(root, &island.code, &island.title, island.creator.as_deref());
+        let peak = count(island.peak_ccu);
+        format!("<tr><td class=n>{rank}<td class=n>{change}<td>{link}<td class=n>{peak}")
+    });
+    let head = "<table><thead><tr><th class=n>Rank<th class=n>Change<th>Island<th class=n>Peak</thead><tbody>";
+    wrapped(head, &rows, "</table>")
+}
+
+/// Returns a change of rank, with its direction as a sign and in words, not in colour alone.
+fn change(island: &RankedIsland) -> String {
+    let was = each(island.previous_rank, |rank| format!("rank {rank} before"));
+    let span = |class: &str, sign: &str, by: u64| {
+        format!("<span class={class} title=\"{was}\">{sign}{by}</span>")
+    };
+    match island.delta {
+        None => "<span class=soft title=\"no peak on the day before\">new</span>".to_owned(),
+        Some(0) => format!("<span class=soft title=\"{was}\">=</span>"),
+        Some(by) if by > 0 => span("up", "+", by.unsigned_abs()),
+        Some(by) => span("down", "\u{2212}", by.unsigned_abs()),
+    }
+}
+
+/// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
+pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
+    let (NewHead { date }, islands) = start_of::<_, IslandSummary>(body, "}", NEW_ROWS_MAX)?;
+    let root = links.root;
+    let table = island_table(&islands, root, (METRICS[0].name, "", None));
+    let about = match islands.len() {
+        0 => "No island was first seen on this day.".to_owned(),
+        NEW_ROWS_MAX => {
+            format!("The first {NEW_ROWS_MAX} islands first seen on this day, by peak.")
+        }
+        1 => "1 island was first seen on this day.".to_owned(),
+        number => format!("{number} islands were first seen on this day."),
+    };
+    let content = format!(
+        "<h1>New islands of {}</h1><p>{about} The metrics are those of the day.</p>{}{table}\
+         <p class=\"soft small\">As JSON: <a href=\"{root}docs#getNewIslands\"><code>/v1/new/{}</code></a></p>",
+        day(&date, published),
+        links.html("new", &date),
+        Escaped(&date),
+    );
+    let page = Page {
+        title: &format!("New islands of {date}"),
+        description: "The game islands that were first seen on a day.",
+        section: "new",
+        root,
+        assets: &[],
+    };
+    Some(page.html(&content))
+}

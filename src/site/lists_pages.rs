@@ -1,0 +1,251 @@
+//! `/islands` and `/creators`: lists, filtered, sorted and paged; and `/creators/{slug}`.
+
+use serde_json::from_slice;
+
+use super::api_bodies::{
+    Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
+};
+use super::html::{
+    Escaped, Page, count, day, each, encoded, list_url, options, page_links, tile, unreadable_page,
+    wrapped,
+};
+use super::tables::{METRICS, creator_table, island_table};
+use crate::model::IslandCode;
+
+/// A query of a list, as its page needs it.
+#[derive(Clone, Copy)]
+pub struct ListQuery<'a> {
+    /// The parameters that differ from their defaults, except those of the page.
+    pub given: &'a [(&'static str, &'a str)],
+    /// The island whose code is the searched text.
+    pub island: Option<IslandCode>,
+    /// The tags to choose from.
+    pub tags: &'a [String],
+}
+
+impl ListQuery<'_> {
+    fn get(&self, name: &str) -> &str {
+        let mut given = self.given.iter();
+        given.find(|one| one.0 == name).map_or("", |one| one.1)
+    }
+}
+
+/// Returns the page of islands, given the body of `/v1/islands` for the same query.
+pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
+    let Ok(IslandListBody { islands, meta }) = from_slice(body) else {
+        return unreadable_page("");
+    };
+    let (q, total) = (query.get("q"), count(meta.total));
+    let noun = if meta.total == 1 { "island" } else { "islands" };
+    let date = islands
+        .first()
+        .and_then(|island| island.metrics.date.as_deref());
+    let date = each(date, |date| {
+        format!(", with metrics of {}", day(date, &meta.generated_at))
+    });
+    let island = each(query.island, |code| {
+        format!("<p>Island with this code: <a href=\"islands/{code}\">{code}</a></p>")
+    });
+    let no_match = (meta.total == 0).then_some(q).filter(|q| !q.is_empty());
+    let other_searches = each(no_match, other_searches);
+    let sort = Some(query.get("sort")).filter(|sort| !sort.is_empty());
+    let sorted = (
+        sort.unwrap_or(METRICS[0].name),
+        query.get("order"),
+        Some(query.given),
+    );
+    let table = island_table(&islands, "", sorted);
+    let links = page_links(
+        "islands",
+        query.given,
+        (meta.total, meta.limit, meta.offset),
+    );
+    let content = format!(
+        "<h1>Islands</h1>{}<p role=status>{total} {noun}{}{date}.</p>{island}{other_searches}{table}{links}",
+        filters(query),
+        about(query),
+    );
+    let title = if q.is_empty() { "Islands" } else { q };
+    let page = Page {
+        title,
+        description: "All tracked game islands with their metrics of the newest day.",
+        section: "islands",
+        root: "",
+        assets: &[],
+    };
+    page.html(&content)
+}
+
+/// Returns the form of the filters.
+fn filters(query: ListQuery<'_>) -> String {
+    let tag = query.get("tag");
+    // A tag that is not among those to choose from stays chosen.
+    let own =
+        Some(tag).filter(|tag| !tag.is_empty() && !query.tags.iter().any(|other| other == tag));
+    let tags = own.into_iter().chain(query.tags.iter().map(String::as_str));
+    let tags = options(
+        [("", "any")].into_iter().chain(tags.map(|tag| (tag, tag))),
+        tag,
+    );
+    let tools = options(
+        [("", "any"), ("uefn", "UEFN"), ("creative", "Creative")],
+        query.get("createdIn"),
+    );
+    let sorts = METRICS[..6]
+        .iter()
+        .map(|metric| (metric.name, metric.label));
+    let sorts = options(sorts, query.get("sort"));
+    let orders = options(
+        [("", "highest first"), ("asc", "lowest first")],
+        query.get("order"),
+    );
+    let creator = each(
+        Some(query.get("creator")).filter(|slug| !slug.is_empty()),
+        |slug| {
+            format!(
+                "<input type=hidden name=creator value=\"{}\">",
+                Escaped(slug)
+            )
+        },
+    );
+    let q = Escaped(query.get("q"));
+    format!(
+        "<form class=fields role=search action=islands>{creator}\
+         <label>Title contains<input id=q name=q type=search maxlength=200 value=\"{q}\"></label>\
+         <label>Tag<select name=tag>{tags}</select></label><label>Made with<select name=createdIn>{tools}</select></label>\
+         <label>Sort by<select name=sort>{sorts}</select></label><label>Order<select name=order>{orders}</select></label>\
+         <button>Show</button></form>"
+    )
+}
+
+/// Returns the filters in words.
+fn about(query: ListQuery<'_>) -> String {
+    let filters = query
+        .given
+        .iter()
+        .filter(|(name, _)| !matches!(*name, "sort" | "order"));
+    let filters = each(filters, |(name, value)| {
+        let words = match *name {
+            "tag" => "with the tag",
+            "creator" => "by",
+            "createdIn" => "made with",
+            _ => "with a title that contains",
+        };
+        format!(" {words} <b><bdi>{}</bdi></b>", Escaped(value))
+    });
+    wrapped("", &filters, " (<a href=islands>remove all filters</a>)")
+}
+
+/// Returns links to other searches for a text that no title contains.
+fn other_searches(q: &str) -> String {
+    let (encoded, q) = (encoded(q), Escaped(q));
+    format!(
+        "<p>A title must contain the whole text, with its accents. You can also look for \
+         <a href=\"creators?q={encoded}\">creators whose name contains <bdi>{q}</bdi></a> or \
+         <a href=\"islands?tag={encoded}\">islands with the tag <bdi>{q}</bdi></a>.</p>"
+    )
+}
+
+/// Returns the page of creators, given the body of `/v1/creators` for the same search.
+pub fn creators(body: &[u8], q: &str) -> String {
+    let Ok(CreatorListBody { creators, meta }) = from_slice(body) else {
+        return unreadable_page("");
+    };
+    let (table, text) = (creator_table(&creators, ""), Escaped(q));
+    let links = page_links(
+        "creators",
+        &[("q", q)],
+        (meta.total, meta.limit, meta.offset),
+    );
+    let (total, noun) = (
+        count(meta.total),
+        if meta.total == 1 {
+            "creator"
+        } else {
+            "creators"
+        },
+    );
+    let about = wrapped(
+        " whose name contains <b><bdi>",
+        &text.to_string(),
+        "</bdi></b>",
+    );
+    let content = format!(
+        "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Name contains</label>\
+         <input id=q name=q type=search maxlength=200 value=\"{text}\"><button>Show</button></form>\
+         <p role=status>{total} {noun}{about}, by the sum of the peaks of their islands.</p>{table}{links}"
+    );
+    let page = Page {
+        title: "Creators",
+        description: "Creators of tracked game islands, with sums over their islands.",
+        section: "creators",
+        root: "",
+        assets: &[],
+    };
+    page.html(&content)
+}
+
+/// Returns the page of a creator, given the start of its body and that of its list of islands.
+pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
+    let (CreatorBody { creator }, _) = start_of::<_, IslandSummary>(body, "}}", 0)?;
+    let IslandListBody { islands, meta } = from_slice(islands).ok()?;
+    let Creator { sums, profile } = creator;
+    let date = islands
+        .first()
+        .and_then(|island| island.metrics.date.as_deref());
+    let date = each(date, |date| {
+        format!("<h2>Sums of {}</h2>", day(date, &meta.generated_at))
+    });
+    let tiles = [
+        ("Islands", Some(sums.island_count)),
+        ("Sum of peaks", sums.peak_ccu),
+        ("Players", sums.unique_players),
+        ("Minutes played", sums.minutes_played),
+        ("Plays", sums.plays),
+        ("Favorites", sums.favorites),
+        ("Recommendations", sums.recommendations),
+    ];
+    let tiles = each(tiles, |(name, value)| tile(name, &count(value)));
+    let profile_tiles = [
+        ("Followers", profile.followers),
+        ("Following", profile.following),
+        ("Lifetime plays", profile.lifetime_plays),
+    ];
+    let known = profile_tiles
+        .into_iter()
+        .filter(|(_, value)| value.is_some());
+    let known = each(known, |(name, value)| tile(name, &count(value)));
+    let profile_tiles = wrapped("<h2>Public profile</h2><dl class=tiles>", &known, "</dl>");
+    let name = profile.name.as_deref().unwrap_or_default();
+    let name = wrapped(
+        "<p class=lead><bdi>",
+        &Escaped(name).to_string(),
+        "</bdi></p>",
+    );
+    let table = island_table(&islands, "../", (METRICS[0].name, "", None));
+    let rest = meta
+        .has_more
+        .then(|| list_url("../islands", &[], ("creator", &sums.slug)));
+    let rest = each(rest, |url| {
+        format!(
+            "<p><a href=\"{url}\">All {} islands, to sort and filter</a></p>",
+            count(meta.total)
+        )
+    });
+    let (slug, path) = (Escaped(&sums.slug), encoded(&sums.slug));
+    let content = format!(
+        "<h1><bdi>{slug}</bdi></h1>{name}{date}<dl class=tiles>{tiles}</dl><p class=\"soft small\">A sum of peaks or \
+         of players is an upper bound, since the islands may share players and peak at different times.</p>\
+         {profile_tiles}<h2>Islands</h2>{table}{rest}<p class=\"soft small\">As JSON: \
+         <a href=\"../docs#getCreator\"><code>/v1/creators/{path}</code></a></p>"
+    );
+    let description = format!("Totals and islands of the creator {}.", sums.slug);
+    let page = Page {
+        title: &sums.slug,
+        description: &description,
+        section: "creators",
+        root: "../",
+        assets: &[],
+    };
+    Some(page.html(&content))
+}

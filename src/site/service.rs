@@ -1,0 +1,84 @@
+//! [`Service`]: the settings of a server that its pages and documents state.
+
+use super::html::{Escaped, count};
+
+/// The settings of a server that clients can see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The public URL, without a trailing slash.
+    pub base_url: String,
+    /// Requests per UTC day: without a key, then with a free, a starter and a pro key.
+    pub limits: [u32; 4],
+    /// Whether `/keys` issues free keys.
+    pub has_sign_up: bool,
+    /// The publisher's e-mail address or URL.
+    pub contact: Option<String>,
+}
+
+impl Service {
+    /// Returns the settings of a server at `base_url` with the limits of the specification.
+    pub fn new(base_url: &str) -> Service {
+        Service {
+            base_url: base_url.to_owned(),
+            limits: [100, 1_000, 20_000, 100_000],
+            has_sign_up: false,
+            contact: None,
+        }
+    }
+
+    /// Returns a link to the publisher, or the words without a link if no contact is set.
+    pub(super) fn publisher(&self) -> String {
+        match self.contact_url() {
+            Some(url) => format!("<a href=\"{}\">the publisher</a>", Escaped(&url)),
+            None => "the publisher".to_owned(),
+        }
+    }
+
+    /// Returns the contact as a URL.
+    fn contact_url(&self) -> Option<String> {
+        let contact = self.contact.as_deref()?;
+        let is_url = contact.starts_with("http://") || contact.starts_with("https://");
+        Some(if is_url {
+            contact.to_owned()
+        } else {
+            format!("mailto:{contact}")
+        })
+    }
+
+    /// Returns the contact in the `OpenAPI` document. The service itself is the fallback.
+    pub(super) fn openapi_contact(&self) -> serde_json::Value {
+        match &self.contact {
+            Some(email) if email.contains('@') && !email.contains("://") => {
+                serde_json::json!({"name": "The publisher", "email": email})
+            }
+            Some(url) => serde_json::json!({"name": "The publisher", "url": url}),
+            None => {
+                serde_json::json!({"name": "The publisher", "url": format!("{}/keys", self.base_url)})
+            }
+        }
+    }
+
+    /// Describes how to get keys, in Markdown.
+    pub(super) fn keys_text(&self) -> String {
+        let ask = match self.contact_url() {
+            Some(url) => format!("[the publisher]({url})"),
+            None => "the publisher".to_owned(),
+        };
+        let free = if self.has_sign_up {
+            "Sign-up is open: `/keys` issues up to 3 free keys per address. ".to_owned()
+        } else {
+            format!("Sign-up is closed on this server. Ask {ask} for a free key. ")
+        };
+        format!("{free}Starter and pro keys are in private beta: ask {ask}.")
+    }
+
+    /// Describes the limits, in Markdown.
+    pub(super) fn limits_text(&self) -> String {
+        let [anonymous, free, starter, pro] = self.limits.map(|limit| count(u64::from(limit)));
+        format!(
+            "This server allows, per UTC day:\n\n- {anonymous} requests without a key, counted per client \
+             address (an IPv6 address counts by its /64)\n- {free} requests with a free key\n\
+             - {starter} requests with a starter key\n- {pro} requests with a pro key"
+        )
+    }
+}

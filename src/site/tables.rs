@@ -1,0 +1,177 @@
+//! Tables of islands and creators, and the nine metrics of an island.
+
+use super::api_bodies::{CreatorSums, IslandMetrics, IslandSummary};
+use super::chart::Unit;
+use super::html::{count, creator_link, each, island_link, list_url, wrapped};
+
+/// A metric of an island on a day.
+pub(super) struct Metric {
+    /// Its name in responses.
+    pub(super) name: &'static str,
+    /// Its name on pages.
+    pub(super) label: &'static str,
+    /// Its name in a table.
+    short: &'static str,
+    pub(super) unit: Unit,
+    value: fn(&IslandMetrics) -> Option<f64>,
+}
+
+macro_rules! metric {
+    ($name:literal, $label:literal, $short:literal, $member:ident) => {
+        metric!($name, $label, $short, $member, Unit::Count, |value| value
+            as f64)
+    };
+    ($name:literal, $label:literal, $short:literal, $member:ident, $unit:expr, $scaled:expr) => {
+        Metric {
+            name: $name,
+            label: $label,
+            short: $short,
+            unit: $unit,
+            value: |metrics| metrics.$member.map($scaled),
+        }
+    };
+}
+
+/// The metrics in the order of responses. Lists can be sorted by the first six.
+#[expect(clippy::cast_precision_loss, reason = "counts are at most 2^53")]
+pub(super) const METRICS: [Metric; 9] = [
+    metric!("peakCCU", "Peak players", "Peak", peak_ccu),
+    metric!("uniquePlayers", "Unique players", "Players", unique_players),
+    metric!("minutesPlayed", "Minutes played", "Minutes", minutes_played),
+    metric!("favorites", "Favorites", "Favorites", favorites),
+    metric!("plays", "Plays", "Plays", plays),
+    metric!(
+        "recommendations",
+        "Recommendations",
+        "Recs",
+        recommendations
+    ),
+    metric!(
+        "averageMinutesPerPlayer",
+        "Minutes per player",
+        "Min/player",
+        average_minutes_per_player,
+        Unit::Tenths(""),
+        |minutes| minutes * 10.0
+    ),
+    metric!(
+        "retentionD1",
+        "Retention after 1 day",
+        "D1",
+        retention_d1,
+        Unit::Tenths("%"),
+        |share| share * 1_000.0
+    ),
+    metric!(
+        "retentionD7",
+        "Retention after 7 days",
+        "D7",
+        retention_d7,
+        Unit::Tenths("%"),
+        |share| share * 1_000.0
+    ),
+];
+
+/// The number of metrics by which lists can be sorted.
+const SORTED: usize = 6;
+
+impl Metric {
+    /// Returns the value in its unit.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "values are not negative, and a float saturates"
+    )]
+    pub(super) fn value(&self, metrics: &IslandMetrics) -> Option<u64> {
+        (self.value)(metrics).map(|value| value.round() as u64)
+    }
+
+    /// Returns the text of the value, a dash if it is not known.
+    pub(super) fn text(&self, metrics: &IslandMetrics) -> String {
+        let value = self.value(metrics);
+        value.map_or_else(|| count(None), |value| self.unit.text(value))
+    }
+}
+
+/// Returns a table of islands. `sorted` is the metric that narrow screens show, and the given
+/// parameters of a list that can be sorted by others.
+pub(super) fn island_table(
+    islands: &[IslandSummary],
+    root: &str,
+    (sorted, order, given): (&str, &str, Option<&[(&str, &str)]>),
+) -> String {
+    let class = |metric: &Metric| {
+        if metric.name == sorted {
+            "n"
+        } else {
+            "\"n wide\""
+        }
+    };
+    let head = each(&METRICS[..SORTED], |metric| {
+        let (class, short, label) = (class(metric), metric.short, metric.label);
+        let Some(given) = given else {
+            return format!("<th class={class} title=\"{label}\">{short}");
+        };
+        let is_sorted = metric.name == sorted;
+        let aria = match (is_sorted, order) {
+            (false, _) => "",
+            (true, "asc") => " aria-sort=ascending",
+            (true, _) => " aria-sort=descending",
+        };
+        // The link of the sorted column turns the order around.
+        let other = if is_sorted && order != "asc" {
+            "asc"
+        } else {
+            ""
+        };
+        let given: Vec<(&str, &str)> = given
+            .iter()
+            .copied()
+            .filter(|(name, _)| *name != "order")
+            .collect();
+        let given: Vec<(&str, &str)> = given.into_iter().chain([("order", other)]).collect();
+        let by = if metric.name == METRICS[0].name {
+            ""
+        } else {
+            metric.name
+        };
+        let url = list_url(&format!("{root}islands"), &given, ("sort", by));
+        format!("<th class={class}{aria}><a href=\"{url}\" title=\"Sort by {label}\">{short}</a>")
+    });
+    let rows = each(islands, |island| {
+        let link = island_link(root, &island.code, &island.title, island.creator.as_deref());
+        let metrics = each(&METRICS[..SORTED], |metric| {
+            format!(
+                "<td class={}>{}",
+                class(metric),
+                metric.text(&island.metrics)
+            )
+        });
+        format!("<tr><td>{link}{metrics}")
+    });
+    let head = format!("<table><thead><tr><th>Island{head}</thead><tbody>");
+    wrapped(&head, &rows, "</table>")
+}
+
+/// Returns a table of creators.
+pub(super) fn creator_table(creators: &[CreatorSums], root: &str) -> String {
+    let rows = each(creators, |creator| {
+        let (link, islands) = (
+            creator_link(root, &creator.slug),
+            count(creator.island_count),
+        );
+        let sums = each(
+            [
+                creator.unique_players,
+                creator.minutes_played,
+                creator.plays,
+            ],
+            |sum| format!("<td class=\"n wide\">{}", count(sum)),
+        );
+        let peak = count(creator.peak_ccu);
+        format!("<tr><td>{link}<td class=n>{islands}<td class=n>{peak}{sums}")
+    });
+    let head = "<table><thead><tr><th>Creator<th class=n>Islands<th class=n>Sum of peaks\
+        <th class=\"n wide\">Players<th class=\"n wide\">Minutes<th class=\"n wide\">Plays</thead><tbody>";
+    wrapped(head, &rows, "</table>")
+}

@@ -1,0 +1,132 @@
+//! Error messages that depend on the server: what to do about a 429, and what a 404, 405 or 503 is
+//! about.
+
+use crate::support::{Server, TempDir, command, run};
+
+fn message(server: &Server, method: &str, target: &str) -> String {
+    let reply = server.connect().request(method, target, &[]);
+    let body = reply.json();
+    body["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_429_names_the_key_page_where_sign_up_is_open() {
+    let state = TempDir::new();
+    let state = state.join("state");
+    let open = Server::start(&[
+        "--limit-anonymous",
+        "1",
+        "--limit-free",
+        "777",
+        "--signup",
+        "ip",
+        "--base-url",
+        "https://api.example/x",
+        "--state",
+        state.to_str().unwrap(),
+    ]);
+    assert_eq!(open.connect().get("/v1").status, 200);
+    let told = message(&open, "GET", "/v1");
+    let want = "the daily quota of 1 requests is spent; a free key from https://api.example/x/keys allows 777 a day";
+    assert_eq!(told, want);
+    let closed = Server::start(&["--limit-anonymous", "1"]);
+    assert_eq!(closed.connect().get("/v1").status, 200);
+    let reply = closed.connect().get("/v1");
+    let retry = reply.expect("retry-after");
+    let want = format!(
+        "the daily quota of 1 requests is spent; it resets at 00:00 UTC, in {retry} seconds"
+    );
+    assert_eq!(reply.json()["error"]["message"], want);
+}
+
+#[test]
+fn errors_name_the_method_the_creator_and_the_payload() {
+    let server = Server::start(&[]);
+    let told = message(&server, "DELETE", "/v1");
+    assert_eq!(
+        told,
+        "method \"DELETE\" is not allowed; use GET, HEAD or OPTIONS"
+    );
+    let told = message(&server, "GET", "/v1/creators/no%20body");
+    assert_eq!(told, "creator \"no body\" is not tracked");
+    let directory = TempDir::new();
+    let empty = Server::of(&directory.join("none"), &[]);
+    for (target, payload) in [
+        ("/v1", "islands"),
+        ("/v1/live", "live"),
+        ("/v1/live/intraday", "intraday"),
+        ("/v1/creators", "creators"),
+        ("/v1/rankings/latest", "rankings"),
+        ("/v1/new", "new"),
+        ("/v1/islands/0000-0000-0001/ccu", "ccu"),
+    ] {
+        let want = format!("{payload} has not been published; see /v1/health");
+        assert_eq!(message(&empty, "GET", target), want, "{target}");
+    }
+    // The log says how to publish.
+    empty.await_line("island-metrics publish --dataset DIR --to '");
+}
+
+#[test]
+fn pages_and_documents_state_the_settings_of_the_server() {
+    let server = Server::start(&[
+        "--limit-anonymous",
+        "7",
+        "--limit-free",
+        "4321",
+        "--contact",
+        "me@x.test",
+    ]);
+    let mut client = server.connect();
+    for target in ["/docs", "/llms.txt", "/openapi.json"] {
+        let text = client.get(target).text().to_owned();
+        for part in [
+            "7 requests without a key",
+            "4,321 requests with a free key",
+            "Sign-up is closed",
+            "me@x.test",
+        ] {
+            assert!(text.contains(part), "{part} in {target}");
+        }
+    }
+    let document = client.get("/openapi.json").json();
+    assert_eq!(document["info"]["contact"]["email"], "me@x.test");
+    let keys = client.request("GET", "/keys", &[("Accept", "text/html")]);
+    assert!(keys.text().contains("href=\"mailto:me@x.test\""));
+    for contact in [
+        "nobody",
+        "javascript:alert(1)",
+        "a b@x.test",
+        "https://x.test/\"><b>",
+    ] {
+        let output = command()
+            .args(["serve", "--print-config", "--contact", contact])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(78), "{contact}");
+    }
+}
+
+#[test]
+fn help_and_version_are_commands_too() {
+    for (word, flag) in [("help", "--help"), ("version", "--version")] {
+        let (by_word, by_flag) = (run(&[word]), run(&[flag]));
+        assert!(
+            by_word.status.success() && by_word.stdout == by_flag.stdout,
+            "{word}"
+        );
+    }
+    assert_eq!(
+        run(&["help", "publish"]).stdout,
+        run(&["publish", "--help"]).stdout
+    );
+    assert_eq!(run(&["help", "dance"]).status.code(), Some(64));
+}
+
+#[test]
+fn a_size_without_a_unit_must_be_plausible() {
+    for (size, code) in [("256", 78), ("1048575", 78), ("1048576", 0), ("64KiB", 0)] {
+        let output = run(&["serve", "--print-config", "--memory", size]);
+        assert_eq!(output.status.code(), Some(code), "{size}");
+    }
+}
