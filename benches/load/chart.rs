@@ -36,11 +36,11 @@ pub(crate) fn svg(cases: &[Case], rows: &[Row]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"Server CPU a request, by case and server\">\n<style>{STYLE}</style>\n"
+         aria-label=\"Server CPU per request, by case and server\">\n<style>{STYLE}</style>\n"
     );
     let _ = writeln!(
         out,
-        "<text class=\"t\" x=\"8\" y=\"22\">Server CPU a request in µs, medians; less is \
+        "<text class=\"t\" x=\"8\" y=\"22\">Server CPU per request in µs, medians; less is \
          better, each panel has its own scale</text>"
     );
     for (at, panel) in panels.iter().enumerate() {
