@@ -70,5 +70,5 @@ pub mod signup;
 pub mod site;
 pub mod snapshot;
 pub mod sync;
-#[cfg(feature = "collect")]
+#[cfg(any(feature = "collect", feature = "tls"))]
 pub mod tls;

@@ -18,9 +18,12 @@ _island_metrics() {
     done
     case $command in
         '')
-            words='serve publish check keys synth collect openapi completions man' flags='--listen --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            words='serve publish check keys synth collect openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
+                --listen-tls) kind=text ;;
+                --tls-certificate) kind=file ;;
+                --tls-key) kind=file ;;
                 --published) kind=directory ;;
                 --base-url) kind=text ;;
                 --contact) kind=text ;;
@@ -51,9 +54,12 @@ _island_metrics() {
             esac
             ;;
         'serve')
-            words='' flags='--listen --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --trusted-proxy'
+            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
+                --listen-tls) kind=text ;;
+                --tls-certificate) kind=file ;;
+                --tls-key) kind=file ;;
                 --published) kind=directory ;;
                 --base-url) kind=text ;;
                 --contact) kind=text ;;

@@ -116,6 +116,9 @@ impl From<StartError> for CliError {
             StartError::SignUp(SignupStartError::Thread(_))
             | StartError::Runtime(_)
             | StartError::Sample(_) => SOFTWARE,
+            #[cfg(feature = "tls")]
+            StartError::Tls(_) => CONFIG,
+            StartError::NoCertificate => CONFIG,
             StartError::Keys(error) => key_code(error),
             // A full disk or a missing directory may be temporary.
             StartError::SignUp(SignupStartError::Io(..))

@@ -242,8 +242,13 @@ pub(crate) const COMMANDS: &[Command] = &[
 #[rustfmt::skip] // one row per flag
 const SERVE: &[Flag] = &[
     Flag { repeatable: true, ..flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on") },
+    Flag { repeatable: true, ..flag("listen-tls", ADDR, Described("none"),
+        "address and port for TLS; without --listen, the only ones") },
+    flag("tls-certificate", FILE, Described("none"),
+        "certificate and its intermediate ones; a new one is used within a second"),
+    flag("tls-key", FILE, Described("none"), "private key of the certificate"),
     flag("published", DIRECTORY, Described("the sample dataset"), "published directory to serve"),
-    flag("base-url", URL, Described("the first --listen"), "base URL of links in responses"),
+    flag("base-url", URL, Described("the first listening address"), "base URL of links in responses"),
     flag("contact", CONTACT, Described("none"), "e-mail address or URL of the publisher, shown on pages"),
     flag("workers", Integer(1, 1024), Described("the number of cores"), "worker threads"),
     flag("memory", BYTES, Literal("256MiB"),

@@ -1,5 +1,6 @@
 //! The command `serve`: flags to server settings.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
-use crate::server::{self, ConnectionLimits, Settings};
+use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
 use crate::signup::{AddressProof, SignupPolicy};
 use crate::snapshot::Manifest;
 
@@ -22,10 +23,13 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
     if arguments.has("print-config") {
         return print(&help::settings_text(arguments, &settings));
     }
-    let started = |address: &str| {
-        let mut lines = vec![format!("listening on {address}")];
+    let started = |urls: &[String]| {
+        let mut lines: Vec<String> = urls
+            .iter()
+            .map(|url| format!("listening on {url}"))
+            .collect();
         lines.extend(settings.published.as_deref().and_then(unpublished));
-        if settings.published.is_none() {
+        if let (None, Some(address)) = (&settings.published, urls.first()) {
             let hint = "serving the sample dataset; --published DIR serves yours. Try:";
             lines.push(hint.to_owned());
             let paths = ["/v1", "/v1/islands?limit=2", "/v1/rankings/latest"];
@@ -58,11 +62,18 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let key_prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
     let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
+    let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", |text| text.parse().ok())?;
+    let mut listen: Vec<SocketAddr> = arguments.all("listen", |text| text.parse().ok())?;
+    if !listen_tls.is_empty() && !arguments.has("listen") {
+        listen.clear();
+    }
     Ok(Settings {
         contact: arguments.optional("contact", contact)?,
         published: arguments.path("published"),
         open_sample,
-        listen: arguments.all("listen", |text| text.parse().ok())?,
+        listen,
+        listen_tls,
+        certificate: certificate(arguments)?,
         base_url: base_url(arguments)?,
         workers: workers.map_or_else(|| cores.min(1024), usize::from),
         memory_bytes,
@@ -83,6 +94,37 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         signup: sign_up(arguments)?,
         systemd: SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name)),
     })
+}
+
+/// The files of the certificate, which `--listen-tls` requires.
+fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliError> {
+    #[cfg(not(feature = "tls"))]
+    refuse_tls(arguments)?;
+    let [certificate, key] = ["tls-certificate", "tls-key"].map(|name| arguments.path(name));
+    let (name, problem) = match (certificate, key) {
+        (Some(certificate), Some(key)) => return Ok(Some(CertificateFiles { certificate, key })),
+        (None, None) if !arguments.has("listen-tls") => return Ok(None),
+        (None, None) => (
+            "listen-tls",
+            "requires --tls-certificate PATH and --tls-key PATH",
+        ),
+        (Some(_), None) => ("tls-certificate", "requires --tls-key PATH"),
+        (None, Some(_)) => ("tls-key", "requires --tls-certificate PATH"),
+    };
+    let source = arguments.source(name);
+    Err(CliError::configuration(format!("{source} {problem}")))
+}
+
+#[cfg(not(feature = "tls"))]
+fn refuse_tls(arguments: &Arguments) -> Result<(), CliError> {
+    let mut names = ["listen-tls", "tls-certificate", "tls-key"].into_iter();
+    let Some(name) = names.find(|name| arguments.has(name)) else {
+        return Ok(());
+    };
+    let source = arguments.source(name);
+    Err(CliError::configuration(format!(
+        "{source}: this build has no TLS; build it with `cargo build --release --features tls`"
+    )))
 }
 
 /// Sign-up and its mail command, which only `--signup email` takes and which it needs.
@@ -114,6 +156,7 @@ fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {
 
 fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError> {
     Ok(ConnectionLimits {
+        handshake: ConnectionLimits::default().handshake,
         first_byte: seconds(arguments, "first-byte-seconds")?,
         head: seconds(arguments, "head-seconds")?,
         idle: seconds(arguments, "idle-seconds")?,

@@ -4,6 +4,7 @@
 //! the day when it first matters.
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::arguments::Arguments;
@@ -15,7 +16,11 @@ use crate::signup::AddressProof;
 /// Rejects the first setting that cannot be met.
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
     let problems = [
-        ("listen", listen(settings)),
+        ("listen", twice(&settings.listen)),
+        (
+            "listen-tls",
+            twice(&settings.listen_tls).or_else(|| listen_tls(settings)),
+        ),
         ("admin", admin(settings)),
         ("published", published(settings)),
         ("state", state(settings)),
@@ -34,16 +39,21 @@ pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(),
 }
 
 /// Port 0 is a different free port each time, so it may be given more than once.
-fn listen(settings: &Settings) -> Option<String> {
-    let listen = &settings.listen;
+fn twice(listen: &[SocketAddr]) -> Option<String> {
     let mut earlier = (0..).map(|at| &listen[..at]).zip(listen);
     let (_, twice) = earlier.find(|(before, at)| at.port() != 0 && before.contains(at))?;
     Some(format!("must not name an address twice, got {twice}"))
 }
 
+fn listen_tls(settings: &Settings) -> Option<String> {
+    let mut addresses = settings.listen_tls.iter();
+    let taken = addresses.find(|at| at.port() != 0 && settings.listen.contains(at))?;
+    Some(format!("must not be an address of --listen, got {taken}"))
+}
+
 fn admin(settings: &Settings) -> Option<String> {
     let admin = settings.admin.filter(|admin| admin.port() != 0)?;
-    let taken = settings.listen.contains(&admin);
+    let taken = settings.listen.contains(&admin) || settings.listen_tls.contains(&admin);
     taken.then(|| format!("must not be an address that the API listens on, got {admin}"))
 }
 

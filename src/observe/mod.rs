@@ -21,5 +21,6 @@ pub(crate) use log::{DedupLog, Log, RateLimitedLog};
 pub(crate) use process::max_fds;
 pub(crate) use systemd::{Notifier, SystemdEnvironment};
 pub use worker_metrics::{
-    CALLER_TIERS, CloseReason, Histogram, LocalCounter, STATUS_CODES, WorkerMetrics,
+    CALLER_TIERS, CloseReason, HandshakeResult, Histogram, LocalCounter, STATUS_CODES,
+    WorkerMetrics,
 };

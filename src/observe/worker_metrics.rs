@@ -31,6 +31,8 @@ impl LocalCounter {
 /// The reason why the server closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
+    /// The TLS handshake did not end in time.
+    Handshake,
     /// The client sent no byte.
     FirstByte,
     /// The client sent no complete head in time.
@@ -45,7 +47,8 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [CloseReason; 5] = [
+    pub const ALL: [CloseReason; 6] = [
+        CloseReason::Handshake,
         CloseReason::FirstByte,
         CloseReason::Head,
         CloseReason::Idle,
@@ -53,7 +56,25 @@ impl CloseReason {
         CloseReason::Evicted,
     ];
     /// The label values of the metric, in the same order.
-    pub const LABELS: [&str; 5] = ["first_byte", "head", "idle", "send", "room"];
+    pub const LABELS: [&str; 6] = ["handshake", "first_byte", "head", "idle", "send", "room"];
+}
+
+/// The result of a TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeResult {
+    /// A new session.
+    Full,
+    /// A session continued with a ticket.
+    Resumed,
+    /// Versions or ciphers did not fit, the client refused the certificate, or it left.
+    Failed,
+    /// The client did not speak TLS.
+    NotTls,
+}
+
+impl HandshakeResult {
+    /// The label values of the metric, in the order of the discriminants.
+    pub const LABELS: [&str; 4] = ["full", "resumed", "failed", "not_tls"];
 }
 
 /// Upper bounds of the buckets of a [`Histogram`], in microseconds. The fastest responses take some
@@ -127,6 +148,8 @@ pub struct WorkerMetrics {
     pub accept_errors: LocalCounter,
     /// Connections that ended with a panic.
     pub panics: LocalCounter,
+    /// TLS handshakes, by [`HandshakeResult`].
+    pub handshakes: [LocalCounter; HandshakeResult::LABELS.len()],
     /// Connections closed by the server, by [`CloseReason`].
     pub closed: [LocalCounter; CloseReason::ALL.len()],
     /// Time from reading a request to the last byte of its response.

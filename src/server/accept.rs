@@ -5,14 +5,13 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tokio::net::TcpListener;
-
 use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::conn::listener::Listener;
 use crate::server::worker::Worker;
 
 /// Accepts connections until it is cancelled, as long as there are permits.
 pub(crate) async fn accept(
-    listener: Arc<TcpListener>,
+    listener: Arc<Listener<tokio::net::TcpListener>>,
     worker: Arc<Worker>,
     limiter: Arc<ConnectionLimiter>,
 ) {
@@ -23,8 +22,8 @@ pub(crate) async fn accept(
             worker.registry.freed().await;
             continue;
         };
-        match listener.accept().await {
-            Ok((stream, peer)) => worker.spawn(stream, peer, permit),
+        match listener.socket.accept().await {
+            Ok((stream, peer)) => worker.spawn(stream, peer, permit, listener.is_tls),
             // The client left before it was accepted.
             Err(error)
                 if matches!(
@@ -45,18 +44,18 @@ pub(crate) async fn accept(
 /// Accepts the connections in the queue of a socket that is closed next, as long as there are
 /// permits.
 pub(crate) async fn accept_rest(
-    listener: &TcpListener,
+    listener: &Listener<tokio::net::TcpListener>,
     worker: &Arc<Worker>,
     limiter: &Arc<ConnectionLimiter>,
 ) {
     while let Some(permit) = limiter.take() {
-        let next = poll_fn(|cx| match listener.poll_accept(cx) {
+        let next = poll_fn(|cx| match listener.socket.poll_accept(cx) {
             Poll::Ready(Ok(accepted)) => Poll::Ready(Some(accepted)),
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(None),
         });
         let Some((stream, peer)) = next.await else {
             return;
         };
-        worker.spawn(stream, peer, permit);
+        worker.spawn(stream, peer, permit, listener.is_tls);
     }
 }

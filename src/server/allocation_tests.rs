@@ -66,6 +66,8 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         ids: RequestIds::new(),
         downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
         access: None,
+        #[cfg(feature = "tls")]
+        tls: None,
     })
 }
 
@@ -175,7 +177,11 @@ fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
         let by_hyper = allocations(serve_bare, &request, 200);
         let peer = IpAddr::from([198, 51, 100, 1]);
         let in_all = allocations(
-            |stream| Arc::clone(&worker).serve(stream, peer, worker.registry.join(None)),
+            |stream| {
+                let worker = Arc::clone(&worker);
+                let context = worker.connection(worker.registry.join(None), false);
+                async move { worker.serve(stream, peer, &context).await }
+            },
             &request,
             want,
         );

@@ -13,6 +13,8 @@ use crate::request::TrustedProxies;
 use crate::signup::{SignupPolicy, SignupStartError};
 use crate::site::Service;
 use crate::snapshot::Snapshot;
+#[cfg(feature = "tls")]
+use crate::tls::TlsError;
 
 /// File descriptors besides connections: files, listeners, runtimes, and a reserve.
 pub(crate) const OTHER_FDS: u64 = 128;
@@ -20,6 +22,8 @@ pub(crate) const OTHER_FDS: u64 = 128;
 /// Limits of connections, and timeouts after which the server closes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
+    /// From the start of a connection to the end of its TLS handshake.
+    pub(crate) handshake: Duration,
     /// From the start of the connection to the first byte of its first request.
     pub(crate) first_byte: Duration,
     /// From the first byte of a request head to the last.
@@ -41,6 +45,7 @@ pub(crate) struct ConnectionLimits {
 impl Default for ConnectionLimits {
     fn default() -> ConnectionLimits {
         ConnectionLimits {
+            handshake: Duration::from_secs(10),
             first_byte: Duration::from_secs(10),
             head: Duration::from_secs(10),
             // Longer than the timeouts of proxies: if the server closed first, a proxy could send a
@@ -62,8 +67,12 @@ pub(crate) struct Settings {
     pub(crate) published: Option<PathBuf>,
     /// Opens the sample dataset with a cache of some bytes.
     pub(crate) open_sample: fn(usize, &Service) -> Result<Snapshot, String>,
-    /// Listening addresses, at least one.
+    /// Listening addresses.
     pub(crate) listen: Vec<SocketAddr>,
+    /// Listening addresses for TLS.
+    pub(crate) listen_tls: Vec<SocketAddr>,
+    /// The certificate, which TLS requires.
+    pub(crate) certificate: Option<CertificateFiles>,
     /// The public URL of the service in links; by default the first listening address.
     pub(crate) base_url: Option<String>,
     /// The number of worker threads. Each has its own runtime and sockets.
@@ -107,6 +116,14 @@ impl Settings {
     }
 }
 
+/// The files of a certificate chain and of its private key, both PEM.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read with TLS only"))]
+pub(crate) struct CertificateFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
 /// The reason why a server could not start.
 #[derive(Debug)]
 pub(crate) enum StartError {
@@ -124,6 +141,10 @@ pub(crate) enum StartError {
     /// A runtime or a thread cannot be created.
     Runtime(io::Error),
     Sample(String),
+    #[cfg(feature = "tls")]
+    Tls(TlsError),
+    /// There is a socket for TLS, and no certificate.
+    NoCertificate,
     SignUp(SignupStartError),
     Keys(KeyStoreError),
     /// The files of the quota counters cannot be opened.
@@ -149,6 +170,11 @@ impl fmt::Display for StartError {
             StartError::NotifySocket(error) => write!(f, "cannot use NOTIFY_SOCKET: {error}"),
             StartError::Runtime(error) => write!(f, "cannot start: {error}"),
             StartError::Sample(error) => write!(f, "cannot serve the sample dataset: {error}"),
+            #[cfg(feature = "tls")]
+            StartError::Tls(error) => error.fmt(f),
+            StartError::NoCertificate => {
+                f.write_str("the socket named tls requires --tls-certificate and --tls-key")
+            }
             StartError::SignUp(error) => error.fmt(f),
             StartError::Keys(error) => error.fmt(f),
             StartError::State(error) => error.fmt(f),

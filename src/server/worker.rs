@@ -20,7 +20,10 @@ use tokio::net::TcpStream;
 use crate::calendar::{Clock, RequestTime};
 use crate::observe::RateLimitedLog;
 use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
+use crate::server::conn::client_stream::{ClientStream, send_buffer_bytes};
 use crate::server::conn::context::ConnectionContext;
+#[cfg(feature = "tls")]
+use crate::server::conn::handshake::{HandshakeError, TlsAcceptor, result};
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::conn::lingering_close::lingering_close;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
@@ -62,7 +65,15 @@ pub(crate) struct Worker {
     pub(crate) downloads: Arc<ConnectionLimiter>,
     /// `None` where there is no access log.
     pub(crate) access: Option<Arc<AccessLogBuffer>>,
+    /// `None` where there is no certificate.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsAcceptor>,
 }
+
+/// Tells browsers to use https from now on, for a year.
+const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
+#[cfg(feature = "tls")]
+const PLAIN_HTTP: &str = "this port expects TLS; use https:// instead of http://";
 
 /// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
@@ -84,6 +95,7 @@ impl Worker {
         stream: TcpStream,
         peer: SocketAddr,
         mut permit: Permit,
+        is_tls: bool,
     ) {
         self.metrics.accepted.add(1);
         // A proxy has the connections of many clients.
@@ -92,44 +104,97 @@ impl Worker {
             return;
         }
         let handle = self.registry.join(Some(permit));
-        tokio::spawn(Arc::clone(self).serve(stream, peer.ip(), handle));
+        // Only a hint to the kernel: without it responses are late, not wrong.
+        let _ = stream.set_nodelay(true);
+        let worker = Arc::clone(self);
+        let context = self.connection(handle, is_tls);
+        if is_tls {
+            #[cfg(feature = "tls")]
+            tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
+        } else {
+            tokio::spawn(async move { worker.serve(stream, peer.ip(), &context).await });
+        }
     }
 
-    /// Serves a connection to its end.
-    pub(in crate::server) async fn serve(
+    /// Performs the handshake of a connection, and serves it.
+    #[cfg(feature = "tls")]
+    async fn serve_tls(
         self: Arc<Self>,
         stream: TcpStream,
         peer: IpAddr,
-        handle: ConnectionHandle,
+        context: Arc<ConnectionContext>,
     ) {
-        // Only a hint to the kernel: without it responses are late, not wrong.
-        let _ = stream.set_nodelay(true);
-        let context = self.connection(handle);
-        let send_buffer_bytes = |socket: &TokioIo<TcpStream>| {
-            let socket = SockRef::from(socket.inner());
-            socket.send_buffer_size().unwrap_or(0)
+        let handle = &context.handle;
+        let Some(acceptor) = &self.tls else {
+            unreachable!("a TLS listener is opened with a certificate only");
         };
-        let socket = TokioIo::new(stream);
-        match self
-            .serve_io(socket, peer, send_buffer_bytes, &context)
-            .await
-        {
-            Ok((socket, rest_time)) => {
-                lingering_close(socket.into_inner(), rest_time, &context.handle).await;
+        let accepted = acceptor.accept(stream, handle).await;
+        let result = accepted
+            .as_ref()
+            .map_or_else(HandshakeError::result, result);
+        self.metrics.handshakes[result as usize].add(1);
+        match accepted {
+            Ok(stream) => self.serve(stream, peer, &context).await,
+            Err(HandshakeError::NotTls(mut stream)) => {
+                let caller = Caller::Anonymous(
+                    self.gate
+                        .client(&self.gate.connect(peer), &HeaderMap::new()),
+                );
+                let response = self.plain_error(
+                    ApiError::BadRequest(PLAIN_HTTP.to_owned()),
+                    caller,
+                    peer,
+                    &context,
+                );
+                // The socket's buffer takes a response as short as this; nothing else was written.
+                let _ = stream.try_write(&response);
+                lingering_close(&mut stream, Duration::ZERO, handle).await;
             }
-            Err((reason, socket)) => {
-                self.metrics.closed[reason as usize].add(1);
-                if reason == CloseReason::Send {
-                    // The system would keep what it stores for the client for minutes otherwise.
-                    let stream = socket.into_inner();
-                    let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+            Err(HandshakeError::Failed(mut stream)) => {
+                lingering_close(&mut stream, Duration::ZERO, handle).await;
+            }
+            Err(HandshakeError::Closed(reason)) => {
+                if let Some(reason) = reason {
+                    self.metrics.closed[reason as usize].add(1);
                 }
             }
         }
     }
 
-    pub(in crate::server) fn connection(&self, handle: ConnectionHandle) -> Arc<ConnectionContext> {
-        ConnectionContext::new(handle, &self.buffers, &self.metrics, self.access.clone())
+    /// Serves a connection to its end.
+    async fn serve<S: ClientStream>(
+        &self,
+        stream: S,
+        peer: IpAddr,
+        context: &Arc<ConnectionContext>,
+    ) {
+        let socket = TokioIo::new(stream);
+        match self
+            .serve_io(socket, peer, send_buffer_bytes, context)
+            .await
+        {
+            Ok((socket, rest_time)) => {
+                let mut stream = socket.into_inner();
+                lingering_close(&mut stream, rest_time, &context.handle).await;
+            }
+            Err((reason, socket)) => {
+                self.metrics.closed[reason as usize].add(1);
+                if reason == CloseReason::Send {
+                    // The system would keep what it stores for the client for minutes otherwise.
+                    let socket = SockRef::from(socket.inner().tcp());
+                    let _ = socket.set_linger(Some(Duration::ZERO));
+                }
+            }
+        }
+    }
+
+    pub(in crate::server) fn connection(
+        &self,
+        handle: ConnectionHandle,
+        is_tls: bool,
+    ) -> Arc<ConnectionContext> {
+        let access_log = self.access.clone();
+        ConnectionContext::new(handle, is_tls, &self.buffers, &self.metrics, access_log)
     }
 
     /// Serves the requests that come on a socket. Returns it when all is written, with the time
@@ -311,7 +376,12 @@ impl Worker {
             ResponseBody::Stream(_) => (None, response.body.bytes()),
             _ => (None, 0),
         };
-        let write_lines = |lines: &mut Vec<u8>| response.write_lines(handled.quota, id, lines);
+        let write_lines = |lines: &mut Vec<u8>| {
+            response.write_lines(handled.quota, id, lines);
+            if context.is_tls {
+                lines.extend_from_slice(STRICT_TRANSPORT);
+            }
+        };
         context.pending.put(in_memory, streamed_bytes, write_lines);
         let status = response.status;
         let body_bytes = if is_head { 0 } else { response.body.bytes() };
@@ -339,12 +409,22 @@ impl Worker {
         context: &ConnectionContext,
     ) -> Vec<u8> {
         self.metrics.count_parse_error(status);
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        self.plain_error(ApiError::UnreadableHead(status), caller, peer, context)
+    }
+
+    /// A whole response that closes the connection.
+    fn plain_error(
+        &self,
+        error: ApiError,
+        caller: Caller,
+        peer: IpAddr,
+        context: &ConnectionContext,
+    ) -> Vec<u8> {
         let now = self.clock.now();
         let remaining = self.gate.remaining(caller, now.day);
         let quota = self.gate.status(caller, remaining, now);
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        let error = ApiError::UnreadableHead(status);
-        let body = error.body();
+        let (status, body) = (error.status(), error.body());
         let id = self.ids.next();
         let date = now.moment().to_http();
         let mut out =

@@ -1,96 +1,60 @@
 //! TLS settings shared by everything that speaks TLS: one cryptography provider, one set of errors.
 //!
-//! In: PEM files. Out: rustls configurations. The provider is aws-lc-rs, rustls' default.
+//! In: PEM files. Out: rustls configurations of clients and of the server. The provider is aws-lc-rs,
+//! rustls' default.
+//!
+//! - `client`: the certificates that a client trusts
+//! - `server`: the server's certificate and key
 
-use std::env;
-use std::fmt;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "collect")]
+mod client;
+mod error;
+#[cfg(feature = "tls")]
+mod server;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-/// Paths of the bundle of trusted certificates in common distributions.
-const BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+#[cfg(feature = "collect")]
+pub use client::client_config;
+pub use error::TlsError;
+#[cfg(feature = "tls")]
+pub use server::{CertificateLoader, ServerCertificate};
 
-/// Settings of TLS that cannot work.
-#[derive(Debug)]
-pub enum TlsError {
-    /// No bundle of trusted certificates was found.
-    NoBundle,
-    /// A file could not be read as PEM.
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        problem: String,
-    },
-    /// The library refused the settings.
-    Refused(rustls::Error),
-}
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TlsError::NoBundle => f.write_str(
-                "no trusted certificates were found; install ca-certificates, or name a PEM file with --ca-file",
-            ),
-            TlsError::Pem { path, problem } => write!(f, "{}: {problem}", path.display()),
-            TlsError::Refused(error) => write!(f, "the TLS settings were refused: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {}
+/// Longer files are refused. The bundles of distributions have a quarter of a megabyte.
+const FILE_BYTES_MAX: u64 = 4 << 20;
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of
-/// `$SSL_CERT_FILE` or the distribution's bundle.
-pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
-    let from_environment = || {
-        env::var_os("SSL_CERT_FILE")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-    };
-    let of_distribution = || BUNDLES.iter().map(PathBuf::from).find(|path| path.exists());
-    let path = ca_file
-        .map(Path::to_owned)
-        .or_else(from_environment)
-        .or_else(of_distribution);
-    let path = path.ok_or(TlsError::NoBundle)?;
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path)? {
-        // A bundle may contain certificates that the library does not support.
-        let _ = roots.add(certificate);
+/// Reads a PEM file. Opening does not wait for the other end of a pipe.
+fn read_pem(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error: std::io::Error| TlsError::pem(path, format!("cannot read it: {error}"));
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let limited = &mut file.take(FILE_BYTES_MAX + 1);
+    limited.read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let problem = format!("the file must have at most {FILE_BYTES_MAX} bytes");
+        return Err(TlsError::pem(path, problem));
     }
-    if roots.is_empty() {
-        let problem = "the file must contain at least one certificate in PEM, got none".to_owned();
-        return Err(TlsError::Pem { path, problem });
-    }
-    let config = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(TlsError::Refused)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    Ok(text)
 }
 
-/// Reads all certificates of a PEM file.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let error = |error: rustls::pki_types::pem::Error| TlsError::Pem {
-        path: path.to_owned(),
-        problem: format!("cannot read certificates: {error}"),
-    };
-    let found = CertificateDer::pem_file_iter(path).map_err(error)?;
-    found.collect::<Result<_, _>>().map_err(error)
+/// Returns all certificates of a PEM file, at least one.
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| TlsError::pem(path, format!("it is not PEM: {error}")))?;
+    if found.is_empty() {
+        let problem = "the file must contain a certificate in PEM, got none".to_owned();
+        return Err(TlsError::pem(path, problem));
+    }
+    Ok(found)
 }

@@ -22,7 +22,7 @@ pub(crate) fn address() -> (SocketAddr, String) {
 }
 
 /// Samples by name and labels. Panics at a malformed line.
-fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
+pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
     let reply = Client::connect(admin).get("/metrics");
     assert_eq!(reply.status, 200);
     let kind = reply.expect("content-type");

@@ -7,6 +7,7 @@
 //!   dumps written by tests
 //! - `published`: invariants of a published directory; `traced`: commands run under strace; `disks`:
 //!   small file systems; `memory_group`: a cgroup with a memory limit
+//! - `tls_pairs`: certificates, and clients that trust them
 //! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
 //!
 //! Oracles, from CONTRACT.md alone: `naive`, `naive_days` and `naive_query` compute responses,
@@ -19,6 +20,7 @@
 //!   clients; `exhaustion`: limits of memory and CPU time per client
 //! - `dumps`: the files outside the API; `long_bodies`: bodies of many megabytes
 //! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
+//! - `tls`, `tls_reload`: the same over TLS, and certificates that change, with the feature `tls`
 //!
 //! Tests of clients and keys:
 //! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
@@ -98,6 +100,12 @@ mod state;
 mod support;
 mod synced;
 mod tidy;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_pairs;
+#[cfg(feature = "tls")]
+mod tls_reload;
 mod torn;
 mod traced;
 mod wire;

@@ -22,7 +22,9 @@ const ENDS: u64 = 4;
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionPhase {
-    /// No byte has come yet.
+    /// The TLS handshake is under way, or no byte of it has come yet.
+    Handshake,
+    /// No byte of a request has come yet.
     New,
     /// A head is being read.
     Head,
@@ -37,7 +39,8 @@ pub(crate) enum ConnectionPhase {
 }
 
 impl ConnectionPhase {
-    pub(crate) const ALL: [ConnectionPhase; 6] = [
+    pub(crate) const ALL: [ConnectionPhase; 7] = [
+        ConnectionPhase::Handshake,
         ConnectionPhase::New,
         ConnectionPhase::Head,
         ConnectionPhase::Processing,
@@ -61,6 +64,7 @@ impl ConnectionPhase {
     /// The reason for which a connection is closed that stays in this phase for too long.
     pub(crate) fn close_reason(self) -> CloseReason {
         match self {
+            ConnectionPhase::Handshake => CloseReason::Handshake,
             ConnectionPhase::New => CloseReason::FirstByte,
             ConnectionPhase::Head => CloseReason::Head,
             ConnectionPhase::Processing | ConnectionPhase::Sending => CloseReason::Send,

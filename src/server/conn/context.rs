@@ -16,6 +16,8 @@ pub(crate) struct ConnectionContext {
     /// Requests received.
     pub(crate) requests: LocalCounter,
     pub(crate) handle: ConnectionHandle,
+    /// Whether the client speaks TLS.
+    pub(crate) is_tls: bool,
     /// The worker's buffers.
     pub(crate) buffers: Arc<BufferPool>,
     /// The worker's counters.
@@ -25,6 +27,7 @@ pub(crate) struct ConnectionContext {
 impl ConnectionContext {
     pub(in crate::server) fn new(
         handle: ConnectionHandle,
+        is_tls: bool,
         buffers: &Arc<BufferPool>,
         metrics: &Arc<WorkerMetrics>,
         access_log: Option<Arc<AccessLogBuffer>>,
@@ -35,6 +38,7 @@ impl ConnectionContext {
             time_slice: TimeSlice::default(),
             requests: LocalCounter::default(),
             handle,
+            is_tls,
             buffers: Arc::clone(buffers),
             metrics: Arc::clone(metrics),
         })

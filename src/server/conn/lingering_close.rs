@@ -9,9 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::AsyncWrite as _;
-use tokio::net::TcpStream;
-
+use crate::server::conn::client_stream::ClientStream;
 use crate::server::conn::connection_state::ConnectionPhase;
 use crate::server::conn::registry::ConnectionHandle;
 
@@ -21,27 +19,28 @@ const DISCARDED_MAX: usize = 1 << 20;
 /// Ends our side, and waits for the client to end its own: for as long as it may take to read its
 /// response, `rest_time`, after which the registry closes the connection.
 pub(crate) async fn lingering_close(
-    mut stream: TcpStream,
+    stream: &mut impl ClientStream,
     rest_time: Duration,
     handle: &ConnectionHandle,
 ) {
     handle.enter_with_grace(ConnectionPhase::Closing, rest_time);
     let mut left = DISCARDED_MAX;
-    let mut end = |cx: &mut Context<'_>| poll_end(&mut stream, &mut left, cx);
+    let mut end = |cx: &mut Context<'_>| poll_end(stream, &mut left, cx);
     poll_fn(|cx| handle.poll(cx, &mut end).map(drop)).await;
 }
 
-fn poll_end(stream: &mut TcpStream, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_end(stream: &mut impl ClientStream, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {
     let mut scratch = [0; 4096];
-    // A second time it does nothing.
+    // With TLS it sends `close_notify` first. A second time it does nothing.
     if ready!(Pin::new(&mut *stream).poll_shutdown(cx)).is_err() {
         return Poll::Ready(());
     }
     while *left > 0 {
-        if ready!(stream.poll_read_ready(cx)).is_err() {
+        // Encrypted or not, it is discarded.
+        if ready!(stream.tcp().poll_read_ready(cx)).is_err() {
             return Poll::Ready(());
         }
-        match stream.try_read(&mut scratch) {
+        match stream.tcp().try_read(&mut scratch) {
             Ok(0) => return Poll::Ready(()),
             Ok(count) => *left = left.saturating_sub(count),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}

@@ -12,13 +12,21 @@ use crate::server::settings::{Settings, StartError};
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
+/// A listening socket, of the standard library or of tokio.
+#[derive(Debug)]
+pub(crate) struct Listener<S> {
+    pub(crate) socket: S,
+    /// Whether its connections begin with a TLS handshake.
+    pub(crate) is_tls: bool,
+}
+
 /// The listening sockets of all workers.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     /// The sockets of each worker.
-    pub(crate) of_workers: Vec<Vec<TcpListener>>,
-    /// The address of the first one.
-    pub(crate) address: SocketAddr,
+    pub(crate) of_workers: Vec<Vec<Listener<TcpListener>>>,
+    /// The addresses of all, and whether they are for TLS.
+    pub(crate) addresses: Vec<(SocketAddr, bool)>,
     /// Whether a service manager has them too. Connections that wait in them at a shutdown are for
     /// the next server then.
     pub(crate) are_inherited: bool,
@@ -33,56 +41,64 @@ impl Listeners {
         let workers = settings.workers;
         let names = &settings.systemd.socket_names;
         let (inherited, admin) = inherited(names).map_err(StartError::Inherited)?;
-        let mut of_workers: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
-        for listener in &inherited {
+        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for Listener { socket, is_tls } in &inherited {
             for worker in &mut of_workers {
-                worker.push(listener.try_clone().map_err(StartError::Inherited)?);
+                let socket = socket.try_clone().map_err(StartError::Inherited)?;
+                let is_tls = *is_tls;
+                worker.push(Listener { socket, is_tls });
             }
         }
-        let addresses = if inherited.is_empty() {
-            &settings.listen[..]
-        } else {
-            &[]
-        };
-        for address in addresses {
+        let plain = settings.listen.iter().map(|address| (*address, false));
+        let tls = settings.listen_tls.iter().map(|address| (*address, true));
+        let mut addresses: Vec<(SocketAddr, bool)> = plain.chain(tls).collect();
+        if !inherited.is_empty() {
+            addresses.clear();
+        }
+        for (address, is_tls) in &addresses {
             // Beside a socket for the same port of IPv4, one for IPv6 is for IPv6 only.
             let mut others = addresses.iter();
             let only_v6 = address.is_ipv6()
-                && others.any(|other| other.is_ipv4() && other.port() == address.port());
+                && others.any(|(other, _)| other.is_ipv4() && other.port() == address.port());
             let bound = bind(*address, only_v6, workers).map_err(|source| StartError::Bind {
                 address: *address,
                 source,
             })?;
-            for (worker, listener) in of_workers.iter_mut().zip(bound) {
-                worker.push(listener);
+            for (worker, socket) in of_workers.iter_mut().zip(bound) {
+                let is_tls = *is_tls;
+                worker.push(Listener { socket, is_tls });
             }
         }
-        let first = of_workers.first().and_then(|worker| worker.first());
-        let address = first.and_then(|listener| listener.local_addr().ok());
+        let of_first = of_workers.first().into_iter().flatten();
+        let addresses = of_first
+            .map(|listener| Ok((listener.socket.local_addr()?, listener.is_tls)))
+            .collect::<io::Result<_>>()?;
         Ok(Listeners {
             of_workers,
-            address: address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8080))),
+            addresses,
             are_inherited: !inherited.is_empty(),
             admin,
         })
     }
 }
 
-/// The sockets that the environment passes to this process, `LISTEN_FDS` of them, and apart from
-/// them the one called `admin`.
-fn inherited(names: &[String]) -> io::Result<(Vec<TcpListener>, Option<TcpListener>)> {
+/// The sockets that the environment passes to this process, `LISTEN_FDS` of them; those called `tls`
+/// are for TLS. Apart from them the one called `admin`.
+fn inherited(names: &[String]) -> io::Result<(Vec<Listener<TcpListener>>, Option<TcpListener>)> {
     let mut passed = ListenFd::from_env();
     let (mut listeners, mut admin) = (Vec::new(), None);
     for at in 0..passed.len() {
-        if let Some(listener) = passed.take_tcp_listener(at)? {
-            if !SockRef::from(&listener).is_listener()? {
+        if let Some(socket) = passed.take_tcp_listener(at)? {
+            if !SockRef::from(&socket).is_listener()? {
                 return Err(io::Error::other("it does not listen"));
             }
-            listener.set_nonblocking(true)?;
-            if names.get(at).is_some_and(|name| name == "admin") {
-                admin = Some(listener);
+            socket.set_nonblocking(true)?;
+            let name = names.get(at).map_or("", String::as_str);
+            if name == "admin" {
+                admin = Some(socket);
             } else {
-                listeners.push(listener);
+                let is_tls = name == "tls";
+                listeners.push(Listener { socket, is_tls });
             }
         }
     }

@@ -33,7 +33,7 @@ const DISK_TICKS: u64 = 6000;
 const CLOSING_TICKS: u64 = 10;
 /// Timeouts in ticks during a shutdown, by phase. A client that sends requests again and again has
 /// sent one within a second, and its response was marked as the last.
-const SHUTDOWN_TICKS: [u64; 6] = [10, 50, u64::MAX, u64::MAX, 10, 50];
+const SHUTDOWN_TICKS: [u64; 7] = [10, 10, 50, u64::MAX, u64::MAX, 10, 50];
 /// One in this many of the connections that wait for their clients is closed to free permits.
 const EVICTED_OF: usize = 64;
 /// Ticks after which a connection that waits for its client can be one of those. The request of a
@@ -77,10 +77,24 @@ impl Default for ConnectionRegistry {
 
 impl ConnectionRegistry {
     pub(crate) fn new(limits: ConnectionLimits) -> ConnectionRegistry {
-        let [first_byte, head, send, idle] =
-            [limits.first_byte, limits.head, limits.send, limits.idle].map(ticks);
+        let [handshake, first_byte, head, send, idle] = [
+            limits.handshake,
+            limits.first_byte,
+            limits.head,
+            limits.send,
+            limits.idle,
+        ]
+        .map(ticks);
         ConnectionRegistry {
-            timeouts: [first_byte, head, DISK_TICKS, send, idle, CLOSING_TICKS],
+            timeouts: [
+                handshake,
+                first_byte,
+                head,
+                DISK_TICKS,
+                send,
+                idle,
+                CLOSING_TICKS,
+            ],
             connections: Mutex::default(),
             ticks: AtomicU64::new(0),
             heartbeat: AtomicU64::new(0),
@@ -245,6 +259,12 @@ fn duration(ticks: u64) -> Duration {
 }
 
 impl ConnectionHandle {
+    /// The state that the registry has of the connection.
+    #[cfg(feature = "tls")]
+    pub(in crate::server) fn state(&self) -> &Arc<ConnectionState> {
+        &self.state
+    }
+
     #[inline]
     pub(crate) fn phase(&self) -> ConnectionPhase {
         self.state.phase().0

@@ -65,7 +65,7 @@ pub(crate) struct TimedIo<S, F> {
     responded: bool,
     /// Bytes that the socket has taken.
     sent_bytes: u64,
-    /// How many bytes the system stores for a client that reads nothing, as far as it reports that.
+    /// How many bytes are stored for a client that reads nothing, as far as the system reports that.
     send_buffer_bytes: fn(&S) -> usize,
 }
 
@@ -196,16 +196,25 @@ fn status(status_line: &[u8]) -> u16 {
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
     /// Writes what is buffered. To be called when hyper has ended, however it did.
     pub(crate) fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.buffer.len() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        while !self.buffer.is_taken() {
-            if ready!(self.write(cx, &[]))?.0 == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        if self.buffer.len() > 0 {
+            while !self.buffer.is_taken() {
+                if ready!(self.write(cx, &[]))?.0 == 0 {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
             }
+            self.buffer.release(&self.context.buffers);
         }
-        self.buffer.release(&self.context.buffers);
-        Poll::Ready(Ok(()))
+        self.flush(cx)
+    }
+
+    /// Writes what TLS has encrypted and the socket has not taken. Without TLS there is nothing.
+    #[inline]
+    fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.socket).poll_flush(cx);
+        if flushed.is_pending() && self.context.handle.phase() != ConnectionPhase::Sending {
+            self.begin_sending();
+        }
+        flushed
     }
 
     /// Writes once what is buffered, and `body` behind it. Returns how much was taken, and how much

@@ -225,7 +225,7 @@ pub(in crate::server) fn context(
     buffers: &Arc<BufferPool>,
 ) -> Arc<ConnectionContext> {
     let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
-    ConnectionContext::new(registry.join(None), buffers, &metrics, None)
+    ConnectionContext::new(registry.join(None), false, buffers, &metrics, None)
 }
 
 struct Woken(AtomicBool);

@@ -7,6 +7,9 @@ use crate::server::settings::{OTHER_FDS, Settings};
 /// One connection in eight can send a dump or a long body. Each of them has a file descriptor in
 /// reserve, since a dump needs one.
 const CONNECTIONS_PER_DOWNLOAD: u32 = 8;
+/// One connection in eight can be in its TLS handshake, which takes memory and no quota.
+#[cfg(feature = "tls")]
+const CONNECTIONS_PER_HANDSHAKE: u32 = 8;
 /// Memory of a download: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB at
 /// most, measured). All downloads together use about as much as `--memory` again.
 const DOWNLOAD_BYTES: usize = 256 * 1024;
@@ -44,6 +47,13 @@ impl Settings {
         let total = (self.connections_max() / CONNECTIONS_PER_DOWNLOAD).min(in_memory);
         let total = total.max(DOWNLOADS_MIN);
         limiter(total, DOWNLOADS_PER_ADDRESS_MAX.min(total / 4))
+    }
+
+    /// TLS handshakes that one worker has under way at most.
+    #[cfg(feature = "tls")]
+    pub(in crate::server) fn handshakes_per_worker(&self) -> usize {
+        let in_all = self.connections_max() / CONNECTIONS_PER_HANDSHAKE;
+        (in_all as usize / self.workers).max(1)
     }
 
     /// The maximum number of connections: by default as many as there are file descriptors for.

@@ -57,13 +57,17 @@ impl InMemoryServer {
             ids: RequestIds::new(),
             downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
             access: None,
+            #[cfg(feature = "tls")]
+            tls: None,
         });
         Ok(InMemoryServer { worker })
     }
 
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
-        let context = self.worker.connection(self.worker.registry.join(None));
+        let context = self
+            .worker
+            .connection(self.worker.registry.join(None), false);
         let send_buffer_bytes = |_: &S| 0;
         let _ = self
             .worker

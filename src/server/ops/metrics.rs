@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use crate::observe::{
-    AccessLog, CALLER_TIERS, CloseReason, Exposition, Histogram, Kind, STATUS_CODES, process,
+    AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, Kind,
+    STATUS_CODES, process,
 };
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
@@ -138,21 +139,35 @@ const METRICS: &[Metric] = metrics! {
             page.value(history.map_or(0, |history| history.corruption().count()));
         };
     Counter "island_metrics_reloads_total"
-        "Reloads of publishes and key files by result."
+        "Reloads of publishes, key files and TLS certificates by result."
         |server, page| {
-            let StateMetrics { data_reloads, key_reloads, .. } = &server.metrics;
-            for (what, reloads) in [("data", data_reloads), ("keys", key_reloads)] {
+            let StateMetrics { data_reloads, key_reloads, certificate_reloads, .. } =
+                &server.metrics;
+            let certificate = ("certificate", certificate_reloads);
+            for (what, reloads) in [("data", data_reloads), ("keys", key_reloads), certificate] {
                 for (result, count) in [("ok", &reloads.ok), ("refused", &reloads.refused)] {
                     page.sample(&[("what", &what), ("result", &result)], count.get());
                 }
             }
         };
     Gauge "island_metrics_poll_age_seconds"
-        "Time since the last completed poll of the published directory (data), or of the key file and the clock (keys)."
+        "Time since the last completed poll of the published directory (data), of the key file and the clock (keys), or of the TLS certificate (certificate)."
         |server, page| {
             let pollers = server.pollers.iter();
             let ages = pollers.clone().map(|poller| poller.age().as_secs_f64());
             labelled(page, "what", pollers.map(|poller| poller.source), ages);
+        };
+    Counter "island_metrics_tls_handshakes_total"
+        "TLS handshakes by result; resumed: continued a session; not_tls: the client sent something else, such as plain HTTP."
+        |server, page| {
+            let count = |at: usize| server.sum(|worker| &worker.handshakes[at]);
+            labelled(page, "result", HandshakeResult::LABELS, (0..).map(count));
+        };
+    Gauge "island_metrics_tls_certificate_expiry_seconds"
+        "Time at which the TLS certificate in use expires, in Unix seconds."
+        |server, page| {
+            let expiry = server.metrics.certificate_expiry.load(Ordering::Relaxed);
+            page.optional((expiry != 0).then_some(expiry));
         };
     Counter "island_metrics_access_log_dropped_total"
         "Lines of the access log that could not be written in time."

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use crate::observe::{DedupLog, LocalCounter, Log};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicI64, AtomicU64};
 
 /// Metrics that the pollers write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateMetrics {
     pub(crate) data_reloads: Arc<ReloadCounters>,
     pub(crate) key_reloads: Arc<ReloadCounters>,
+    pub(crate) certificate_reloads: Arc<ReloadCounters>,
+    /// Time at which the TLS certificate expires, in Unix seconds; 0 if there is none.
+    pub(crate) certificate_expiry: Arc<AtomicI64>,
     /// Today's anonymous clients with a counter of their own.
     pub(crate) clients: Arc<AtomicU64>,
     /// Counters in use that several anonymous clients share.

@@ -11,7 +11,7 @@ use crate::arena;
 use crate::observe::{Log, Notifier};
 use crate::server::accept::{accept, accept_rest};
 use crate::server::conn::limiter::ConnectionLimiter;
-use crate::server::conn::listener::Listeners;
+use crate::server::conn::listener::{Listener, Listeners};
 use crate::server::ops::admin;
 use crate::server::ops::state::ServerState;
 use crate::server::ops::supervisor::{Events, Supervisor};
@@ -22,11 +22,11 @@ use crate::server::worker::Worker;
 /// make a disk faster, and each holds a piece in memory.
 const READERS_MAX: usize = 4;
 
-/// Serves until SIGTERM or SIGINT, then lets open requests end. `started` is called with the base
-/// address when all sockets are bound, and returns lines for the log; `write` writes a log line.
+/// Serves until SIGTERM or SIGINT, then lets open requests end. `started` is called with the URLs of
+/// all listening sockets when they are bound, and returns lines for the log; `write` writes a log line.
 pub(crate) fn run(
     settings: &Settings,
-    started: &dyn Fn(&str) -> Vec<String>,
+    started: &dyn Fn(&[String]) -> Vec<String>,
     write: fn(&str),
 ) -> Result<(), StartError> {
     arena::use_one();
@@ -38,7 +38,7 @@ pub(crate) fn run(
 
 fn serve(
     settings: &Settings,
-    started: &dyn Fn(&str) -> Vec<String>,
+    started: &dyn Fn(&[String]) -> Vec<String>,
     log: &Log,
 ) -> Result<(), StartError> {
     let notifier = Notifier::connect(settings.systemd.notify_socket.as_deref())
@@ -51,15 +51,22 @@ fn serve(
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
-    let address = sockets.address;
+    let addresses = sockets.addresses.clone();
+    if addresses.iter().any(|(_, is_tls)| *is_tls) && settings.certificate.is_none() {
+        return Err(StartError::NoCertificate);
+    }
+    let urls = addresses.iter();
+    let urls = urls.map(|(address, is_tls)| format!("{}://{address}", scheme(*is_tls)));
+    let urls: Vec<String> = urls.collect();
+    let (first, is_tls) = *addresses.first().expect("settings name an address");
     let base_url = settings.base_url.clone();
-    let base_url = base_url.unwrap_or_else(|| default_base_url(address));
+    let base_url = base_url.unwrap_or_else(|| default_base_url(first, is_tls));
     let state = Arc::new(ServerState::open(settings, &base_url, log)?);
     let threads = start_workers(settings, &state, sockets)?;
     if let Some(listener) = admin_listener {
         runtime.spawn(admin::serve(listener, Arc::clone(&state)));
     }
-    for line in started(&format!("http://{address}")) {
+    for line in started(&urls) {
         log.write(&line);
     }
     log.flush();
@@ -69,18 +76,24 @@ fn serve(
     Ok(())
 }
 
-/// An address that clients on this machine can use. Others require `--base-url`.
-fn default_base_url(address: SocketAddr) -> String {
+/// A URL that clients on this machine can use: that of the first listening socket. Others require
+/// `--base-url`.
+fn default_base_url(address: SocketAddr, is_tls: bool) -> String {
+    let scheme = scheme(is_tls);
     if address.ip().is_unspecified() {
-        format!("http://localhost:{}", address.port())
+        format!("{scheme}://localhost:{}", address.port())
     } else {
-        format!("http://{address}")
+        format!("{scheme}://{address}")
     }
+}
+
+fn scheme(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
 }
 
 /// The listening sockets of a worker.
 struct WorkerListeners {
-    sockets: Vec<TcpListener>,
+    sockets: Vec<Listener<TcpListener>>,
     are_inherited: bool,
     limiter: Arc<ConnectionLimiter>,
 }
@@ -125,11 +138,11 @@ fn start_workers(
 async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
     tokio::spawn(Arc::clone(&worker).live());
     let mut accepting = Vec::new();
-    for socket in listeners.sockets {
-        let Ok(listener) = tokio::net::TcpListener::from_std(socket) else {
+    for Listener { socket, is_tls } in listeners.sockets {
+        let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
             return;
         };
-        let listener = Arc::new(listener);
+        let listener = Arc::new(Listener { socket, is_tls });
         let limiter = Arc::clone(&listeners.limiter);
         let task = accept(Arc::clone(&listener), Arc::clone(&worker), limiter);
         accepting.push((tokio::spawn(task), listener));

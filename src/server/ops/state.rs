@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
+#[cfg(feature = "tls")]
+use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
+#[cfg(feature = "tls")]
+use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
@@ -56,8 +60,12 @@ impl ServerState {
             || open_data(settings, &service, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
+        let mut pollers = vec![key_poller];
+        pollers.extend(data_poller);
+        #[cfg(feature = "tls")]
+        let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
         let limiter = Arc::new(PageRateLimiter::new());
-        let signup = SignupHandler::start(settings, &service, &key_poller, &limiter, log)?;
+        let signup = SignupHandler::start(settings, &service, &pollers[0], &limiter, log)?;
         let pages = Pages::new(&service, limiter);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
@@ -83,6 +91,11 @@ impl ServerState {
                 ids: RequestIds::new(),
                 downloads: Arc::clone(&downloads),
                 access: access_log.as_ref().map(|log| Arc::new(log.buffer())),
+                #[cfg(feature = "tls")]
+                tls: certificate.as_ref().map(|certificate| {
+                    let certificate = ArcSwapCache::new(Arc::clone(certificate));
+                    TlsAcceptor::new(certificate, settings.handshakes_per_worker())
+                }),
             })
         };
         let workers = (0..settings.workers).map(new_worker).collect();
@@ -91,7 +104,7 @@ impl ServerState {
             access_log,
             snapshot,
             quota,
-            pollers: data_poller.into_iter().chain([key_poller]).collect(),
+            pollers,
             metrics,
             workers,
         })

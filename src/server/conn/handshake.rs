@@ -1,0 +1,173 @@
+//! The TLS handshake, the first phase of a connection to a TLS port.
+//!
+//! - **Limits.** A handshake has a timeout from accept to its end. A worker has at most a given number
+//!   under way: where that is reached, the longest-waiting one is closed, so a flood of half handshakes
+//!   keeps no honest client out.
+//! - **Turns.** A step of a handshake computes for up to a millisecond (RSA). After each such step the
+//!   worker polls its other connections before the next handshake continues: a response is delayed by
+//!   one step, however many handshakes are under way.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::rustls::HandshakeKind;
+use tokio_rustls::server::TlsStream;
+
+use crate::observe::{CloseReason, HandshakeResult};
+use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
+use crate::server::conn::registry::ConnectionHandle;
+use crate::sync::{ArcSwapCache, Mutex, lock};
+use crate::tls::ServerCertificate;
+
+/// The first byte of every TLS connection: the record type of a handshake (RFC 8446 section 5.1).
+const HANDSHAKE_RECORD: u8 = 22;
+/// Steps that take longer are followed by a turn of all other connections.
+const STEP: Duration = Duration::from_micros(50);
+
+/// Accepts TLS connections of one worker.
+#[derive(Debug)]
+pub(crate) struct TlsAcceptor {
+    certificate: ArcSwapCache<ServerCertificate>,
+    /// Handshakes under way, the oldest first; some have ended since.
+    // Locked by this worker's one thread, so there is never contention.
+    handshakes: Mutex<VecDeque<Arc<ConnectionState>>>,
+    handshakes_max: usize,
+    /// Held by the handshake that computes.
+    turn: Semaphore,
+}
+
+/// The reason why a connection has no TLS session, and its socket if that is still of use.
+#[derive(Debug)]
+pub(crate) enum HandshakeError {
+    /// The first byte is not TLS: probably a plain HTTP request.
+    NotTls(TcpStream),
+    /// The handshake failed. The alert was sent.
+    Failed(TcpStream),
+    /// The client has left, or the server closed the connection.
+    Closed(Option<CloseReason>),
+}
+
+impl TlsAcceptor {
+    pub(crate) fn new(
+        certificate: ArcSwapCache<ServerCertificate>,
+        handshakes_max: usize,
+    ) -> TlsAcceptor {
+        TlsAcceptor {
+            certificate,
+            handshakes: Mutex::default(),
+            handshakes_max,
+            turn: Semaphore::new(1),
+        }
+    }
+
+    /// Performs the handshake of a connection that was just accepted.
+    pub(in crate::server) async fn accept(
+        &self,
+        stream: TcpStream,
+        handle: &ConnectionHandle,
+    ) -> Result<TlsStream<TcpStream>, HandshakeError> {
+        handle.enter(ConnectionPhase::Handshake);
+        self.admit(handle.state());
+        let mut handshake = pin!(self.handshake(stream));
+        let ended = poll_fn(|cx| handle.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
+        // The first request has its own timeout.
+        handle.enter(ConnectionPhase::New);
+        ended.unwrap_or_else(|reason| Err(HandshakeError::Closed(Some(reason))))
+    }
+
+    /// Adds a handshake. Closes the longest-waiting one if there are too many.
+    fn admit(&self, state: &Arc<ConnectionState>) {
+        let mut handshakes = lock(&self.handshakes);
+        if handshakes.len() >= self.handshakes_max {
+            // One whose connection has ended is referred to by nothing else.
+            handshakes.retain(|other| {
+                other.phase().0 == ConnectionPhase::Handshake
+                    && !other.ends()
+                    && Arc::strong_count(other) > 1
+            });
+        }
+        if handshakes.len() >= self.handshakes_max
+            && let Some(oldest) = handshakes.pop_front()
+        {
+            oldest.end(CloseReason::Evicted);
+        }
+        handshakes.push_back(Arc::clone(state));
+    }
+
+    async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, HandshakeError> {
+        let mut first = [0];
+        match stream.peek(&mut first).await {
+            Ok(1) if first == [HANDSHAKE_RECORD] => {}
+            Ok(1) => return Err(HandshakeError::NotTls(stream)),
+            Ok(_) | Err(_) => return Err(HandshakeError::Closed(None)),
+        }
+        let (_, certificate) = self.certificate.load_full_with_generation();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificate.config));
+        let accepting = pin!(acceptor.accept(stream).into_fallible());
+        let accepted = self.in_turns(accepting).await;
+        accepted.map_err(|(error, stream)| match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                HandshakeError::Closed(None)
+            }
+            _ => HandshakeError::Failed(stream),
+        })
+    }
+
+    /// Polls `work` to its end, one step in each turn.
+    async fn in_turns<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
+        loop {
+            let turn = self.turn.acquire().await.expect("it is never closed");
+            let begun = Instant::now();
+            let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+            let is_long = begun.elapsed() >= STEP;
+            if is_long {
+                // All other connections are polled before the next step of any handshake.
+                tokio::task::yield_now().await;
+            }
+            drop(turn);
+            match polled {
+                Poll::Ready(output) => return output,
+                // What came while it yielded may have woken the task already.
+                Poll::Pending if is_long => {}
+                Poll::Pending => next_wake().await,
+            }
+        }
+    }
+}
+
+/// Completes when the task is woken.
+async fn next_wake() {
+    let mut is_first = true;
+    poll_fn(|_| {
+        if std::mem::take(&mut is_first) {
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+impl HandshakeError {
+    /// Returns the result that is counted.
+    pub(in crate::server) fn result(&self) -> HandshakeResult {
+        match self {
+            HandshakeError::NotTls(_) => HandshakeResult::NotTls,
+            HandshakeError::Failed(_) | HandshakeError::Closed(_) => HandshakeResult::Failed,
+        }
+    }
+}
+
+/// Returns the result of a handshake that succeeded.
+pub(in crate::server) fn result(stream: &TlsStream<TcpStream>) -> HandshakeResult {
+    match stream.get_ref().1.handshake_kind() {
+        Some(HandshakeKind::Resumed) => HandshakeResult::Resumed,
+        _ => HandshakeResult::Full,
+    }
+}

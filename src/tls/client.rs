@@ -1,0 +1,48 @@
+//! The TLS configuration of a client: the certificates that it trusts.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::{TlsError, certificates, provider, read_pem};
+
+/// Paths of the bundle of trusted certificates in common distributions.
+const BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of
+/// `$SSL_CERT_FILE` or the distribution's bundle.
+pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+    let from_environment = || {
+        env::var_os("SSL_CERT_FILE")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+    };
+    let of_distribution = || BUNDLES.iter().map(PathBuf::from).find(|path| path.exists());
+    let path = ca_file
+        .map(Path::to_owned)
+        .or_else(from_environment)
+        .or_else(of_distribution);
+    let path = path.ok_or(TlsError::NoBundle)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&path, &read_pem(&path)?)? {
+        // A bundle may contain certificates that the library does not support.
+        let _ = roots.add(certificate);
+    }
+    if roots.is_empty() {
+        let problem = "none of its certificates can be used".to_owned();
+        return Err(TlsError::Pem { path, problem });
+    }
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Refused)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,202 @@
+//! Certificates for tests of TLS, made with `openssl`; servers that use them, and a client of rustls.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::support::{Server, write_file};
+
+pub(crate) const ECDSA: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
+pub(crate) const VALID: &[&str] = &["-days", "30"];
+pub(crate) const EXPIRED: &[&str] = &[
+    "-startdate",
+    "20240101000000Z",
+    "-enddate",
+    "20240201000000Z",
+];
+pub(crate) const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1";
+
+/// The settings of the authority.
+const AUTHORITY: &str = "\
+[ca]
+default_ca = authority
+[authority]
+certificate = ca.pem
+private_key = ca.key
+database = index.txt
+new_certs_dir = .
+rand_serial = yes
+unique_subject = no
+default_md = sha256
+copy_extensions = copy
+policy = names
+[names]
+commonName = supplied
+";
+
+/// The files of a certificate and its key, beside the authority that issued it.
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) authority: PathBuf,
+}
+
+/// Whether certificates can be made. Prints what to install if not.
+#[expect(clippy::print_stderr, reason = "reports a skipped test")]
+pub(crate) fn has_openssl() -> bool {
+    let found = Command::new("openssl").arg("version").output().is_ok();
+    if !found {
+        eprintln!("skipped: needs openssl, `apt-get install openssl`");
+    }
+    found
+}
+
+pub(crate) fn openssl(arguments: &[&str], directory: &Path) {
+    let mut command = Command::new("openssl");
+    let output = command.args(arguments).current_dir(directory).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+}
+
+/// Makes a valid ECDSA pair for `localhost`.
+pub(crate) fn pair(directory: &Path, name: &str) -> Pair {
+    pair_of(directory, name, ECDSA, VALID, NAMES)
+}
+
+/// Makes a pair with this kind of key, these dates and names.
+pub(crate) fn pair_of(
+    directory: &Path,
+    name: &str,
+    key: &[&str],
+    dates: &[&str],
+    names: &str,
+) -> Pair {
+    fs::create_dir_all(directory).unwrap();
+    let authority = directory.join("ca.pem");
+    if !authority.exists() {
+        let new = [
+            &["req", "-x509"],
+            ECDSA,
+            &["-nodes", "-keyout", "ca.key", "-out", "ca.pem"],
+        ];
+        let words = [
+            &new.concat()[..],
+            &["-days", "30", "-subj", "/CN=authority"],
+        ];
+        openssl(&words.concat(), directory);
+        write_file(&directory.join("ca.conf"), AUTHORITY);
+        write_file(&directory.join("index.txt"), "");
+    }
+    let (key_file, request) = (format!("{name}.key"), format!("{name}.csr"));
+    let certificate = format!("{name}.pem");
+    let output = ["-nodes", "-keyout", &key_file, "-out", &request];
+    let subject = ["-subj", "/CN=localhost", "-addext", names];
+    openssl(
+        &[&["req", "-new"], key, &output, &subject].concat(),
+        directory,
+    );
+    let sign = [
+        "ca", "-config", "ca.conf", "-batch", "-notext", "-in", &request,
+    ];
+    openssl(
+        &[&sign[..], &["-out", &certificate], dates].concat(),
+        directory,
+    );
+    let pair = Pair {
+        certificate: directory.join(certificate),
+        key: directory.join(key_file),
+        authority,
+    };
+    set_mode(&pair.key, 0o640);
+    pair
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The arguments that select a pair.
+pub(crate) fn arguments(pair: &Pair) -> [&str; 4] {
+    let (certificate, key) = (text(&pair.certificate), text(&pair.key));
+    ["--tls-certificate", certificate, "--tls-key", key]
+}
+
+/// Starts a server with a TLS listener beside the plain one. Returns the address of the TLS listener.
+pub(crate) fn start(pair: &Pair, more: &[&str]) -> (Server, SocketAddr) {
+    let listen = ["--listen-tls", "127.0.0.1:0"];
+    let server = Server::start(&[&listen[..], &arguments(pair), more].concat());
+    server.await_line("listening on https://");
+    let lines = server.lines();
+    let address = lines.iter().find_map(|line| line.split("https://").nth(1));
+    let address = address.unwrap().parse().unwrap();
+    (server, address)
+}
+
+/// Runs curl with the authority of a pair, for `/v1/islands?limit=2`.
+pub(crate) fn curl(address: SocketAddr, pair: &Pair, more: &[&str]) -> Output {
+    let url = format!("https://localhost:{}/v1/islands?limit=2", address.port());
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--max-time", "20", "--cacert", text(&pair.authority)]);
+    command.args(more).arg(url).output().unwrap()
+}
+
+/// A connection of a client. Reading to its end fails if the server sends no `close_notify`.
+pub(crate) type TlsClient = StreamOwned<ClientConnection, TcpStream>;
+
+/// The configuration of a client that trusts the authority of a pair.
+pub(crate) fn client_config(pair: &Pair) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(&pair.authority).unwrap() {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    Arc::new(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
+    let name = ServerName::try_from("localhost").unwrap();
+    let client = ClientConnection::new(Arc::clone(config), name).unwrap();
+    let socket = TcpStream::connect(address).unwrap();
+    let timeout = Some(Duration::from_secs(30));
+    socket.set_read_timeout(timeout).unwrap();
+    StreamOwned::new(client, socket)
+}
+
+/// Requests a target on a new connection, which the server closes. Returns head and body.
+pub(crate) fn fetch(address: SocketAddr, config: &Arc<ClientConfig>, target: &str) -> String {
+    let mut client = connect(address, config);
+    let request = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    response
+}
+
+/// The serial number of the certificate that a server presents.
+pub(crate) fn presented(address: SocketAddr, config: &Arc<ClientConfig>) -> Vec<u8> {
+    let mut client = connect(address, config);
+    client.conn.complete_io(&mut client.sock).unwrap();
+    client.conn.peer_certificates().unwrap()[0].to_vec()
+}
+
+/// The certificate in a PEM file.
+pub(crate) fn certificate(path: &Path) -> Vec<u8> {
+    CertificateDer::from_pem_file(path).unwrap().to_vec()
+}
