@@ -31,8 +31,9 @@
 //! | [`observe`] | server log, access log, metrics, notifications to systemd | requests, clients, data |
 //! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules |
 //! | [`model`] | island code, creator slug, sort field, tier: validated when parsed | where they come from |
+//! | `tls` | certificates, and the settings of TLS; features `tls` and `collect` | sockets |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; atomic replacement of files; opening of untrusted files | islands |
-//! | [`arena`], `tls` | the setting of the allocator; TLS settings | all other modules |
+//! | [`arena`] | the setting of the allocator | all other modules |
 //! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | all other modules |
 //!
 //! Beside `src`: `data/` contains the sample, the man page, shell completions, systemd units, and

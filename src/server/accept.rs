@@ -1,13 +1,30 @@
-//! The accept loop of a worker.
+//! Connections of a worker from accept to close.
 
 use std::future::poll_fn;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-use crate::server::conn::limiter::ConnectionLimiter;
+use hyper_util::rt::TokioIo;
+use socket2::SockRef;
+use tokio::net::TcpStream;
+
+use crate::observe::CloseReason;
+use crate::server::conn::client_stream::{ClientStream, send_buffer_bytes};
+use crate::server::conn::context::ConnectionContext;
+#[cfg(feature = "tls")]
+use crate::server::conn::handshake::{HandshakeError, result};
+use crate::server::conn::limiter::{ConnectionLimiter, Permit};
+use crate::server::conn::lingering_close::lingering_close;
 use crate::server::conn::listener::Listener;
+#[cfg(feature = "tls")]
+use crate::server::http::api_error::ApiError;
 use crate::server::worker::Worker;
+
+#[cfg(feature = "tls")]
+const PLAIN_HTTP: &str = "this port expects TLS; use https:// instead of http://";
 
 /// Accepts connections until it is cancelled, as long as there are permits.
 pub(crate) async fn accept(
@@ -57,5 +74,98 @@ pub(crate) async fn accept_rest(
             return;
         };
         worker.spawn(stream, peer, permit, listener.is_tls);
+    }
+}
+
+impl Worker {
+    /// Serves an accepted connection in a task of its own.
+    pub(in crate::server) fn spawn(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut permit: Permit,
+        is_tls: bool,
+    ) {
+        self.metrics.accepted.add(1);
+        // A proxy has the connections of many clients.
+        if !self.gate.is_proxy(peer.ip()) && !permit.count_for(peer.ip()) {
+            self.metrics.refused.add(1);
+            return;
+        }
+        let handle = self.registry.join(Some(permit));
+        // Only a hint to the kernel: without it responses are late, not wrong.
+        let _ = stream.set_nodelay(true);
+        let worker = Arc::clone(self);
+        let context = self.connection(handle, is_tls);
+        if is_tls {
+            #[cfg(feature = "tls")]
+            tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
+        } else {
+            tokio::spawn(async move { worker.serve(stream, peer.ip(), &context).await });
+        }
+    }
+
+    /// Performs the handshake of a connection, and serves it.
+    #[cfg(feature = "tls")]
+    async fn serve_tls(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: IpAddr,
+        context: Arc<ConnectionContext>,
+    ) {
+        let handle = &context.handle;
+        let Some(acceptor) = &self.tls else {
+            unreachable!("a TLS listener is opened with a certificate only");
+        };
+        let accepted = acceptor.accept(stream, handle).await;
+        let result = accepted
+            .as_ref()
+            .map_or_else(HandshakeError::result, result);
+        self.metrics.handshakes[result as usize].add(1);
+        match accepted {
+            Ok(stream) => self.serve(stream, peer, &context).await,
+            Err(HandshakeError::NotTls(mut stream)) => {
+                let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
+                let response = self.last_response(error, peer, &context);
+                // The socket's buffer takes a response as short as this; nothing else was written.
+                let _ = stream.try_write(&response);
+                lingering_close(&mut stream, Duration::ZERO, handle).await;
+            }
+            Err(HandshakeError::Failed(mut stream)) => {
+                lingering_close(&mut stream, Duration::ZERO, handle).await;
+            }
+            Err(HandshakeError::Closed(reason)) => {
+                if let Some(reason) = reason {
+                    self.metrics.closed[reason as usize].add(1);
+                }
+            }
+        }
+    }
+
+    /// Serves a connection to its end.
+    pub(in crate::server) async fn serve<S: ClientStream>(
+        &self,
+        stream: S,
+        peer: IpAddr,
+        context: &Arc<ConnectionContext>,
+    ) {
+        let socket = TokioIo::new(stream);
+        match self
+            .serve_io(socket, peer, send_buffer_bytes, context)
+            .await
+        {
+            Ok((socket, rest_time)) => {
+                let mut stream = socket.into_inner();
+                lingering_close(&mut stream, rest_time, &context.handle).await;
+            }
+            Err((reason, socket)) => {
+                self.metrics.closed[reason as usize].add(1);
+                if reason == CloseReason::Send {
+                    // The system would keep what it stores for the client for minutes otherwise.
+                    let socket = SockRef::from(socket.inner().tcp());
+                    let _ = socket.set_linger(Some(Duration::ZERO));
+                }
+            }
+        }
     }
 }

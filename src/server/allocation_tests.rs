@@ -6,8 +6,10 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
 use memchr::memmem;
 use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;

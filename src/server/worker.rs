@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,14 @@ use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use hyper_util::rt::TokioIo;
-use socket2::SockRef;
-use tokio::net::TcpStream;
 
 use crate::calendar::{Clock, RequestTime};
 use crate::observe::RateLimitedLog;
 use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
-use crate::server::conn::client_stream::{ClientStream, send_buffer_bytes};
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
-use crate::server::conn::handshake::{HandshakeError, TlsAcceptor, result};
-use crate::server::conn::limiter::{ConnectionLimiter, Permit};
-use crate::server::conn::lingering_close::lingering_close;
+use crate::server::conn::handshake::TlsAcceptor;
+use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::send_buffer::BufferPool;
 use crate::server::conn::time_slice::TimeSlice;
@@ -72,8 +67,6 @@ pub(crate) struct Worker {
 
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
-#[cfg(feature = "tls")]
-const PLAIN_HTTP: &str = "this port expects TLS; use https:// instead of http://";
 
 /// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
@@ -89,105 +82,6 @@ struct ResponseContext {
 }
 
 impl Worker {
-    /// Serves an accepted connection in a task of its own.
-    pub(in crate::server) fn spawn(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        mut permit: Permit,
-        is_tls: bool,
-    ) {
-        self.metrics.accepted.add(1);
-        // A proxy has the connections of many clients.
-        if !self.gate.is_proxy(peer.ip()) && !permit.count_for(peer.ip()) {
-            self.metrics.refused.add(1);
-            return;
-        }
-        let handle = self.registry.join(Some(permit));
-        // Only a hint to the kernel: without it responses are late, not wrong.
-        let _ = stream.set_nodelay(true);
-        let worker = Arc::clone(self);
-        let context = self.connection(handle, is_tls);
-        if is_tls {
-            #[cfg(feature = "tls")]
-            tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
-        } else {
-            tokio::spawn(async move { worker.serve(stream, peer.ip(), &context).await });
-        }
-    }
-
-    /// Performs the handshake of a connection, and serves it.
-    #[cfg(feature = "tls")]
-    async fn serve_tls(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: IpAddr,
-        context: Arc<ConnectionContext>,
-    ) {
-        let handle = &context.handle;
-        let Some(acceptor) = &self.tls else {
-            unreachable!("a TLS listener is opened with a certificate only");
-        };
-        let accepted = acceptor.accept(stream, handle).await;
-        let result = accepted
-            .as_ref()
-            .map_or_else(HandshakeError::result, result);
-        self.metrics.handshakes[result as usize].add(1);
-        match accepted {
-            Ok(stream) => self.serve(stream, peer, &context).await,
-            Err(HandshakeError::NotTls(mut stream)) => {
-                let caller = Caller::Anonymous(
-                    self.gate
-                        .client(&self.gate.connect(peer), &HeaderMap::new()),
-                );
-                let response = self.plain_error(
-                    ApiError::BadRequest(PLAIN_HTTP.to_owned()),
-                    caller,
-                    peer,
-                    &context,
-                );
-                // The socket's buffer takes a response as short as this; nothing else was written.
-                let _ = stream.try_write(&response);
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
-            }
-            Err(HandshakeError::Failed(mut stream)) => {
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
-            }
-            Err(HandshakeError::Closed(reason)) => {
-                if let Some(reason) = reason {
-                    self.metrics.closed[reason as usize].add(1);
-                }
-            }
-        }
-    }
-
-    /// Serves a connection to its end.
-    async fn serve<S: ClientStream>(
-        &self,
-        stream: S,
-        peer: IpAddr,
-        context: &Arc<ConnectionContext>,
-    ) {
-        let socket = TokioIo::new(stream);
-        match self
-            .serve_io(socket, peer, send_buffer_bytes, context)
-            .await
-        {
-            Ok((socket, rest_time)) => {
-                let mut stream = socket.into_inner();
-                lingering_close(&mut stream, rest_time, &context.handle).await;
-            }
-            Err((reason, socket)) => {
-                self.metrics.closed[reason as usize].add(1);
-                if reason == CloseReason::Send {
-                    // The system would keep what it stores for the client for minutes otherwise.
-                    let socket = SockRef::from(socket.inner().tcp());
-                    let _ = socket.set_linger(Some(Duration::ZERO));
-                }
-            }
-        }
-    }
-
     pub(in crate::server) fn connection(
         &self,
         handle: ConnectionHandle,
@@ -208,9 +102,7 @@ impl Worker {
         context: &Arc<ConnectionContext>,
     ) -> Result<(S, Duration), (CloseReason, S)> {
         let identity = self.gate.connect(peer);
-        // A head that cannot be read has no key and no forwarded address.
-        let caller = Caller::Anonymous(self.gate.client(&identity, &HeaderMap::new()));
-        let error_response = |status| self.error_response(status, caller, peer, context);
+        let error_response = |status| self.error_response(status, peer, context);
         let io = TimedIo::new(
             socket,
             error_response,
@@ -401,26 +293,22 @@ impl Worker {
     }
 
     /// The whole response to a head that hyper cannot read.
-    fn error_response(
-        &self,
-        status: u16,
-        caller: Caller,
-        peer: IpAddr,
-        context: &ConnectionContext,
-    ) -> Vec<u8> {
+    fn error_response(&self, status: u16, peer: IpAddr, context: &ConnectionContext) -> Vec<u8> {
         self.metrics.count_parse_error(status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        self.plain_error(ApiError::UnreadableHead(status), caller, peer, context)
+        self.last_response(ApiError::UnreadableHead(status), peer, context)
     }
 
-    /// A whole response that closes the connection.
-    fn plain_error(
+    /// The whole text of a response that closes the connection. The request's key and forwarded address
+    /// are not known.
+    pub(in crate::server) fn last_response(
         &self,
         error: ApiError,
-        caller: Caller,
         peer: IpAddr,
         context: &ConnectionContext,
     ) -> Vec<u8> {
+        let identity = self.gate.connect(peer);
+        let caller = Caller::Anonymous(self.gate.client(&identity, &HeaderMap::new()));
         let now = self.clock.now();
         let remaining = self.gate.remaining(caller, now.day);
         let quota = self.gate.status(caller, remaining, now);

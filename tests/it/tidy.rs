@@ -9,9 +9,9 @@ const ROWS: [&[&str]; 7] = [
     &["server", "publish", "collect"],
     &["signup", "snapshot"],
     &["request", "dataset", "keys", "quota", "observe", "site"],
-    &["model"],
+    &["model", "tls"],
     &["calendar", "durable", "regular_file"],
-    &["arena", "sync", "tls"],
+    &["arena", "sync"],
 ];
 
 const FILE_LINES_MAX: usize = 400;

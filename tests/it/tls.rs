@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, TempDir, command, is_slow, publish, run};
 use crate::tls_pairs::{
-    ECDSA, EXPIRED, NAMES, RSA, VALID, arguments, client_config, connect, curl, fetch, has_openssl,
-    pair, pair_of, set_mode, start, text,
+    ECDSA, NAMES, RSA, VALID, arguments, client_config, connect, curl, fetch, has_openssl, pair,
+    pair_of, start, text,
 };
 
 /// Runs `openssl s_client` with these arguments and input. Returns what it prints.
@@ -319,94 +319,4 @@ fn a_shutdown_waits_for_no_handshake() {
         begun.elapsed()
     );
     drop(flood);
-}
-
-#[test]
-fn settings_that_cannot_work_stop_the_start_with_a_line() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let of = |name: &str| pair(&directory.join("tls"), name);
-    let (good, mixed, open, locked) = (of("a"), of("b"), of("c"), of("d"));
-    let mixed = crate::tls_pairs::Pair {
-        key: good.key.clone(),
-        ..mixed
-    };
-    set_mode(&open.key, 0o644);
-    let encrypt = [
-        "pkey", "-aes256", "-passout", "pass:x", "-in", "d.key", "-out", "e.key",
-    ];
-    crate::tls_pairs::openssl(&encrypt, &directory.join("tls"));
-    let encrypted = crate::tls_pairs::Pair {
-        key: directory.join("tls/e.key"),
-        ..locked
-    };
-    set_mode(&encrypted.key, 0o600);
-    let swapped = crate::tls_pairs::Pair {
-        certificate: good.key.clone(),
-        ..of("f")
-    };
-    let missing = crate::tls_pairs::Pair {
-        key: directory.join("none"),
-        ..of("g")
-    };
-    let listen = ["serve", "--listen-tls", "127.0.0.1:0"];
-    for (pair, part) in [
-        (&mixed, "does not belong to the certificate"),
-        (&open, "must be 640 or less, got 644"),
-        (&encrypted, "is encrypted; decrypt it with"),
-        (&swapped, "must contain a certificate in PEM, got none"),
-        (&missing, "No such file"),
-    ] {
-        let output = run(&[&listen[..], &arguments(pair)].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(78), "{said}");
-        assert!(said.contains(part) && said.lines().count() <= 2, "{said}");
-    }
-    for (words, part) in [
-        (&listen[..], "--listen-tls requires --tls-certificate PATH"),
-        (
-            &["serve", "--tls-key", "x"],
-            "--tls-key requires --tls-certificate PATH",
-        ),
-        (
-            &["serve", "--tls-certificate", "x"],
-            "--tls-certificate requires --tls-key PATH",
-        ),
-    ] {
-        let output = run(words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(78), "{said}");
-        assert!(said.contains(part), "{said}");
-    }
-}
-
-#[test]
-fn the_log_warns_of_an_rsa_key_a_missing_chain_and_dates_and_serves() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair_of(
-        &directory.join("tls"),
-        "a",
-        RSA,
-        EXPIRED,
-        "subjectAltName=DNS:other",
-    );
-    let (server, address) = start(&pair, &[]);
-    let log = server.lines().join("\n");
-    for part in [
-        "TLS certificate loaded, valid until 2024-02-01T00:00:00Z",
-        "the TLS certificate expired at 2024-02-01T00:00:00Z",
-        "has no intermediate certificate",
-        "is an RSA key",
-    ] {
-        assert!(log.contains(part), "{part}: {log}");
-    }
-    // Clients refuse it; those that verify nothing are served.
-    let refused = curl(address, &pair, &[]);
-    assert_eq!(refused.status.code(), Some(60));
-    assert!(curl(address, &pair, &["-k"]).status.success());
 }

@@ -189,11 +189,16 @@ pub(crate) fn fetch(address: SocketAddr, config: &Arc<ClientConfig>, target: &st
     response
 }
 
-/// The serial number of the certificate that a server presents.
-pub(crate) fn presented(address: SocketAddr, config: &Arc<ClientConfig>) -> Vec<u8> {
+/// The certificate that a server presents; `None` if the client does not trust it.
+pub(crate) fn try_presented(address: SocketAddr, config: &Arc<ClientConfig>) -> Option<Vec<u8>> {
     let mut client = connect(address, config);
-    client.conn.complete_io(&mut client.sock).unwrap();
-    client.conn.peer_certificates().unwrap()[0].to_vec()
+    client.conn.complete_io(&mut client.sock).ok()?;
+    Some(client.conn.peer_certificates()?[0].to_vec())
+}
+
+/// The same, which must succeed.
+pub(crate) fn presented(address: SocketAddr, config: &Arc<ClientConfig>) -> Vec<u8> {
+    try_presented(address, config).unwrap()
 }
 
 /// The certificate in a PEM file.

@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::admin::{address, metrics};
-use crate::support::{TempDir, is_slow, write_bytes};
+use crate::support::{TempDir, is_slow, run, write_bytes};
 use crate::tls_pairs::{
-    ECDSA, NAMES, Pair, certificate, client_config, fetch, has_openssl, openssl, pair, pair_of,
-    presented, set_mode, start, text,
+    ECDSA, EXPIRED, NAMES, Pair, RSA, arguments, certificate, client_config, curl, fetch,
+    has_openssl, openssl, pair, pair_of, presented, set_mode, start, text, try_presented,
 };
 
 /// The time within which a new pair is in use: a second, and more on a loaded machine.
@@ -101,6 +102,53 @@ fn links_that_are_switched_as_by_certbot_are_followed() {
         symlink(target, link).unwrap();
     }
     await_certificate(address, &config, &certificate(&second.certificate));
+}
+
+#[test]
+fn the_hook_installs_what_certbot_and_lego_have_renewed() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = TempDir::new();
+    let (of_certbot, of_lego) = (directory.join("live/a"), directory.join("lego"));
+    let (first, second) = (pair(&of_certbot, "fullchain"), pair(&of_lego, "second"));
+    fs::rename(&first.key, of_certbot.join("privkey.pem")).unwrap();
+    let installed = directory.join("etc/tls");
+    let group = Command::new("id").arg("-gn").output().unwrap();
+    let group = String::from_utf8(group.stdout).unwrap();
+    let hook = |variables: &[(&str, &Path)]| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/tls/deploy-hook");
+        let mut command = Command::new("sh");
+        command
+            .arg(script)
+            .env("TLS_DIRECTORY", &installed)
+            .env("TLS_GROUP", group.trim());
+        command
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
+            .status
+    };
+    assert_eq!(hook(&[]).code(), Some(64));
+    assert!(hook(&[("RENEWED_LINEAGE", &of_certbot)]).success());
+    let used = Pair {
+        certificate: installed.join("certificate.pem"),
+        key: installed.join("key.pem"),
+        authority: first.authority,
+    };
+    let (_server, address) = start(&used, &[]);
+    let (by_first, by_second) = (client_config(&used), client_config(&second));
+    await_certificate(address, &by_first, &certificate(&first.certificate));
+    let (chain, key) = (second.certificate.as_path(), second.key.as_path());
+    assert!(hook(&[("LEGO_CERT_PATH", chain), ("LEGO_CERT_KEY_PATH", key)]).success());
+    let begun = Instant::now();
+    // Another authority: until it is used, the handshake fails.
+    while try_presented(address, &by_second).as_deref() != Some(&certificate(chain)[..]) {
+        assert!(begun.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mode = fs::metadata(&used.key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
 }
 
 #[test]
@@ -222,4 +270,94 @@ fn switching_certificates_under_load_fails_no_request() {
         ],
         &tls,
     );
+}
+
+#[test]
+fn settings_that_cannot_work_stop_the_start_with_a_line() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = TempDir::new();
+    let of = |name: &str| pair(&directory.join("tls"), name);
+    let (good, mixed, open, locked) = (of("a"), of("b"), of("c"), of("d"));
+    let mixed = Pair {
+        key: good.key.clone(),
+        ..mixed
+    };
+    set_mode(&open.key, 0o644);
+    let encrypt = [
+        "pkey", "-aes256", "-passout", "pass:x", "-in", "d.key", "-out", "e.key",
+    ];
+    openssl(&encrypt, &directory.join("tls"));
+    let encrypted = Pair {
+        key: directory.join("tls/e.key"),
+        ..locked
+    };
+    set_mode(&encrypted.key, 0o600);
+    let swapped = Pair {
+        certificate: good.key.clone(),
+        ..of("f")
+    };
+    let missing = Pair {
+        key: directory.join("none"),
+        ..of("g")
+    };
+    let listen = ["serve", "--listen-tls", "127.0.0.1:0"];
+    for (pair, part) in [
+        (&mixed, "does not belong to the certificate"),
+        (&open, "must be 640 or less, got 644"),
+        (&encrypted, "is encrypted; decrypt it with"),
+        (&swapped, "must contain a certificate in PEM, got none"),
+        (&missing, "No such file"),
+    ] {
+        let output = run(&[&listen[..], &arguments(pair)].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(part) && said.lines().count() <= 2, "{said}");
+    }
+    for (words, part) in [
+        (&listen[..], "--listen-tls requires --tls-certificate PATH"),
+        (
+            &["serve", "--tls-key", "x"],
+            "--tls-key requires --tls-certificate PATH",
+        ),
+        (
+            &["serve", "--tls-certificate", "x"],
+            "--tls-certificate requires --tls-key PATH",
+        ),
+    ] {
+        let output = run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn the_log_warns_of_an_rsa_key_a_missing_chain_and_dates_and_serves() {
+    if !has_openssl() {
+        return;
+    }
+    let directory = TempDir::new();
+    let pair = pair_of(
+        &directory.join("tls"),
+        "a",
+        RSA,
+        EXPIRED,
+        "subjectAltName=DNS:other",
+    );
+    let (server, address) = start(&pair, &[]);
+    let log = server.lines().join("\n");
+    for part in [
+        "TLS certificate loaded, valid until 2024-02-01T00:00:00Z",
+        "the TLS certificate expired at 2024-02-01T00:00:00Z",
+        "has no intermediate certificate",
+        "is an RSA key",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    // Clients refuse it; those that verify nothing are served.
+    let refused = curl(address, &pair, &[]);
+    assert_eq!(refused.status.code(), Some(60));
+    assert!(curl(address, &pair, &["-k"]).status.success());
 }

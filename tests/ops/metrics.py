@@ -74,6 +74,8 @@ SERVER = {
     "island_metrics_snapshot_damaged_answers_total": set(),
     "island_metrics_reloads_total": {"what", "result"},
     "island_metrics_poll_age_seconds": {"what"},
+    "island_metrics_tls_handshakes_total": {"result"},
+    "island_metrics_tls_certificate_expiry_seconds": set(),
     "island_metrics_access_log_dropped_total": set(),
     "island_metrics_log_dropped_total": set(),
     "island_metrics_worker_heartbeat_age_seconds": {"worker"},
@@ -91,12 +93,13 @@ VALUES = {
     ("island_metrics_collect_responses_total", "result"): {"usable", "throttled", "gone", "rejected", "broken"},
     ("island_metrics_collect_islands_due", "what"): {"fresh", "unasked", "inactive"},
     ("island_metrics_http_connections_refused_total", "reason"): {"address", "full"},
-    ("island_metrics_http_connections_cut_total", "reason"): {"first_byte", "head", "idle", "send", "room"},
+    ("island_metrics_http_connections_cut_total", "reason"): {"handshake", "first_byte", "head", "idle", "send", "room"},
     ("island_metrics_snapshot_published_timestamp_seconds", "payload"): {"history", "live"},
     ("island_metrics_snapshot_rows", "kind"): {"islands", "creators", "days"},
-    ("island_metrics_reloads_total", "what"): {"data", "keys"},
+    ("island_metrics_reloads_total", "what"): {"data", "keys", "certificate"},
     ("island_metrics_reloads_total", "result"): {"ok", "refused"},
-    ("island_metrics_poll_age_seconds", "what"): {"data", "keys"},
+    ("island_metrics_poll_age_seconds", "what"): {"data", "keys", "certificate"},
+    ("island_metrics_tls_handshakes_total", "result"): {"full", "resumed", "failed", "not_tls"},
 }
 # What a scrape adds.
 SCRAPED = {"job", "instance"}

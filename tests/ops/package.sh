@@ -49,7 +49,7 @@ stop_server() {
 }
 
 # Not static: a static glibc loads the name services of the machine, which may be of another version.
-cargo build --release --locked --features collect --target-dir target/packaged
+cargo build --release --locked --features collect,tls --target-dir target/packaged
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 [ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &

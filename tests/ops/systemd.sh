@@ -34,7 +34,7 @@ done
 cp "$plain"/* "$activated"
 mkdir "$activated/island-metrics.service.d"
 cp "$units/examples/socket-activation.conf" "$activated/island-metrics.service.d"
-cp "$units/examples/island-metrics-admin.socket" "$activated"
+cp "$units"/examples/island-metrics-{admin,tls}.socket "$activated"
 for set in "$plain" "$activated"; do
     names=$(cd "$set" && ls -p | grep -v /)
     # shellcheck disable=SC2086
