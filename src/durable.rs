@@ -223,6 +223,12 @@ pub fn lock_exclusive(directory: &Path, timeout: Duration) -> io::Result<File> {
     try_lock_within(file, timeout)
 }
 
+/// Locks a directory itself, without a file in it, until the returned file is dropped. Fails with
+/// `TimedOut` if another process holds the lock.
+pub fn lock_folder(directory: &Path) -> io::Result<File> {
+    try_lock_within(File::open(directory)?, Duration::ZERO)
+}
+
 /// Locks a directory against [`lock_exclusive`] until the returned file is dropped, to read several
 /// files of one state. Returns `None` if there is no lock to take part in. Writes nothing.
 pub fn lock_shared(directory: &Path) -> Option<File> {

@@ -24,12 +24,22 @@ const MAX_CONNECTIONS: usize = 16;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Content of the responses. The collector replaces it about once a second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Page {
     /// The metrics.
     pub(super) metrics: String,
-    /// Whether the collector has had a usable response recently; or what is wrong.
-    pub(super) readiness: Option<String>,
+    /// Why the collector is not ready; `None` if it has had a usable response recently.
+    pub(super) readiness: Option<&'static str>,
+}
+
+impl Page {
+    /// Returns the content before the first tick.
+    pub(super) fn starting() -> Page {
+        Page {
+            metrics: String::new(),
+            readiness: Some("starting"),
+        }
+    }
 }
 
 /// Binds the address and serves in the background. Must be called in a runtime.

@@ -1,5 +1,7 @@
 //! Cleaning of catalogue rows, so that whatever is collected is a sound dataset (CONTRACT section 3).
 
+use std::fmt;
+
 use serde::Deserialize;
 
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
@@ -37,7 +39,7 @@ pub(super) struct Listed {
 pub(super) struct Cleaned {
     /// Codes of another shape than `dddd-dddd-dddd`; their rows are left out.
     pub(super) codes: u64,
-    /// Titles that were absent, had control characters, or were cut.
+    /// Titles that were absent, had control characters or parts that are no text, or were cut.
     pub(super) titles: u64,
     /// Creators that are no valid slug; the island has none.
     pub(super) creators: u64,
@@ -55,6 +57,20 @@ impl Cleaned {
     }
 }
 
+/// The end of a log line: nothing, or the counts that are not zero.
+impl fmt::Display for Cleaned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.codes, "rows that are no islands left out"),
+            (self.titles, "titles cleaned"),
+            (self.creators, "creators left out"),
+            (self.tags, "tags cleaned or left out"),
+        ];
+        let mut counts = counts.iter().filter(|(count, _)| *count > 0);
+        counts.try_for_each(|(count, what)| write!(f, "; {count} {what}"))
+    }
+}
+
 /// Converts a row; `None` if its code is not an island's.
 pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
     let Some(code) = raw.code.as_str().and_then(|code| code.parse().ok()) else {
@@ -63,7 +79,9 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
     };
     let title = raw.title.as_str().unwrap_or_default();
     let kept = cut(&title.replace(char::is_control, ""), MAX_FIELD_BYTES).to_owned();
-    cleaned.titles += u64::from(kept.is_empty() || kept != title);
+    // Parts of the body that are no text were replaced before it was parsed.
+    let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
+    cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
     let creator = raw
         .creator_code
         .as_str()

@@ -18,13 +18,14 @@ use hyper::rt::{Read as HyperRead, Write as HyperWrite};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::reply::{MAX_BODY_BYTES, RawReply};
+use super::reply::{MAX_BODY_BYTES, RawReply, with_correlation_id};
 use super::settings::Upstream;
+use crate::calendar::UnixSeconds;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the connection to the last byte of the body.
@@ -37,6 +38,8 @@ pub(super) struct Client {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     user_agent: String,
     sender: Option<SendRequest<Empty<Bytes>>>,
+    /// Time at which the last request was sent, after its connection was open.
+    sent_at: Option<Instant>,
 }
 
 impl Client {
@@ -59,11 +62,18 @@ impl Client {
             tls,
             user_agent,
             sender: None,
+            sent_at: None,
         })
+    }
+
+    /// Returns the time at which the last request was sent; `None` if it was not.
+    pub(super) fn sent_at(&self) -> Option<Instant> {
+        self.sent_at
     }
 
     /// Sends a GET request and reads the response whole. An error says what was wrong.
     pub(super) async fn get(&mut self, target: &str) -> Result<RawReply, String> {
+        self.sent_at = None;
         let result = timeout(REQUEST_TIMEOUT, self.exchange(target)).await;
         let result = result.unwrap_or_else(|_| {
             Err(format!(
@@ -87,11 +97,13 @@ impl Client {
             .body(Empty::new())
             .map_err(|error| error.to_string())?;
         let sender = self.sender().await?;
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| describe("no response", &error))?;
-        read(response).await
+        let response = sender.send_request(request);
+        self.sent_at = Some(Instant::now());
+        let response = response.await;
+        let response = response.map_err(|error| describe("no response", &error))?;
+        let id = text(response.headers(), &CORRELATION_ID);
+        let raw = read(response).await;
+        raw.map_err(|problem| with_correlation_id(problem, id.as_deref()))
     }
 
     /// Returns the open connection, or opens one.
@@ -176,10 +188,17 @@ async fn read(response: Response<Incoming>) -> Result<RawReply, String> {
     Ok(RawReply {
         status: head.status.as_u16(),
         content_type: header(&CONTENT_TYPE).unwrap_or_default(),
-        retry_after_seconds: header(&RETRY_AFTER).and_then(|seconds| seconds.parse().ok()),
+        retry_after_seconds: header(&RETRY_AFTER).and_then(|value| retry_after(&value)),
         correlation_id: header(&CORRELATION_ID),
         body,
     })
+}
+
+/// Returns the seconds of a `Retry-After`, which may also be a date.
+fn retry_after(value: &str) -> Option<u64> {
+    let until = || UnixSeconds::parse_http(value).map(|time| time.0 - UnixSeconds::now().0);
+    let seconds = value.parse().ok();
+    seconds.or_else(|| u64::try_from(until()?).ok())
 }
 
 /// Returns a header's value without what a log line must not contain.

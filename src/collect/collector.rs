@@ -16,14 +16,15 @@ use super::dataset_files::{Catalogue, Dataset};
 use super::day_log::DayLogs;
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
-use super::live::LivePass;
+use super::live::{LivePass, Steps};
 use super::plan::{Plan, PlanSizes};
 use super::progress::Progress;
 use super::request::Request;
+use super::save::coverage;
 use super::settings::PlatformSeries;
 use super::window::{WINDOW_DAYS, fresh_day};
 use super::wire;
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::model::IslandCode;
 
 /// Time after which a given-up crawl or reading of rankings begins again.
@@ -31,6 +32,8 @@ pub(super) const RETRY_SECONDS: i64 = 600;
 const FULL_CRAWL_SECONDS: i64 = DAY_SECONDS;
 const TOP_CRAWL_SECONDS: i64 = 3600;
 pub(super) const RANKINGS_SECONDS: i64 = 3600;
+/// Time for which the platform's points are asked for after a start or an outage.
+const PLATFORM_BACK_SECONDS: i64 = 6 * DAY_SECONDS;
 
 /// Options of a collector.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +79,7 @@ pub(super) struct Counts {
 }
 
 /// The state of collecting.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Collector {
     pub(super) options: Options,
     pub(super) started: UnixSeconds,
@@ -84,6 +88,14 @@ pub(super) struct Collector {
     pub(super) catalogue: Catalogue,
     /// The catalogue has changes that islands.csv lacks.
     pub(super) is_catalogue_changed: bool,
+    /// A crawl has ended, so islands.csv is written if the catalogue has changed.
+    pub(super) is_catalogue_due: bool,
+    /// Time at which reading the platform's series was given up.
+    pub(super) platform_failed: UnixSeconds,
+    /// Points of the platform that are not written yet.
+    pub(super) platform_points: Vec<(UnixSeconds, u64)>,
+    /// Live steps that are not written yet.
+    pub(super) live_steps: Steps,
     pub(super) plan: Plan,
     pub(super) ledger: Ledger,
     pub(super) logs: DayLogs,
@@ -102,8 +114,15 @@ pub(super) struct Collector {
     pub(super) failed: Option<(Request, u32)>,
     /// With `once`: postponed islands were tried again.
     has_retried: bool,
+    /// A live pass has ended since the start.
+    pub(super) has_live: bool,
     pub(super) flushed: UnixSeconds,
     pub(super) synced: UnixSeconds,
+    pub(super) ticked: UnixSeconds,
+    /// Since when readers hold the lock of the dataset, and the last attempt to write.
+    pub(super) busy: Option<(UnixSeconds, UnixSeconds)>,
+    /// Number of refused values that were logged.
+    pub(super) refused_logged: u64,
 }
 
 impl Collector {
@@ -130,17 +149,16 @@ impl Collector {
         let ledger = Ledger::open(state, &contents.islands)
             .map_err(io_error("write the ledger in", state))?;
         let mut plan = Plan::new(contents.islands, now);
+        plan.forget_after(now);
         // Islands of a dataset that another program made, or of a lost ledger.
-        for code in catalogue.keys() {
-            plan.seen_before(*code, now);
-        }
+        plan.add(catalogue.keys().copied(), now);
         let mut progress = Progress::read(state).map_err(state_error())?;
+        progress.limit(now);
         if progress.began == 0 {
             progress.began = now.0;
         }
         let logs = DayLogs::open(state).map_err(io_error("open the state directory", state))?;
-        let day = fresh_day(now);
-        let coverage = Coverage::new(day, &dataset.day(UtcDay(day.0 - 1))?, &plan);
+        let coverage = coverage(&dataset, &plan, fresh_day(now))?;
         Ok(Collector {
             options,
             started: now,
@@ -148,6 +166,10 @@ impl Collector {
             dataset,
             catalogue,
             is_catalogue_changed: false,
+            is_catalogue_due: false,
+            platform_failed: UnixSeconds(0),
+            platform_points: Vec::new(),
+            live_steps: Steps::new(),
             plan,
             ledger,
             logs,
@@ -162,8 +184,12 @@ impl Collector {
             was_task: false,
             failed: None,
             has_retried: false,
+            has_live: false,
             flushed: now,
             synced: now,
+            ticked: now,
+            busy: None,
+            refused_logged: 0,
         })
     }
 
@@ -205,7 +231,10 @@ impl Collector {
                 self.has_retried = true;
                 return self.next(now);
             }
-            if let Some(request) = self.live(now) {
+            // One pass, however many steps become due meanwhile.
+            if !self.has_live
+                && let Some(request) = self.live(now)
+            {
                 return Next::Send(request);
             }
             return Next::Done;
@@ -265,9 +294,9 @@ impl Collector {
     fn platform(&self, now: UnixSeconds) -> Option<Request> {
         let slot = |time: i64| time.div_euclid(wire::STEP_SECONDS);
         let last = self.progress.platform;
-        let is_due = slot(now.0) > slot(last);
-        // Values come up to 40 minutes late; one response holds up to a week.
-        let from = (last - 2 * 3600).max(now.0 - DAY_SECONDS);
+        let is_due = slot(now.0) > slot(last.max(self.platform_failed.0));
+        // Values come up to 40 minutes late; one response holds up to a week, the rest of an outage.
+        let from = (last - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
         is_due.then(|| Request::Platform {
             from: UnixSeconds(slot(from) * wire::STEP_SECONDS),
             to: UnixSeconds((slot(now.0) + 1) * wire::STEP_SECONDS),
@@ -275,6 +304,7 @@ impl Collector {
     }
 
     fn live(&mut self, now: UnixSeconds) -> Option<Request> {
+        self.live.take_if(|pass| pass.is_stale(now));
         if self.live.is_none() && self.options.live > 0 {
             let step = LivePass::due_step(now);
             if step.0 > self.progress.live_step {
@@ -283,6 +313,12 @@ impl Collector {
             }
         }
         self.live.as_ref().and_then(|pass| pass.request(now))
+    }
+
+    /// Returns what a run with `--once` could not do, if anything.
+    pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
+        let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
+        is_old.then_some("the upstream's catalogue could not be read to its end")
     }
 
     /// Counts what is due.

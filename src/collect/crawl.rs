@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::clean::Cleaned;
 use super::plan::UNRANKED;
 use super::request::Request;
 use super::wire::RankingPage;
@@ -21,6 +22,8 @@ const MAX_GENRES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Crawl {
     pub(super) is_full: bool,
+    /// Rows that were changed or left out.
+    pub(super) cleaned: Cleaned,
     after: Option<String>,
     pages: usize,
     cursors: HashSet<String, ahash::RandomState>,
@@ -31,6 +34,7 @@ impl Crawl {
     pub(super) fn full() -> Crawl {
         Crawl {
             is_full: true,
+            cleaned: Cleaned::default(),
             after: None,
             pages: 0,
             cursors: HashSet::default(),

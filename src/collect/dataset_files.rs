@@ -22,8 +22,16 @@ use crate::model::IslandCode;
 /// The catalogue by code.
 pub(super) type Catalogue = BTreeMap<IslandCode, Listed>;
 
-/// Time for which a publish may hold the lock before collecting gives up on this attempt and tries later.
-const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
+/// Players by island in one live step.
+pub(super) type StepRows = BTreeMap<IslandCode, u64>;
+
+const ISLANDS: &str = "islands.csv";
+const DAILY: &str = "daily";
+const LIVE: &str = "live";
+
+/// Time for which a commit waits for readers. It fails after that and is repeated later, so that a long
+/// publish does not stop collecting.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The dataset directory.
 #[derive(Debug)]
@@ -32,14 +40,32 @@ pub(super) struct Dataset {
 }
 
 impl Dataset {
-    /// Opens a dataset directory; creates it if it is missing.
+    /// Opens a dataset directory. Creates it if it is missing, with an empty islands.csv, so that it is
+    /// sound from the beginning.
     pub(super) fn open(directory: &Path) -> io::Result<Dataset> {
-        for folder in [directory, &directory.join("daily"), &directory.join("live")] {
-            durable::create_directory(folder)?;
-        }
-        Ok(Dataset {
+        let dataset = Dataset {
             directory: directory.to_owned(),
-        })
+        };
+        durable::create_directory(directory)?;
+        if !directory.join(ISLANDS).exists() {
+            let mut set = dataset.begin();
+            set.islands(&Catalogue::new())?;
+            set.commit()?;
+        } else if !directory.join(durable::LOCK_FILE).exists() {
+            // Readers take part in the lock only if there is one.
+            drop(durable::lock_exclusive(directory, LOCK_TIMEOUT)?);
+        }
+        for folder in [DAILY, LIVE] {
+            durable::create_directory(&directory.join(folder))?;
+        }
+        Ok(dataset)
+    }
+
+    /// Locks a dataset against other collectors until the returned file is dropped. Readers are not affected.
+    pub(super) fn lock(directory: &Path) -> io::Result<File> {
+        let folder = directory.join(DAILY);
+        durable::create_directory(&folder)?;
+        durable::lock_folder(&folder)
     }
 
     /// Path of the directory.
@@ -47,11 +73,8 @@ impl Dataset {
         &self.directory
     }
 
-    /// Reads islands.csv. A missing file is an empty catalogue.
+    /// Reads islands.csv.
     pub(super) fn catalogue(&self) -> Result<Catalogue, CollectError> {
-        if !self.directory.join("islands.csv").exists() {
-            return Ok(Catalogue::new());
-        }
         let files = Files::Directory(self.directory.clone());
         let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
         let islands = reader.islands_only()?.islands;
@@ -67,6 +90,19 @@ impl Dataset {
             (row.code, row)
         };
         Ok(islands.into_iter().map(listed).collect())
+    }
+
+    /// Returns the codes of islands.csv; none if there is no file. Writes nothing.
+    pub(super) fn codes(directory: &Path) -> Result<Vec<IslandCode>, CollectError> {
+        let mut codes = Vec::new();
+        if directory.join(ISLANDS).exists() {
+            let files = Files::Directory(directory.to_owned());
+            let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+            let islands = reader.islands_only()?.islands;
+            codes.extend(islands.iter().map(|island| island.code));
+            reader.finish_checks()?;
+        }
+        Ok(codes)
     }
 
     /// Returns whether there is a file of a day.
@@ -95,9 +131,20 @@ impl Dataset {
         Ok(points.unwrap_or_default().into_iter().collect())
     }
 
-    /// Removes a live step that is too old to be of use.
-    pub(super) fn remove_step(&self, step: UnixSeconds) -> io::Result<()> {
-        durable::remove(&self.directory.join(step_name(step)))
+    /// Returns the newest day before `day` that has a file.
+    pub(super) fn newest_day_before(&self, day: UtcDay) -> io::Result<Option<UtcDay>> {
+        let stems = Files::Directory(self.directory.clone()).stems(DAILY)?;
+        let days = stems.iter().filter_map(|stem| UtcDay::parse(stem));
+        Ok(days.filter(|held| *held < day).max())
+    }
+
+    /// Reads a live step; no rows if there is no file.
+    pub(super) fn step(&self, step: UnixSeconds) -> Result<StepRows, CollectError> {
+        let files = Files::Directory(self.directory.clone());
+        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+        let rows = reader.live_rows(step)?;
+        reader.finish_checks()?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Begins a set of files.
@@ -105,12 +152,13 @@ impl Dataset {
         FileSet {
             dataset: self,
             files: Vec::new(),
+            removed: Vec::new(),
         }
     }
 
     /// Removes temporary files that a crash left. The lock of the state directory must be held.
     pub(super) fn remove_leftovers(&self) -> io::Result<()> {
-        for folder in ["", "daily", "live"] {
+        for folder in ["", DAILY, LIVE] {
             for entry in std::fs::read_dir(self.directory.join(folder))? {
                 let path = entry?.path();
                 let name = path.to_string_lossy();
@@ -128,12 +176,13 @@ impl Dataset {
 pub(super) struct FileSet<'a> {
     dataset: &'a Dataset,
     files: Vec<(AtomicFile, PathBuf)>,
+    removed: Vec<PathBuf>,
 }
 
 impl FileSet<'_> {
     /// Adds islands.csv. It must be added first.
     pub(super) fn islands(&mut self, catalogue: &Catalogue) -> io::Result<()> {
-        self.add("islands.csv", FileKind::Islands, |out| {
+        self.add(ISLANDS, FileKind::Islands, |out| {
             for row in catalogue.values() {
                 let tags = row.tags.split('|').filter(|tag| !tag.is_empty());
                 let island = Island {
@@ -158,16 +207,18 @@ impl FileSet<'_> {
     }
 
     /// Adds a live step.
-    pub(super) fn step(
-        &mut self,
-        step: UnixSeconds,
-        players: &BTreeMap<IslandCode, u64>,
-    ) -> io::Result<()> {
+    pub(super) fn step(&mut self, step: UnixSeconds, players: &StepRows) -> io::Result<()> {
         self.add(&step_name(step), FileKind::Live, |out| {
             players.iter().try_for_each(|(code, players)| {
                 out.row([Cell::Code(*code), Cell::Count(Some(*players))])
             })
         })
+    }
+
+    /// Adds the removal of a live step that is too old to be of use.
+    pub(super) fn remove_step(&mut self, step: UnixSeconds) {
+        self.removed
+            .push(self.dataset.directory.join(step_name(step)));
     }
 
     /// Adds platform.csv.
@@ -197,23 +248,26 @@ impl FileSet<'_> {
         Ok(())
     }
 
-    /// Renames the files under the lock of the dataset.
+    /// Renames and removes the files under the lock of the dataset. Fails with `TimedOut` while readers
+    /// hold the lock.
     pub(super) fn commit(self) -> io::Result<()> {
-        if self.files.is_empty() {
+        if self.files.is_empty() && self.removed.is_empty() {
             return Ok(());
         }
         let _lock = durable::lock_exclusive(&self.dataset.directory, LOCK_TIMEOUT)?;
         for (file, to) in self.files {
             file.commit(&to)?;
         }
-        Ok(())
+        self.removed
+            .iter()
+            .try_for_each(|path| durable::remove(path))
     }
 }
 
 fn day_name(day: UtcDay) -> String {
-    format!("daily/{day}.csv")
+    format!("{DAILY}/{day}.csv")
 }
 
 fn step_name(step: UnixSeconds) -> String {
-    format!("live/{}.csv", step.0)
+    format!("{LIVE}/{}.csv", step.0)
 }

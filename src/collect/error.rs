@@ -29,7 +29,8 @@ pub enum CollectError {
         /// The system's error.
         source: io::Error,
     },
-    /// The upstream gave no usable response for several minutes; exit code 69. For `--once` only.
+    /// The upstream gave no usable response for several minutes, or no complete catalogue; exit code 69. For
+    /// `--once` only.
     Unavailable(String),
 }
 
@@ -55,6 +56,13 @@ impl fmt::Display for CollectError {
 }
 
 impl std::error::Error for CollectError {}
+
+impl CollectError {
+    /// Returns whether readers of the dataset have held its lock for too long. A later attempt may succeed.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, CollectError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+}
 
 impl From<LoadError> for CollectError {
     fn from(error: LoadError) -> CollectError {

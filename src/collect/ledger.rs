@@ -2,12 +2,14 @@
 //!
 //! In: one record after each usable response. Out: the newest record of each island at start.
 //! Format: a 16-byte header, then records of 48 bytes, little-endian, each with a CRC-32. A torn or damaged
-//! tail is cut at start: its islands are asked again, nothing is lost. The file is compacted at start.
+//! tail is cut at start: its islands are asked again, nothing is lost. The file is compacted at start, and
+//! whenever it has several records of each island.
 //! A record must be written only after the values that it accounts for are durable.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -17,6 +19,10 @@ use crate::model::IslandCode;
 const HEADER: &[u8; 16] = b"im-ledger     1\n";
 const RECORD_BYTES: usize = 48;
 const NAME: &str = "ledger";
+/// Records of each island, on average, at which the file is compacted.
+const COMPACT_FACTOR: u64 = 4;
+/// Size below which it is never compacted.
+const COMPACT_MIN_BYTES: u64 = 1 << 20;
 
 /// State of one island.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +99,10 @@ impl IslandState {
 /// The open ledger.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    state: PathBuf,
     file: File,
+    /// Size of the compacted file.
+    compact_bytes: u64,
     /// Records that are not written yet.
     pending: Vec<u8>,
 }
@@ -103,45 +112,47 @@ pub(super) struct Ledger {
 pub(super) struct LedgerContents {
     pub(super) islands: Vec<IslandState>,
     /// Bytes of a torn or damaged tail that were cut.
-    pub(super) bytes_cut: usize,
+    pub(super) bytes_cut: u64,
 }
 
 impl Ledger {
     /// Reads the ledger of a state directory, without changing it. A missing file is an empty ledger.
     pub(super) fn read(state: &Path) -> io::Result<LedgerContents> {
-        let mut bytes = Vec::new();
-        match File::open(path(state)) {
-            Ok(mut file) => drop(file.read_to_end(&mut bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        let Some(records) = bytes.strip_prefix(HEADER) else {
-            return Ok(LedgerContents {
-                islands: Vec::new(),
-                bytes_cut: bytes.len(),
-            });
+        let mut contents = LedgerContents::default();
+        let file = match File::open(path(state)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(contents),
+            file => file?,
         };
+        let mut bytes_left = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(1 << 16, file);
+        let mut header = [0; HEADER.len()];
         let mut newest: HashMap<IslandCode, usize, ahash::RandomState> = HashMap::default();
-        let mut islands: Vec<IslandState> = Vec::new();
-        let (records, _) = records.as_chunks::<RECORD_BYTES>();
-        let sound = records.iter().map_while(IslandState::decode);
-        let mut count = 0;
-        for island in sound {
-            count += 1;
-            match newest.entry(island.code) {
-                std::collections::hash_map::Entry::Occupied(at) => islands[*at.get()] = island,
-                std::collections::hash_map::Entry::Vacant(at) => {
-                    at.insert(islands.len());
-                    islands.push(island);
+        if read_whole(&mut file, &mut header)? && header == *HEADER {
+            bytes_left = bytes_left.saturating_sub(HEADER.len() as u64);
+            let mut record = [0; RECORD_BYTES];
+            while read_whole(&mut file, &mut record)? {
+                let Some(island) = IslandState::decode(&record) else {
+                    break;
+                };
+                bytes_left = bytes_left.saturating_sub(RECORD_BYTES as u64);
+                match newest.entry(island.code) {
+                    Entry::Occupied(at) => contents.islands[*at.get()] = island,
+                    Entry::Vacant(at) => {
+                        at.insert(contents.islands.len());
+                        contents.islands.push(island);
+                    }
                 }
             }
         }
-        let bytes_cut = bytes.len() - HEADER.len() - count * RECORD_BYTES;
-        Ok(LedgerContents { islands, bytes_cut })
+        contents.bytes_cut = bytes_left;
+        Ok(contents)
     }
 
     /// Rewrites the ledger with one record per island, and opens it for appending.
-    pub(super) fn open(state: &Path, islands: &[IslandState]) -> io::Result<Ledger> {
+    pub(super) fn open<'a>(
+        state: &Path,
+        islands: impl IntoIterator<Item = &'a IslandState>,
+    ) -> io::Result<Ledger> {
         let mut compact = AtomicFile::create(state, NAME)?;
         compact.out.write_all(HEADER)?;
         for island in islands {
@@ -150,6 +161,8 @@ impl Ledger {
         compact.commit(&path(state))?;
         let file = OpenOptions::new().append(true).open(path(state))?;
         Ok(Ledger {
+            state: state.to_owned(),
+            compact_bytes: file.metadata()?.len(),
             file,
             pending: Vec::new(),
         })
@@ -160,12 +173,20 @@ impl Ledger {
         self.pending.extend_from_slice(&island.encode());
     }
 
-    /// Writes the added records and makes them durable.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
+    /// Writes the added records and makes them durable. `islands` are the newest states of all islands, for a
+    /// file that has grown long.
+    pub(super) fn sync<'a>(
+        &mut self,
+        islands: impl Iterator<Item = &'a IslandState>,
+    ) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let before = self.file.metadata()?.len();
+        if before > COMPACT_MIN_BYTES.max(self.compact_bytes * COMPACT_FACTOR) {
+            *self = Ledger::open(&self.state.clone(), islands)?;
+            return Ok(());
+        }
         if let Err(error) = self.file.write_all(&self.pending) {
             // Half a record would hide all records behind it.
             self.file.set_len(before)?;
@@ -174,6 +195,14 @@ impl Ledger {
         self.file.sync_data()?;
         self.pending.clear();
         Ok(())
+    }
+}
+
+/// Fills a buffer. Returns `false` at the end of the file, also if it ends within the buffer.
+fn read_whole(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match file.read_exact(buffer) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        result => result.map(|()| true),
     }
 }
 
@@ -212,7 +241,7 @@ mod tests {
                 ledger.push(&island);
                 written.push(island);
             }
-            ledger.sync().unwrap();
+            ledger.sync(std::iter::empty()).unwrap();
             let path = scratch.path().join(NAME);
             let whole = std::fs::read(&path).unwrap();
             let cut = u.int_in_range(0..=whole.len())?;
@@ -235,6 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn a_long_ledger_is_compacted_to_the_newest_states() {
+        let scratch = Scratch::new();
+        let mut ledger = Ledger::open(scratch.path(), &[]).unwrap();
+        let mut island = IslandState::new(IslandCode::from_number(7).unwrap(), UtcDay(9));
+        let mut longest = 0;
+        for round in 1..=3 * COMPACT_MIN_BYTES / 48_000 {
+            for _ in 0..1000 {
+                island.peak += 1;
+                ledger.push(&island);
+            }
+            ledger.sync([&island].into_iter()).unwrap();
+            let length = std::fs::metadata(path(scratch.path())).unwrap().len();
+            assert!(length <= COMPACT_MIN_BYTES + 48_016, "{round}: {length}");
+            longest = longest.max(length);
+            assert_eq!(Ledger::read(scratch.path()).unwrap().islands, [island]);
+        }
+        assert!(longest > COMPACT_MIN_BYTES / 2);
+    }
+
+    #[test]
     fn a_damaged_record_ends_the_ledger() {
         let scratch = Scratch::new();
         let code = |number| IslandCode::from_number(number).unwrap();
@@ -248,6 +297,6 @@ mod tests {
         crate::durable::replace(&path, &bytes).unwrap();
         let read = Ledger::read(scratch.path()).unwrap();
         assert_eq!(read.islands, &islands[..1]);
-        assert_eq!(read.bytes_cut, 2 * RECORD_BYTES);
+        assert_eq!(read.bytes_cut, 2 * RECORD_BYTES as u64);
     }
 }

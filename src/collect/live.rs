@@ -1,9 +1,12 @@
 //! A live pass: the players of the most played islands in one 10-minute step.
 //!
-//! Values come 20 to 40 minutes after a step has ended. Step S is asked for from S + 30 min on, 50 minutes back.
+//! Values come 20 to 30 minutes after a step has ended, so step S has them between S + 30 min and S + 40 min.
+//! It is asked for from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
+//! values yet waits for the next pass, which reads the two steps before its own too.
 
 use std::collections::BTreeMap;
 
+use super::dataset_files::StepRows;
 use super::plan::Plan;
 use super::request::Request;
 use super::wire::STEP_SECONDS;
@@ -12,8 +15,12 @@ use crate::model::IslandCode;
 
 /// Time after the start of a step from which it is asked for.
 const DELAY_SECONDS: i64 = 30 * 60;
-/// Time before now from which values are asked for.
-const BACK_SECONDS: i64 = 50 * 60;
+/// Time before the step from which values are asked for: 50 minutes before the pass begins.
+const BACK_SECONDS: i64 = 20 * 60;
+/// Age at which an interrupted pass is not worth its requests.
+const STALE_SECONDS: i64 = 3 * 3600;
+/// Share of the players of the step before, in percent, that may be missing in a step that is written.
+const MISSING_PERCENT: u128 = 10;
 
 /// One pass over the islands of the live snapshot.
 #[derive(Debug)]
@@ -23,8 +30,11 @@ pub(super) struct LivePass {
     /// Islands that are not asked yet, the next one last.
     islands: Vec<IslandCode>,
     /// Values by step.
-    steps: BTreeMap<UnixSeconds, BTreeMap<IslandCode, u64>>,
+    steps: Steps,
 }
+
+/// Players by step and island.
+pub(super) type Steps = BTreeMap<UnixSeconds, StepRows>;
 
 impl LivePass {
     /// Returns the newest step that can be asked for.
@@ -56,11 +66,11 @@ impl LivePass {
 
     /// Returns the next request.
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
-        let slot = |time: i64| UnixSeconds(time.div_euclid(STEP_SECONDS) * STEP_SECONDS);
+        let next_step = (now.0.div_euclid(STEP_SECONDS) + 1) * STEP_SECONDS;
         self.islands.last().map(|code| Request::Steps {
             code: *code,
-            from: slot(now.0 - BACK_SECONDS),
-            to: slot(now.0 + STEP_SECONDS),
+            from: UnixSeconds(self.step.0 - BACK_SECONDS),
+            to: UnixSeconds(next_step),
         })
     }
 
@@ -82,14 +92,36 @@ impl LivePass {
         self.islands.is_empty()
     }
 
-    /// Returns the values of the step that was due; with `newest`, those of the newest step that has any.
-    pub(super) fn values(&self, newest: bool) -> Option<(UnixSeconds, &BTreeMap<IslandCode, u64>)> {
-        let found = if newest {
-            self.steps.last_key_value()
-        } else {
-            self.steps.get_key_value(&self.step)
+    /// Returns whether the pass was interrupted for so long that a new one is better.
+    pub(super) fn is_stale(&self, now: UnixSeconds) -> bool {
+        !(0..STALE_SECONDS).contains(&(now.0 - self.step.0))
+    }
+
+    /// Returns the steps that can be written; with `newest`, only the newest step that has any value.
+    pub(super) fn into_steps(mut self, newest: bool) -> Steps {
+        if newest {
+            return self.steps.pop_last().into_iter().collect();
+        }
+        drop(self.steps.split_off(&UnixSeconds(self.step.0 + 1)));
+        if !self.is_due_step_complete() {
+            self.steps.remove(&self.step);
+        }
+        self.steps
+    }
+
+    /// Returns whether the islands that had most of the players in the step before have a value. Otherwise
+    /// the values became available during the pass.
+    fn is_due_step_complete(&self) -> bool {
+        let before = UnixSeconds(self.step.0 - STEP_SECONDS);
+        let (Some(due), Some(before)) = (self.steps.get(&self.step), self.steps.get(&before))
+        else {
+            return true;
         };
-        found.map(|(step, players)| (*step, players))
+        let sum = |rows: &mut dyn Iterator<Item = (&IslandCode, &u64)>| -> u128 {
+            rows.map(|(_, players)| u128::from(*players)).sum()
+        };
+        let missing = sum(&mut before.iter().filter(|(code, _)| !due.contains_key(code)));
+        missing * 100 <= sum(&mut before.iter()) * MISSING_PERCENT
     }
 }
 
@@ -125,10 +157,38 @@ mod tests {
         }
         assert_eq!(asked, [2, 4]);
         assert!(pass.is_done());
-        let values = pass.values(false).unwrap();
-        assert_eq!(values.0, step);
-        assert_eq!(values.1.values().copied().collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(pass.values(true).unwrap().0.0, step.0 + 600);
+        assert!(!pass.is_stale(now) && pass.is_stale(UnixSeconds(now.0 + STALE_SECONDS)));
+        let steps = pass.into_steps(false);
+        let values: Vec<_> = steps[&step].values().copied().collect();
+        assert_eq!((steps.len(), values), (1, vec![2, 4]));
         assert!(LivePass::new(step, 2, &Plan::new(Vec::new(), now)).is_none());
+    }
+
+    #[test]
+    fn a_step_that_becomes_available_during_the_pass_waits_for_the_next() {
+        let step = UnixSeconds(20_700 * 86_400);
+        let at = |steps: i64| UnixSeconds(step.0 + steps * STEP_SECONDS);
+        let pass = |due: &[(u64, u64)]| {
+            let mut pass = LivePass {
+                step,
+                islands: Vec::new(),
+                steps: BTreeMap::new(),
+            };
+            for (island, players) in [(1, 90), (2, 6), (3, 4)] {
+                pass.advance(code(island), &[(at(-1), players)]);
+            }
+            for (island, players) in due {
+                pass.advance(code(*island), &[(at(0), *players), (at(1), 1)]);
+            }
+            pass
+        };
+        let written = |due: &[(u64, u64)], newest| -> Vec<UnixSeconds> {
+            pass(due).into_steps(newest).into_keys().collect()
+        };
+        assert_eq!(written(&[(1, 80)], false), [at(-1), at(0)]);
+        assert_eq!(written(&[(2, 6), (3, 4)], false), [at(-1)]);
+        assert_eq!(written(&[], false), [at(-1)]);
+        assert_eq!(written(&[(3, 4)], true), [at(1)]);
+        assert_eq!(written(&[], true), [at(-1)]);
     }
 }

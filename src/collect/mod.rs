@@ -13,6 +13,7 @@
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
+//! - `summary`: what is due, without a request.
 //! - `ledger`, `day_log`, `progress`: the state directory. `dataset_files`: the dataset directory.
 //!
 //! Never: requests from users, published files, keys.
@@ -39,15 +40,23 @@ mod request;
 mod run;
 mod save;
 mod settings;
+mod summary;
 mod window;
 mod wire;
 
 #[cfg(test)]
+mod chain_tests;
+#[cfg(test)]
 pub(crate) mod scratch;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod simulation_tests;
+#[cfg(test)]
+mod virtual_upstream;
 
 pub use error::CollectError;
+pub use run::Event;
 pub(crate) use run::run;
-pub use run::{Event, rate_problem, summary};
-pub use settings::{CollectSettings, Contact, PlatformSeries, Rate, Upstream};
+pub use settings::{CollectSettings, Contact, PlatformSeries, Rate, Upstream, rate_problem};
+pub use summary::summary;

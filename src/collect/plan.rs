@@ -144,11 +144,26 @@ impl Plan {
         Some(state)
     }
 
-    /// Adds an island that the dataset has and the ledger lacks.
-    pub(super) fn seen_before(&mut self, code: IslandCode, now: UnixSeconds) {
-        if !self.index.contains_key(&code) {
-            self.insert(IslandState::new(code, now.day()));
+    /// Adds islands that the dataset has and the ledger lacks.
+    pub(super) fn add(&mut self, codes: impl Iterator<Item = IslandCode>, now: UnixSeconds) {
+        for code in codes {
+            if !self.index.contains_key(&code) {
+                self.insert(IslandState::new(code, now.day()));
+            }
         }
+    }
+
+    /// Forgets responses of a future that the clock no longer shows. Their islands are asked again.
+    pub(super) fn forget_after(&mut self, now: UnixSeconds) {
+        for entry in &mut self.islands {
+            let state = &mut entry.state;
+            if state.asked_at > now {
+                (state.covered, state.asked_at) = (None, now);
+            }
+            state.first_seen = state.first_seen.min(now.day());
+            entry.postponed_until = None;
+        }
+        self.rebuild();
     }
 
     /// Replaces the genre ranks, which order a cold start and wake inactive islands. Unknown codes are
@@ -169,13 +184,9 @@ impl Plan {
     pub(super) fn release_postponed(&mut self) -> bool {
         let any = !self.postponed.is_empty();
         while let Some(&(_, at)) = self.postponed.first() {
-            self.restore(at);
+            self.change(at, |entry| entry.postponed_until = None);
         }
         any
-    }
-
-    fn restore(&mut self, at: u32) {
-        self.change(at, |entry| entry.postponed_until = None);
     }
 
     /// Returns the islands with data in the last seven days.
@@ -285,16 +296,15 @@ impl Plan {
 
     /// Moves to a new day, and returns postponed islands to their queues.
     fn advance(&mut self, now: UnixSeconds) {
-        let today = fresh_day(now);
-        // A clock that is set back leaves the plan on its day.
-        if today > self.fresh_day {
-            self.fresh_day = today;
+        // Another day also if the clock was set back: islands would never be up to date otherwise.
+        if fresh_day(now) != self.fresh_day {
+            self.fresh_day = fresh_day(now);
             self.rebuild();
         }
         while let Some(&(until, at)) = self.postponed.first()
             && until <= now
         {
-            self.restore(at);
+            self.change(at, |entry| entry.postponed_until = None);
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::UnixSeconds;
 use crate::durable;
 
 const NAME: &str = "progress.json";
@@ -43,6 +44,22 @@ impl Progress {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Progress::default()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Limits all times to the present one. After the clock was set back nothing would be due otherwise.
+    pub(super) fn limit(&mut self, now: UnixSeconds) {
+        for time in [
+            &mut self.began,
+            &mut self.full_crawl,
+            &mut self.top_crawl,
+            &mut self.rankings,
+            &mut self.platform,
+            &mut self.live_step,
+            &mut self.merged,
+        ] {
+            *time = (*time).min(now.0);
+        }
+        self.complete_day = self.complete_day.min(now.day().0 - 1);
     }
 
     /// Replaces the progress of a state directory.

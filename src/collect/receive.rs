@@ -33,12 +33,12 @@ impl Collector {
         now: UnixSeconds,
     ) -> Result<Signal, CollectError> {
         let reply = match request {
-            Request::Catalogue { .. } => self.receive_catalogue(raw, now)?,
+            Request::Catalogue { .. } => self.receive_catalogue(raw, now),
             Request::Genres => self.receive_genres(raw, now),
             Request::Ranking { .. } => self.receive_ranking(raw, now),
-            Request::Platform { .. } => self.receive_platform(raw, now)?,
+            Request::Platform { .. } => self.receive_platform(raw, now),
             Request::Days { code, from, to } => self.receive_days(raw, *code, (*from, *to), now)?,
-            Request::Steps { code, .. } => self.receive_steps(raw, *code, now)?,
+            Request::Steps { code, .. } => self.receive_steps(raw, *code),
         };
         let signal = match reply {
             Reply::Usable(()) => {
@@ -71,11 +71,13 @@ impl Collector {
                 Signal::Failed(problem)
             }
         };
-        if signal == Signal::Usable {
+        let is_catalogue = matches!(request, Request::Catalogue { .. });
+        if signal == Signal::Usable || (is_catalogue && self.crawl.is_none()) {
             self.failed = None;
         } else {
             let before = self.failed.take().map_or(0, |(_, failures)| failures);
-            if before + 1 < ATTEMPTS {
+            // With `once`, nothing can be done without the catalogue.
+            if before + 1 < ATTEMPTS || (is_catalogue && self.options.once) {
                 self.failed = Some((request.clone(), before + 1));
             } else {
                 self.give_up(request, now);
@@ -97,24 +99,22 @@ impl Collector {
                 // Everything works without the rankings.
                 self.progress.rankings = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
             }
-            Request::Platform { .. } => self.progress.platform = now.0,
+            Request::Platform { .. } => self.platform_failed = now,
             Request::Days { code, .. } => self.plan.postpone(*code, now),
             Request::Steps { .. } => {
                 if let Some(pass) = &mut self.live {
                     pass.skip();
                 }
+                self.finish_live();
             }
         }
     }
 
-    fn receive_catalogue(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    fn receive_catalogue(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let page = match classify(raw, wire::catalogue_page) {
             Reply::Usable(page) => page,
-            other => return Ok(without_content(other)),
+            Reply::Gone => return Reply::Broken("status 404 for the catalogue".to_owned()),
+            other => return without_content(other),
         };
         self.counts.cleaned.add(page.cleaned);
         for listed in page.islands {
@@ -126,28 +126,31 @@ impl Collector {
             self.is_catalogue_changed |= old.as_ref() != self.catalogue.get(&code);
         }
         let Some(mut crawl) = self.crawl.take() else {
-            return Ok(Reply::Usable(()));
+            return Reply::Usable(());
         };
+        crawl.cleaned.add(page.cleaned);
         match crawl.advance(page.next) {
             Ok(true) => {
                 self.progress.top_crawl = now.0;
                 if crawl.is_full {
                     self.progress.full_crawl = now.0;
                     let (islands, pages) = (self.catalogue.len(), crawl.pages());
+                    let cleaned = crawl.cleaned;
                     self.log.push(format!(
-                        "read the catalogue: {pages} pages; {islands} islands ever seen"
+                        "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
                     ));
                 }
-                self.save_catalogue()?;
+                self.is_catalogue_due = true;
             }
             Ok(false) => self.crawl = Some(crawl),
             Err(problem) => {
                 // The crawl begins again later.
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
-                return Ok(Reply::Broken(problem));
+                self.is_catalogue_due = true;
+                return Reply::Broken(problem);
             }
         }
-        Ok(Reply::Usable(()))
+        Reply::Usable(())
     }
 
     fn receive_genres(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
@@ -189,23 +192,19 @@ impl Collector {
         }
     }
 
-    fn receive_platform(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let series = self.options.platform;
-        let points = match classify(raw, |body| wire::platform_steps(body, series)) {
-            Reply::Usable(points) => points,
-            Reply::Gone => {
-                self.progress.platform = now.0;
-                return Ok(Reply::Gone);
+        let reply = match classify(raw, |body| wire::platform_steps(body, series)) {
+            Reply::Usable(points) => {
+                self.platform_points.extend(points);
+                Reply::Usable(())
             }
-            other => return Ok(without_content(other)),
+            // An upstream without the series.
+            Reply::Gone => Reply::Gone,
+            other => return without_content(other),
         };
         self.progress.platform = now.0;
-        self.save_platform(&points)?;
-        Ok(Reply::Usable(()))
+        reply
     }
 
     fn receive_days(
@@ -255,24 +254,28 @@ impl Collector {
         self.coverage.record(&state);
     }
 
-    fn receive_steps(
-        &mut self,
-        raw: Result<RawReply, String>,
-        code: IslandCode,
-        now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
         let steps = match classify(raw, wire::island_steps) {
             Reply::Usable(steps) => steps,
             Reply::Gone => Vec::new(),
-            other => return Ok(without_content(other)),
+            other => return without_content(other),
         };
         if let Some(pass) = &mut self.live {
             pass.advance(code, &steps);
         }
-        if let Some(pass) = self.live.take_if(|pass| pass.is_done()) {
-            self.save_live(&pass, now)?;
+        self.finish_live();
+        Reply::Usable(())
+    }
+
+    fn finish_live(&mut self) {
+        let Some(pass) = self.live.take_if(|pass| pass.is_done()) else {
+            return;
+        };
+        self.progress.live_step = pass.step.0;
+        self.has_live = true;
+        for (step, players) in pass.into_steps(self.options.once) {
+            self.live_steps.entry(step).or_default().extend(players);
         }
-        Ok(Reply::Usable(()))
     }
 }
 

@@ -68,6 +68,10 @@ pub(super) fn classify<T>(
         },
         429 | 500..=599 => throttled(format!("status {}", raw.status)),
         404 => Reply::Gone,
+        // Of a proxy: a challenge, or an error of its own.
+        status if media_type.eq_ignore_ascii_case("text/html") => {
+            throttled(format!("an HTML page with status {status}"))
+        }
         400 => Reply::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)), &raw)),
         status => {
             let got = format!(
@@ -80,7 +84,12 @@ pub(super) fn classify<T>(
 }
 
 fn with_id(problem: String, raw: &RawReply) -> String {
-    match &raw.correlation_id {
+    with_correlation_id(problem, raw.correlation_id.as_deref())
+}
+
+/// Adds the upstream's id of a response to a problem.
+pub(super) fn with_correlation_id(problem: String, id: Option<&str>) -> String {
+    match id {
         Some(id) => format!("{problem} (x-epic-correlation-id {id})"),
         None => problem,
     }
@@ -141,6 +150,11 @@ mod tests {
             (reply(401, "text/plain", "Jwt is missing"), "broken"),
             (reply(404, json, "{}"), "gone"),
             (reply(404, "text/plain", "404"), "gone"),
+            (
+                reply(403, "text/html; charset=utf-8", "<html>"),
+                "throttled",
+            ),
+            (reply(403, json, "{}"), "broken"),
             (reply(429, "text/plain", ""), "throttled"),
             (reply(500, json, "{}"), "throttled"),
             (reply(522, "text/html", "<html>"), "throttled"),

@@ -15,14 +15,13 @@ use tokio::time::{Instant, sleep};
 use super::admin::{self, Page};
 use super::client::Client;
 use super::collector::{Collector, Next, Options};
+use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
-use super::ledger::Ledger;
 use super::metrics;
 use super::pace::Pace;
-use super::plan::Plan;
-use super::progress::Progress;
 use super::receive::Signal;
-use super::settings::{CollectSettings, Rate};
+use super::request::Request;
+use super::settings::{CollectSettings, check};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::observe::Notifier;
@@ -38,10 +37,10 @@ const TICK: Duration = Duration::from_secs(1);
 const STATUS_SECONDS: i64 = 10;
 /// Pause after a file could not be written, for example on a full disk.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
+/// Time for which a run with `--once` waits at its end for readers of the dataset.
+const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
 const READY_SECONDS: i64 = 15 * 60;
-/// Files of the server's state directory.
-const KEY_FILE: &str = "keys.jsonl";
 
 /// A report of a collector.
 #[derive(Debug)]
@@ -64,72 +63,12 @@ pub(crate) fn run(
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), CollectError> {
     check(&settings)?;
-    let _lock = lock_state(&settings.state)?;
+    let _state_lock = lock_state(&settings.state)?;
+    let dataset_lock = Dataset::lock(&settings.dataset);
+    let _dataset_lock = dataset_lock.map_err(io_error("lock the dataset", &settings.dataset))?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io_error("start the runtime for", &settings.state))?;
     runtime.block_on(async { Loop::open(settings)?.run(notifier, report).await })
-}
-
-/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
-pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
-    check(settings)?;
-    let now = UnixSeconds::now();
-    let state_error = || io_error("read the state directory", &settings.state);
-    let contents = Ledger::read(&settings.state).map_err(state_error())?;
-    let progress = Progress::read(&settings.state).map_err(state_error())?;
-    let mut plan = Plan::new(contents.islands, now);
-    let sizes = plan.sizes(now);
-    let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
-    #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
-    let hours = |requests: usize| requests as f64 / settings.rate.per_second() / 3600.0;
-    let moment = |time: i64| match time {
-        0 => "never".to_owned(),
-        time => UnixSeconds(time).to_string(),
-    };
-    let rate = settings.rate.per_second();
-    Ok(format!(
-        "islands: {}\n\
-         never asked: {}, {:.1} hours at {rate} requests a second\n\
-         active and not asked for yesterday: {}\n\
-         inactive and due: {}\n\
-         a day leaves the upstream's window in under 36 hours: {}\n\
-         not shown by the upstream any more: {}\n\
-         due in all: {due}, {:.1} hours at {rate} requests a second\n\
-         last full crawl: {}\n\
-         last live step: {}\n\
-         last merge into daily/: {}\n",
-        sizes.islands,
-        sizes.unasked,
-        hours(sizes.unasked),
-        sizes.fresh,
-        sizes.inactive_due,
-        sizes.at_risk,
-        sizes.gone,
-        hours(due),
-        moment(progress.full_crawl),
-        moment(progress.live_step),
-        moment(progress.merged),
-    ))
-}
-
-fn check(settings: &CollectSettings) -> Result<(), CollectError> {
-    if settings.state.join(KEY_FILE).exists() {
-        return Err(CollectError::Setting(format!(
-            "--state must be a directory of the collector's own, got {}, which holds the keys of a server",
-            settings.state.display()
-        )));
-    }
-    Ok(())
-}
-
-/// Returns a problem if the rate is too high for the upstream. An operator must not hurt it by a typo.
-pub fn rate_problem(settings: &CollectSettings) -> Option<String> {
-    let rate = settings.rate.per_second();
-    let is_too_high = rate > Rate::REMOTE_MAX && !settings.upstream.is_loopback();
-    is_too_high.then(|| {
-        let max = Rate::REMOTE_MAX;
-        format!("--rate must be at most {max} for an upstream that is not on a loopback address, got {rate}")
-    })
 }
 
 fn lock_state(state: &Path) -> Result<std::fs::File, CollectError> {
@@ -201,7 +140,7 @@ impl Loop {
             collector,
             client,
             begun: Instant::now(),
-            page: Arc::default(),
+            page: Arc::new(Mutex::new(Page::starting())),
             failures: None,
             write_error: None,
         })
@@ -240,15 +179,7 @@ impl Loop {
             }
             match self.collector.next(UnixSeconds::now()) {
                 Next::Send(request) => {
-                    self.pace.sent(now_ms);
-                    let target = request.target();
-                    let signals = (&mut self.terminate, &mut self.interrupt);
-                    let Some(raw) = until_signal(self.client.get(&target), signals).await else {
-                        break;
-                    };
-                    let received = self.collector.receive(&request, raw, UnixSeconds::now());
-                    let result = received.and_then(|signal| self.heed(signal, &target, report));
-                    if self.wait_on_error(result, report).await? {
+                    if self.send(&request, report).await? {
                         break;
                     }
                 }
@@ -262,7 +193,10 @@ impl Loop {
                     }
                 }
                 Next::Done => {
-                    self.collector.merge(UnixSeconds::now())?;
+                    self.finish(report).await?;
+                    if let Some(problem) = self.collector.missing(UnixSeconds::now()) {
+                        return Err(CollectError::Unavailable(problem.to_owned()));
+                    }
                     break;
                 }
             }
@@ -271,6 +205,44 @@ impl Loop {
         let synced = self.collector.sync();
         self.drain_log(report);
         synced
+    }
+
+    /// Sends a request and passes on the response. Returns whether a signal came.
+    async fn send(
+        &mut self,
+        request: &Request,
+        report: &mut dyn FnMut(Event<'_>),
+    ) -> Result<bool, CollectError> {
+        self.pace.sent(self.now_ms());
+        let target = request.target();
+        let signals = (&mut self.terminate, &mut self.interrupt);
+        let Some(raw) = until_signal(self.client.get(&target), signals).await else {
+            return Ok(true);
+        };
+        if let Some(at) = self.client.sent_at() {
+            // Later than planned if a connection was opened first.
+            self.pace.sent(self.ms(at));
+        }
+        let received = self.collector.receive(request, raw, UnixSeconds::now());
+        let result = received.and_then(|signal| self.heed(signal, &target, report));
+        self.wait_on_error(result, report).await
+    }
+
+    /// Writes everything that was collected. Waits for readers that hold the lock of the dataset.
+    async fn finish(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), CollectError> {
+        let begun = Instant::now();
+        loop {
+            let result = self.collector.finish(UnixSeconds::now());
+            self.drain_log(report);
+            match result {
+                Err(error) if error.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
+                    if self.pause(TICK).await {
+                        return Ok(());
+                    }
+                }
+                result => return result,
+            }
+        }
     }
 
     /// Waits. Returns whether a signal came.
@@ -314,10 +286,8 @@ impl Loop {
         self.drain_log(report);
         let sizes = self.collector.sizes(now);
         let readiness = match self.collector.counts.last_usable {
-            0 => Some("no usable response yet".to_owned()),
-            last if now.0 - last > READY_SECONDS => {
-                Some("no usable response for 15 minutes".to_owned())
-            }
+            0 => Some("no usable response yet"),
+            last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
             _ => None,
         };
         *lock(&self.page) = Page {
@@ -376,7 +346,7 @@ impl Loop {
         }
         self.failures = Some((count, since));
         if self.settings.once && count >= MAX_FAILURES && since.elapsed() >= MAX_FAILURE_TIME {
-            self.collector.merge(UnixSeconds::now())?;
+            self.collector.finish(UnixSeconds::now())?;
             return Err(CollectError::Unavailable(format!(
                 "the upstream gave no usable response to {count} requests in a row; the last one: {reason}"
             )));
@@ -392,6 +362,10 @@ impl Loop {
 
     /// Milliseconds since the start, by a clock that is never set.
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.ms(Instant::now())
+    }
+
+    fn ms(&self, at: Instant) -> u64 {
+        u64::try_from((at - self.begun).as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -1,13 +1,15 @@
 //! Writing: the logs and the ledger in intervals, and the files of the dataset.
 
-use std::collections::BTreeMap;
+use std::io;
 
 use super::clean::Listed;
 use super::collector::Collector;
 use super::coverage::Coverage;
-use super::day_log::newer;
+use super::dataset_files::Dataset;
+use super::day_log::{DayRows, newer};
 use super::error::{CollectError, io_error};
-use super::live::LivePass;
+use super::live::Steps;
+use super::plan::Plan;
 use super::window::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
@@ -19,6 +21,12 @@ const FLUSH_SECONDS: i64 = 5;
 const SYNC_SECONDS: i64 = 60;
 /// Time between merges while islands remain that were never asked.
 const COLD_MERGE_SECONDS: i64 = 3600;
+/// Time between two attempts to write to a dataset whose lock readers hold.
+const BUSY_SECONDS: i64 = 10;
+/// Time after which that is logged.
+const LONG_BUSY_SECONDS: i64 = 600;
+/// A clock that goes back by more than this was set.
+const CLOCK_SLACK_SECONDS: i64 = 60;
 /// Time for which live steps are kept.
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
@@ -27,6 +35,10 @@ const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
 impl Collector {
     /// Writes what is due. To be called about once a second.
     pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
+        if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
+            self.adapt_to_clock(now);
+        }
+        self.ticked = now;
         if now.0 - self.flushed.0 >= FLUSH_SECONDS {
             self.logs
                 .flush()
@@ -38,14 +50,62 @@ impl Collector {
             self.synced = now;
         }
         let day = fresh_day(now);
-        if day > self.coverage.day {
-            let before = self.dataset.day(UtcDay(day.0 - 1))?;
-            self.coverage = Coverage::new(day, &before, &self.plan);
+        if day != self.coverage.day {
+            self.coverage = coverage(&self.dataset, &self.plan, day)?;
         }
+        let is_waiting = |(_, tried): (_, UnixSeconds)| now.0 - tried.0 < BUSY_SECONDS;
+        if self.busy.is_some_and(is_waiting) {
+            return Ok(());
+        }
+        match self.write(now) {
+            Err(error) if error.is_busy() => self.record_busy(now),
+            other => {
+                self.busy = None;
+                return other;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets times that lie in the future after the clock was set back: nothing would be due before then.
+    fn adapt_to_clock(&mut self, now: UnixSeconds) {
+        self.progress.limit(now);
+        self.plan.forget_after(now);
+        (self.flushed, self.synced) = (now, now);
+        (self.not_before, self.platform_failed) = (now, now);
+        (self.busy, self.live) = (None, None);
+        self.log.push("the clock was set back".to_owned());
+    }
+
+    fn record_busy(&mut self, now: UnixSeconds) {
+        let since = self.busy.map_or(now, |(since, _)| since);
+        let is_long = |at: UnixSeconds| at.0 - since.0 >= LONG_BUSY_SECONDS;
+        if is_long(now) && !self.busy.is_some_and(|(_, tried)| is_long(tried)) {
+            let directory = self.dataset.directory().display();
+            self.log.push(format!(
+                "readers have held the lock of {directory} for ten minutes; files are written when they end"
+            ));
+        }
+        self.busy = Some((since, now));
+    }
+
+    /// Writes to the dataset what is due. What could not be written stays due.
+    fn write(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
+        if self.is_catalogue_due {
+            self.save_catalogue()?;
+        }
+        self.save_platform()?;
+        self.save_live(now)?;
         if self.is_merge_due(now) {
             self.merge(now)?;
         }
         Ok(())
+    }
+
+    /// Writes everything that was collected, whether it is due or not.
+    pub(super) fn finish(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
+        self.write(now)?;
+        self.merge(now)
     }
 
     /// Makes everything durable that was collected, and then the ledger that accounts for it.
@@ -54,11 +114,9 @@ impl Collector {
             .sync()
             .map_err(io_error("write the collected days in", &self.state))?;
         self.ledger
-            .sync()
+            .sync(self.plan.states())
             .map_err(io_error("write the ledger in", &self.state))?;
-        self.progress
-            .write(&self.state)
-            .map_err(io_error("write the progress in", &self.state))
+        self.write_progress()
     }
 
     fn is_merge_due(&mut self, now: UnixSeconds) -> bool {
@@ -108,20 +166,20 @@ impl Collector {
             }
             self.logs.finish(day).map_err(state_error())?;
         }
+        let refused = self.counts.refused - self.refused_logged;
+        if refused > 0 {
+            self.refused_logged = self.counts.refused;
+            self.log
+                .push(format!("left out {refused} values that are out of range"));
+        }
         self.progress.merged = now.0;
         if self.plan.is_fresh(now) {
             self.progress.complete_day = fresh_day(now).0;
         }
-        self.progress
-            .write(&self.state)
-            .map_err(io_error("write the progress in", &self.state))
+        self.write_progress()
     }
 
-    fn replace_day(
-        &mut self,
-        day: UtcDay,
-        rows: &super::day_log::DayRows,
-    ) -> Result<(), CollectError> {
+    fn replace_day(&mut self, day: UtcDay, rows: &DayRows) -> Result<(), CollectError> {
         let is_new = !self.dataset.has_day(day);
         let mut set = self.dataset.begin();
         let result = (|| {
@@ -141,84 +199,102 @@ impl Collector {
     }
 
     /// Replaces islands.csv if the catalogue has changed.
-    pub(super) fn save_catalogue(&mut self) -> Result<(), CollectError> {
+    fn save_catalogue(&mut self) -> Result<(), CollectError> {
         if self.is_catalogue_changed {
             let mut set = self.dataset.begin();
             let result = set.islands(&self.catalogue).and_then(|()| set.commit());
             result.map_err(io_error("write islands.csv to", self.dataset.directory()))?;
             self.is_catalogue_changed = false;
         }
+        self.is_catalogue_due = false;
         Ok(())
     }
 
-    /// Adds points to platform.csv, and removes old ones.
-    pub(super) fn save_platform(
-        &mut self,
-        points: &[(UnixSeconds, u64)],
-    ) -> Result<(), CollectError> {
+    /// Adds the collected points to platform.csv, and removes old ones.
+    fn save_platform(&mut self) -> Result<(), CollectError> {
+        if self.platform_points.is_empty() {
+            return Ok(());
+        }
         let mut all = self.dataset.platform()?;
         let before = all.clone();
-        all.extend(points.iter().copied());
+        all.extend(self.platform_points.iter().copied());
         if let Some((&newest, _)) = all.last_key_value() {
             all = all.split_off(&UnixSeconds(newest.0 - PLATFORM_KEPT_SECONDS));
         }
-        if all == before {
-            return Ok(());
+        if all != before {
+            let mut set = self.dataset.begin();
+            let result = set.platform(&all).and_then(|()| set.commit());
+            result.map_err(io_error("write platform.csv to", self.dataset.directory()))?;
         }
-        let mut set = self.dataset.begin();
-        let result = set.platform(&all).and_then(|()| set.commit());
-        result.map_err(io_error("write platform.csv to", self.dataset.directory()))
+        self.platform_points.clear();
+        Ok(())
     }
 
-    /// Writes the live step of a finished pass, and removes old steps.
-    pub(super) fn save_live(
-        &mut self,
-        pass: &LivePass,
-        now: UnixSeconds,
-    ) -> Result<(), CollectError> {
-        let error = || io_error("write a live step to", self.dataset.directory());
-        if let Some((step, players)) = pass.values(self.options.once) {
-            let known: BTreeMap<IslandCode, u64> = players
-                .iter()
-                .filter(|(code, _)| self.catalogue.contains_key(code))
-                .map(|(code, players)| (*code, *players))
-                .collect();
-            let mut set = self.dataset.begin();
-            let result = (|| {
-                if self.is_catalogue_changed {
-                    set.islands(&self.catalogue)?;
-                }
-                set.step(step, &known)?;
-                set.commit()
-            })();
-            result.map_err(error())?;
-            self.is_catalogue_changed = false;
-            self.counts.live_written = now.0;
-            if !self.progress.live_files.contains(&step.0) {
-                self.progress.live_files.push(step.0);
+    /// Writes the collected live steps, and removes old ones.
+    fn save_live(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
+        let mut steps = Steps::new();
+        for (step, players) in &self.live_steps {
+            let mut rows = self.dataset.step(*step)?;
+            let before = rows.clone();
+            let is_known = |(code, _): &(&IslandCode, &u64)| self.catalogue.contains_key(code);
+            rows.extend(players.iter().filter(is_known));
+            if rows != before {
+                steps.insert(*step, rows);
             }
-        } else {
-            let step = pass.step;
-            self.log
-                .push(format!("live step {step}: the upstream has no values"));
         }
-        self.progress.live_step = pass.step.0;
-        let is_old = |step: i64| now.0 - step > LIVE_KEPT_SECONDS;
-        for step in self
-            .progress
-            .live_files
-            .iter()
-            .filter(|step| is_old(**step))
-        {
-            self.dataset
-                .remove_step(UnixSeconds(*step))
-                .map_err(error())?;
+        let is_old = |step: &i64| now.0 - step > LIVE_KEPT_SECONDS;
+        let files = self.progress.live_files.iter().copied();
+        let (old, mut kept): (Vec<i64>, Vec<i64>) = files.partition(is_old);
+        if !steps.is_empty() || !old.is_empty() {
+            kept.extend(steps.keys().map(|step| step.0));
+            kept.sort_unstable();
+            kept.dedup();
+            // Written before the files: a file that a crash leaves is removed later too.
+            self.progress.live_files = [&old[..], &kept].concat();
+            self.write_progress()?;
+            let result = self.replace_steps(&steps, &old);
+            result.map_err(io_error("write a live step to", self.dataset.directory()))?;
+            self.progress.live_files = kept;
+            if !steps.is_empty() {
+                self.counts.live_written = now.0;
+            }
         }
-        self.progress.live_files.retain(|step| !is_old(*step));
-        self.progress
-            .write(&self.state)
-            .map_err(io_error("write the progress in", &self.state))
+        self.live_steps.clear();
+        Ok(())
     }
+
+    fn replace_steps(&mut self, steps: &Steps, old: &[i64]) -> io::Result<()> {
+        let mut set = self.dataset.begin();
+        if self.is_catalogue_changed && !steps.is_empty() {
+            set.islands(&self.catalogue)?;
+        }
+        for (step, rows) in steps {
+            set.step(*step, rows)?;
+        }
+        for step in old {
+            set.remove_step(UnixSeconds(*step));
+        }
+        set.commit()?;
+        self.is_catalogue_changed &= steps.is_empty();
+        Ok(())
+    }
+
+    fn write_progress(&self) -> Result<(), CollectError> {
+        let written = self.progress.write(&self.state);
+        written.map_err(io_error("write the progress in", &self.state))
+    }
+}
+
+/// Returns the coverage of a day, measured by the newest day before it that the dataset has.
+pub(super) fn coverage(
+    dataset: &Dataset,
+    plan: &Plan,
+    day: UtcDay,
+) -> Result<Coverage, CollectError> {
+    let newest = dataset.newest_day_before(day);
+    let newest = newest.map_err(io_error("list the days of", dataset.directory()))?;
+    let before = newest.map_or_else(|| Ok(DayRows::new()), |newest| dataset.day(newest))?;
+    Ok(Coverage::new(day, &before, plan))
 }
 
 /// An island whose title is not known yet.

@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hyper::Uri;
+
+use super::error::CollectError;
+
+/// A file of the server's state directory.
+const KEY_FILE: &str = "keys.jsonl";
 
 /// Settings of a collector (CONTRACT section 8).
 #[derive(Debug)]
@@ -182,6 +187,36 @@ impl FromStr for Upstream {
             Err(wanted())
         }
     }
+}
+
+/// Refuses directories that cannot be used.
+pub(super) fn check(settings: &CollectSettings) -> Result<(), CollectError> {
+    let real = |path: &Path| path.canonicalize().ok();
+    if settings.state == settings.dataset
+        || real(&settings.state).is_some_and(|state| Some(state) == real(&settings.dataset))
+    {
+        return Err(CollectError::Setting(format!(
+            "--state must be another directory than --dataset, got {} for both",
+            settings.state.display()
+        )));
+    }
+    if settings.state.join(KEY_FILE).exists() {
+        return Err(CollectError::Setting(format!(
+            "--state must be a directory of the collector's own, got {}, which holds the keys of a server",
+            settings.state.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Returns a problem if the rate is too high for the upstream. An operator must not hurt it by a typo.
+pub fn rate_problem(settings: &CollectSettings) -> Option<String> {
+    let rate = settings.rate.per_second();
+    let is_too_high = rate > Rate::REMOTE_MAX && !settings.upstream.is_loopback();
+    is_too_high.then(|| {
+        let max = Rate::REMOTE_MAX;
+        format!("--rate must be at most {max} for an upstream that is not on a loopback address, got {rate}")
+    })
 }
 
 #[cfg(test)]

@@ -182,14 +182,14 @@ pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
         for point in points {
             let value = days.count(point.value.as_ref());
             if let Some(row) = days.row(&point.timestamp) {
-                row.counts[field] = value;
+                row.counts[field] = value.or(row.counts[field]);
             }
         }
     }
     for point in series.average_minutes_per_player {
         let value = days.decimal(point.value.as_ref(), f64::MAX);
         if let Some(row) = days.row(&point.timestamp) {
-            row.decimals[0] = value;
+            row.decimals[0] = value.or(row.decimals[0]);
         }
     }
     for point in series.retention {
@@ -198,7 +198,8 @@ pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
             days.decimal(point.d7.as_ref(), 1.0),
         ];
         if let Some(row) = days.row(&point.timestamp) {
-            [row.decimals[1], row.decimals[2]] = values;
+            row.decimals[1] = values[0].or(row.decimals[1]);
+            row.decimals[2] = values[1].or(row.decimals[2]);
         }
     }
     days.rows.retain(|row| {

@@ -64,6 +64,16 @@ impl DatasetReader<'_> {
         Ok(rows)
     }
 
+    /// Reads the rows of a live step. The codes need not be in islands.csv; a missing file has no rows.
+    pub fn live_rows(&self, step: UnixSeconds) -> Result<Vec<(IslandCode, u64)>, LoadError> {
+        let name = format!("live/{}.csv", step.0);
+        let mut rows = Vec::new();
+        self.for_each_row(&name, FileKind::Live, |table| {
+            rows.extend(table.code(0).zip(table.count(1)));
+        })?;
+        Ok(rows)
+    }
+
     /// Calls `row` for each row of a file, with the island it refers to if its code is valid and known.
     fn for_each_island(
         &self,

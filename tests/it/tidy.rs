@@ -54,8 +54,8 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
                 .split(|c: char| !c.is_alphanumeric() && c != '_')
                 .next()
                 .unwrap();
-            // Tests may publish what they read.
-            let is_of_test = path.ends_with("_tests.rs") && named == "publish";
+            // Tests may publish and serve what they read.
+            let is_of_test = path.ends_with("_tests.rs") && ["publish", "server"].contains(&named);
             // Imports within a module are allowed.
             let below = named == module(path) || row(named).is_some_and(|there| there > here);
             if !below && !is_of_test {

@@ -1,0 +1,96 @@
+//! A collector driven against the virtual upstream, in virtual time.
+
+use super::collector::{Collector, Next, Options};
+use super::scratch::Scratch;
+use super::settings::PlatformSeries;
+use super::virtual_upstream::{VirtualUpstream, start};
+use crate::calendar::UnixSeconds;
+use crate::dataset::{Files, validate};
+
+/// A run of a collector.
+pub(super) struct Simulation {
+    pub(super) scratch: Scratch,
+    pub(super) upstream: VirtualUpstream,
+    /// The upstream's time.
+    pub(super) now: UnixSeconds,
+    /// What the collector's clock shows beyond the upstream's.
+    pub(super) skew: i64,
+    pub(super) collector: Collector,
+    pub(super) options: Options,
+    /// Virtual time between two ticks: a second in the binary; fewer here, since each may write durably.
+    pub(super) tick_seconds: i64,
+    ticked: UnixSeconds,
+}
+
+impl Simulation {
+    pub(super) fn new(upstream: VirtualUpstream, once: bool) -> Simulation {
+        let scratch = Scratch::new();
+        let options = Options {
+            live: 3,
+            platform: PlatformSeries::InMatch,
+            once,
+        };
+        Simulation {
+            collector: open(&scratch, options, start()),
+            scratch,
+            upstream,
+            now: start(),
+            skew: 0,
+            options,
+            tick_seconds: 600,
+            ticked: UnixSeconds(0),
+        }
+    }
+
+    /// The time that the collector's clock shows.
+    pub(super) fn clock(&self) -> UnixSeconds {
+        UnixSeconds(self.now.0 + self.skew)
+    }
+
+    /// Ends the collector without a last write, as SIGKILL does, and begins again.
+    pub(super) fn crash(&mut self) {
+        self.collector = open(&self.scratch, self.options, self.clock());
+        self.validate();
+    }
+
+    /// Runs until a time at a pace of one request in `seconds`. Writes what is due at each tick.
+    pub(super) fn advance(&mut self, until: UnixSeconds, seconds: i64) {
+        while self.now < until {
+            if !(0..self.tick_seconds).contains(&(self.now.0 - self.ticked.0)) {
+                self.ticked = self.now;
+                let clock = self.clock();
+                self.collector.tick(clock).unwrap();
+                if self.collector.synced == clock {
+                    self.upstream.unsynced.clear();
+                }
+            }
+            match self.collector.next(self.clock()) {
+                Next::Send(request) => {
+                    let raw = self.upstream.reply(&request, self.now);
+                    let clock = self.clock();
+                    self.collector.receive(&request, raw, clock).unwrap();
+                    self.now.0 += seconds;
+                }
+                Next::Sleep(due) => {
+                    let wait = due.0 - self.clock().0;
+                    assert!(wait > 0);
+                    self.now.0 += wait.min(self.tick_seconds);
+                }
+                Next::Done => return,
+            }
+        }
+    }
+
+    /// The dataset must be sound.
+    pub(super) fn validate(&self) {
+        let files = Files::Directory(self.scratch.path().join("dataset"));
+        validate(&files, self.now.day(), &mut |_, _| ()).unwrap();
+    }
+}
+
+/// Opens the collector of a scratch directory.
+pub(super) fn open(scratch: &Scratch, options: Options, now: UnixSeconds) -> Collector {
+    let (dataset, state) = (scratch.path().join("dataset"), scratch.path().join("state"));
+    std::fs::create_dir_all(&state).unwrap();
+    Collector::open(&dataset, &state, options, now).unwrap()
+}

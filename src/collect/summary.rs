@@ -1,0 +1,62 @@
+//! Summary of what a collector has to do, for `--plan`. Sends no request and writes nothing.
+
+use super::dataset_files::Dataset;
+use super::error::{CollectError, io_error};
+use super::ledger::Ledger;
+use super::plan::Plan;
+use super::progress::Progress;
+use super::settings::{CollectSettings, check};
+use crate::calendar::UnixSeconds;
+
+/// Size of the real catalogue.
+const REAL_ISLANDS: usize = 300_000;
+
+/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
+pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
+    check(settings)?;
+    let now = UnixSeconds::now();
+    let state_error = || io_error("read the state directory", &settings.state);
+    let contents = Ledger::read(&settings.state).map_err(state_error())?;
+    let progress = Progress::read(&settings.state).map_err(state_error())?;
+    let mut plan = Plan::new(contents.islands, now);
+    plan.add(Dataset::codes(&settings.dataset)?.into_iter(), now);
+    let sizes = plan.sizes(now);
+    let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+    #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
+    let hours = |requests: usize| requests as f64 / settings.rate.per_second() / 3600.0;
+    let moment = |time: i64| match time {
+        0 => "never".to_owned(),
+        time => UnixSeconds(time).to_string(),
+    };
+    let rate = settings.rate.per_second();
+    let catalogue = match progress.full_crawl {
+        0 => format!(
+            "never, so islands are missing here; a cold start of {REAL_ISLANDS} islands takes {:.1} hours \
+             at {rate} requests a second",
+            hours(REAL_ISLANDS)
+        ),
+        time => moment(time),
+    };
+    Ok(format!(
+        "islands: {}\n\
+         never asked: {}, {:.1} hours at {rate} requests a second\n\
+         active and not asked for yesterday: {}\n\
+         inactive and due: {}\n\
+         a day leaves the upstream's window in under 36 hours: {}\n\
+         not shown by the upstream any more: {}\n\
+         due in all: {due}, {:.1} hours at {rate} requests a second\n\
+         last full crawl: {catalogue}\n\
+         last live step written: {}\n\
+         last merge into daily/: {}\n",
+        sizes.islands,
+        sizes.unasked,
+        hours(sizes.unasked),
+        sizes.fresh,
+        sizes.inactive_due,
+        sizes.at_risk,
+        sizes.gone,
+        hours(due),
+        moment(progress.live_files.iter().copied().max().unwrap_or(0)),
+        moment(progress.merged),
+    ))
+}
