@@ -293,6 +293,33 @@ fn tables_of_the_first_readme_have_the_endpoints_the_quotas_and_the_columns() {
 }
 
 #[test]
+fn pages_of_the_table_are_pages_of_the_sample() {
+    let text = read("data/README.md");
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let server = Server::start(&["--signup", "ip", "--state", state.to_str().unwrap()]);
+    let values = [
+        ("{code}", "2708-3623-7025"),
+        ("{slug}", "ruby.gg65"),
+        ("{date}", "latest"),
+    ];
+    let listed = rows(&text, "page");
+    let paths = listed.iter().flat_map(|row| row[0].split(", "));
+    let mut count = 0;
+    for path in paths {
+        let path = path.trim_matches('`');
+        let filled = values.iter().fold(path.to_owned(), |path, (name, value)| {
+            path.replace(name, value)
+        });
+        let mut client = server.connect();
+        let reply = client.request("GET", &filled, &[("Accept", "text/html")]);
+        assert_eq!(reply.status, 200, "{path}");
+        count += 1;
+    }
+    assert!(count > 10, "{count} pages");
+}
+
+#[test]
 fn examples_of_the_first_readme_are_responses_of_the_sample() {
     let text = read("README.md");
     let server = Server::start(&["--base-url", "http://127.0.0.1:8080"]);
