@@ -22,6 +22,7 @@ use crate::publish::{PublishOptions, publish};
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use crate::regular_file::Directory;
 use crate::server::{InMemoryServer, QuotaGate};
+use crate::site::Service;
 use crate::snapshot::{History, Snapshot};
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -33,13 +34,13 @@ const LIVE_SECONDS: i64 = 20 * 60;
 const DAY_SHOWN_SECONDS: i64 = 5 * 3600;
 
 /// A published directory, and a server of it.
-struct Service {
+struct Reader {
     published: PathBuf,
     time: Arc<ManualTime>,
     history: Option<Arc<History>>,
 }
 
-impl Service {
+impl Reader {
     fn publish(&mut self, run: &Simulation) {
         let options = PublishOptions {
             directory: &self.published,
@@ -55,8 +56,9 @@ impl Service {
     /// Opens what is published last.
     fn open(&mut self) -> InMemoryServer {
         let directory = Directory::open(&self.published).unwrap();
+        let service = Service::new("http://x.test");
         let current = self.history.as_ref();
-        let snapshot = Snapshot::open(&directory, 1 << 20, "http://x.test", current).unwrap();
+        let snapshot = Snapshot::open(&directory, 1 << 20, &service, current).unwrap();
         self.history = snapshot.history().cloned();
         let prefix = "im".parse().unwrap();
         let keys = KeyTable::new(prefix, &KeyRecords::default());
@@ -117,7 +119,7 @@ fn a_reader_sees_each_live_step_and_each_day_in_time() {
     run.tick_seconds = 60;
     let time = Arc::new(ManualTime::default());
     time.pass(start().0);
-    let mut service = Service {
+    let mut reader = Reader {
         published: run.scratch.path().join("published"),
         time,
         history: None,
@@ -130,13 +132,13 @@ fn a_reader_sees_each_live_step_and_each_day_in_time() {
             UnixSeconds(run.now.0 / PUBLISH_SECONDS * PUBLISH_SECONDS + PUBLISH_SECONDS),
             3,
         );
-        service.time.pass(run.now.0 - before.0);
-        service.publish(&run);
+        reader.time.pass(run.now.0 - before.0);
+        reader.publish(&run);
         // Enough time for the first days and the first live pass.
         if run.now.0 - start().0 < 3 * 3600 {
             continue;
         }
-        let server = service.open();
+        let server = reader.open();
         let live = get(&server, "/v1/live");
         let due = step_due(&run);
         let shown = live["time"].as_i64().unwrap();
