@@ -8,8 +8,9 @@ use std::fs;
 
 use super::collector::Next;
 use super::simulation::{Simulation, open};
-use super::virtual_upstream::{FIRST_DAY, VirtualUpstream, hash, number};
+use super::virtual_upstream::{FIRST_DAY, VirtualUpstream, code, hash, number};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::dataset::Metrics;
 use crate::model::SortField;
 
 /// Seconds of one request.
@@ -203,4 +204,26 @@ fn after_an_outage_a_day_is_not_shown_before_most_of_it_was_asked_for() {
     );
     // At an hour after the start it would be a third.
     assert!(shown * 2 > all, "{shown} of {all} players");
+}
+
+/// The merge of a new day, and of a second one into the file of the first.
+#[test]
+fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
+    let mut run = Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    let day = UtcDay(FIRST_DAY - 1);
+    for round in 0..2_u64 {
+        for number in 0..60_000 {
+            let counts = [Some(number + round), Some(7), None, Some(3), Some(99), None];
+            let metrics = Metrics::new(counts, [Some(12.25), Some(0.5), None]);
+            run.collector
+                .logs
+                .push(day, code(number), &metrics)
+                .unwrap();
+        }
+        let begun = std::time::Instant::now();
+        run.collector.finish(run.now).unwrap();
+        let seconds = begun.elapsed().as_secs_f64();
+        assert!(seconds <= 2.0, "{seconds:.2} s");
+    }
+    assert_eq!(run.collector.dataset.day(day).unwrap().len(), 60_000);
 }

@@ -1,14 +1,19 @@
 //! A fake upstream of `collect` on a loopback address: virtual islands whose metrics follow from code and
-//! day, cursor paging, genres, and faults by script. It measures the collector's rate and concurrency.
+//! day, cursor paging, genres, the lag of 10-minute buckets, the window of seven days, and faults by
+//! script. Bodies of a test's own take the place of the usual ones. It measures the collector's rate and
+//! concurrency.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const DAY: i64 = 86_400;
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+const HTML: &str = "text/html";
 
 /// A fault in place of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,10 +25,20 @@ pub(crate) enum Fault {
     NotJson,
     Hangup,
     Rejected,
+    Challenge,
+    TextType,
+    MembersMissing,
+    Redirect,
+    Unauthorized,
+    DamagedGzip,
+    NotFound,
 }
 
 /// The script: which request, by its number, fails how.
 pub(crate) type Script = fn(usize) -> Option<Fault>;
+
+/// Bodies of a test's own by path and query below the base URL: of a 200, or a 404 if empty.
+pub(crate) type Bodies = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A request that came.
 #[derive(Clone, Debug)]
@@ -39,8 +54,9 @@ pub(crate) struct FakeUpstream {
 }
 
 struct Shared {
-    islands: u64,
+    islands: AtomicU64,
     script: Script,
+    bodies: Bodies,
     seen: Mutex<Vec<Seen>>,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
@@ -49,11 +65,17 @@ struct Shared {
 
 impl FakeUpstream {
     pub(crate) fn start(islands: u64, script: Script) -> FakeUpstream {
+        FakeUpstream::with(islands, script, Box::new(|_| None))
+    }
+
+    /// An upstream with bodies of the test's own.
+    pub(crate) fn with(islands: u64, script: Script, bodies: Bodies) -> FakeUpstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            islands,
+            islands: AtomicU64::new(islands),
             script,
+            bodies,
             seen: Mutex::default(),
             in_flight: AtomicUsize::new(0),
             most_in_flight: AtomicUsize::new(0),
@@ -82,6 +104,30 @@ impl FakeUpstream {
         seen.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Changes the number of islands.
+    pub(crate) fn set_islands(&self, islands: u64) {
+        self.shared.islands.store(islands, Ordering::Relaxed);
+    }
+
+    /// Fails if two requests were in flight together, or more came in a time than the rate allows.
+    #[track_caller]
+    pub(crate) fn assert_polite(&self, requests_per_second: f64) {
+        assert_eq!(self.most_in_flight(), 1);
+        let seen = self.seen();
+        // A busy machine may delay the first of several requests, which brings them closer together.
+        let allowance = 0.05;
+        for count in [5, 20, 100] {
+            for some in seen.windows(count + 1) {
+                let time = (some[count].at - some[0].at).as_secs_f64() + allowance;
+                let requests = f64::from(u32::try_from(count).unwrap());
+                assert!(
+                    time >= requests / requests_per_second,
+                    "{count} in {time} s"
+                );
+            }
+        }
+    }
+
     pub(crate) fn most_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::Relaxed)
     }
@@ -95,7 +141,7 @@ impl Drop for FakeUpstream {
     }
 }
 
-fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
+fn serve(mut stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     loop {
@@ -121,33 +167,83 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
         };
         // Long enough for an overlap to show.
         thread::sleep(Duration::from_millis(1));
-        let (status, media_type, body) = match (shared.script)(number) {
-            Some(Fault::EmptyOk) => (200, "application/json", String::new()),
-            Some(Fault::TooMany) => (429, "text/plain", "slow down".to_owned()),
-            Some(Fault::Html) => (522, "text/html", "<html></html>".to_owned()),
-            Some(Fault::NotJson) => (200, "application/json", "{\"data\":[".to_owned()),
-            Some(Fault::Rejected) => (400, "application/json", "{\"errorCode\":\"x\"}".to_owned()),
-            Some(Fault::Hangup) => return Ok(()),
-            Some(Fault::CutShort) => {
-                let mut writer = stream;
-                return write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{{");
-            }
-            None => respond(&target, shared.islands),
+        let path = target.strip_prefix("/ecosystem/v1").unwrap_or(&target);
+        let mut is_gzip = head.contains("gzip");
+        let fault = (shared.script)(number);
+        if matches!(fault, Some(Fault::Hangup | Fault::CutShort)) {
+            shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+            let cut =
+                "HTTP/1.1 200 OK\r\ncontent-length: 99\r\nx-epic-correlation-id: FN-0\r\n\r\n{";
+            let is_cut = fault == Some(Fault::CutShort);
+            return stream.write_all(if is_cut { cut.as_bytes() } else { b"" });
+        }
+        let own = || (shared.bodies)(path);
+        let (status, media_type, body) = match fault.map(unusable).or_else(|| own().map(usable)) {
+            Some(response) => response,
+            None => respond(path, shared.islands.load(Ordering::Relaxed)),
         };
+        let mut bytes = body.into_bytes();
+        if bytes == b"gzip" || bytes.is_empty() {
+            is_gzip = !bytes.is_empty();
+        } else if is_gzip {
+            bytes = gzip(&bytes)?;
+        }
+        let encoding = if is_gzip {
+            "content-encoding: gzip\r\n"
+        } else {
+            ""
+        };
+        let length = bytes.len();
         shared.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let mut writer = stream;
-        let length = body.len();
-        write!(
-            writer,
-            "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n\
-             x-epic-correlation-id: FN-{number}\r\n\r\n{body}"
-        )?;
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n{encoding}\
+             location: /elsewhere\r\nx-epic-correlation-id: FN-{number}\r\n\r\n"
+        );
+        stream.write_all(&[head.as_bytes(), &bytes].concat())?;
     }
+}
+
+/// Status, media type and body of a fault.
+fn unusable(fault: Fault) -> (u16, &'static str, String) {
+    let (status, media_type, body) = match fault {
+        Fault::EmptyOk | Fault::Hangup | Fault::CutShort => (200, JSON, ""),
+        Fault::TooMany => (429, TEXT, "slow down"),
+        Fault::Html => (522, HTML, "<html></html>"),
+        Fault::NotJson => (200, JSON, "{\"data\":["),
+        Fault::Rejected => (400, JSON, "{\"errorCode\":\"x\"}"),
+        Fault::Challenge => (403, HTML, "<html></html>"),
+        Fault::TextType => (200, TEXT, "{}"),
+        Fault::MembersMissing => (200, JSON, "{}"),
+        Fault::Redirect => (301, JSON, "{}"),
+        Fault::Unauthorized => (401, TEXT, "Jwt is missing"),
+        Fault::NotFound => (404, TEXT, "404 page not found"),
+        Fault::DamagedGzip => (200, JSON, "gzip"),
+    };
+    (status, media_type, body.to_owned())
+}
+
+/// A 200, or a 404 if the body is empty.
+fn usable(body: String) -> (u16, &'static str, String) {
+    match body.as_str() {
+        "" => (404, JSON, "{}".to_owned()),
+        _ => (200, JSON, body),
+    }
+}
+
+fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(bytes)?;
+    out.finish()
 }
 
 /// The code of an island.
 pub(crate) fn code(number: u64) -> String {
-    format!("1000-0000-{number:04}")
+    format!("1000-{:04}-{:04}", number / 10_000, number % 10_000)
+}
+
+/// The number of a code.
+fn number(code: &str) -> u64 {
+    code[5..].replace('-', "").parse().unwrap()
 }
 
 /// The peak of an island on a day; a third of the islands have none.
@@ -164,9 +260,7 @@ fn time(seconds: i64) -> String {
     format!("{time}").replace('Z', ".000Z")
 }
 
-fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
-    const JSON: &str = "application/json";
-    let path = target.strip_prefix("/ecosystem/v1").unwrap_or(target);
+fn respond(path: &str, islands: u64) -> (u16, &'static str, String) {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parameter = |name: &str| {
         query
@@ -177,7 +271,9 @@ fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
     let body = match segments[..] {
         ["islands"] => {
             let start: u64 = parameter("after").map_or(0, |cursor| cursor.parse().unwrap());
-            let end = (start + 20).min(islands);
+            // Short pages, so that there are several.
+            let rows = if islands > 2000 { 1000 } else { 20 };
+            let end = (start + rows).min(islands);
             let row = |number: u64| {
                 serde_json::json!({"code": code(number), "title": format!("Island {number}"),
                     "creatorCode": format!("creator{}", number % 5), "createdIn": "UEFN", "tags": ["pvp", "1v1"]})
@@ -196,7 +292,7 @@ fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
             serde_json::json!({"inMatchPeakCCU": points, "inClientPeakCCU": points})
         }
         ["islands", island, "metrics", "minute"] => {
-            let number: u64 = island[10..].parse().unwrap();
+            let number = number(island);
             let step = now() / 600 * 600 - 1800;
             let points = [
                 serde_json::json!({"value": number, "timestamp": time(step)}),
@@ -205,7 +301,7 @@ fn respond(target: &str, islands: u64) -> (u16, &'static str, String) {
             serde_json::json!({"peakCCU": points})
         }
         ["islands", island, "metrics", "day"] => {
-            let number: u64 = island[10..].parse().unwrap();
+            let number = number(island);
             let today = now() / DAY;
             let from: jiff::Timestamp = parameter("from").unwrap().parse().unwrap();
             if from.as_second() < (today - 7) * DAY {

@@ -29,7 +29,9 @@
 //!
 //! Tests of publishing:
 //! - `collecting`: `collect` against the fake upstream, with the feature of that name;
-//!   `collect_service`: `collect` under a service manager, and its metrics
+//!   `collect_service`: `collect` under a service manager, and its metrics; `collect_data`: data as they
+//!   come; `collect_faults`: unusable responses and settings; `collect_kills`: kills, full disks, readers
+//!   beside it; `collect_figures`: memory and time
 //! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
 //!   dataset
 //! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
@@ -53,6 +55,14 @@ mod cli;
 mod cli_files;
 mod cli_settings;
 mod cli_shells;
+#[cfg(feature = "collect")]
+mod collect_data;
+#[cfg(feature = "collect")]
+mod collect_faults;
+#[cfg(feature = "collect")]
+mod collect_figures;
+#[cfg(feature = "collect")]
+mod collect_kills;
 #[cfg(feature = "collect")]
 mod collect_service;
 #[cfg(feature = "collect")]

@@ -1,0 +1,149 @@
+//! Figures of a collector of the real size, printed with `--nocapture`. With `IM_TEST_SLOW` only.
+//!
+//! ```text
+//! IM_TEST_SLOW=1 cargo test --release --features collect --test it -- collect_figures --nocapture --test-threads 1
+//! ```
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::collecting::{arguments, assert_sound, is_daily, once, paths};
+use crate::fake_upstream::{FakeUpstream, code};
+use crate::support::{TempDir, command, is_slow, write_file};
+
+const ISLANDS: u64 = 300_000;
+
+/// A running collector, killed when dropped.
+struct Running(Child);
+
+impl Running {
+    /// A number of `/proc/PID/status` in KiB.
+    fn kib(&self, name: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// User and system time.
+    fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let fields: Vec<&str> = fields.split(' ').collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        // The kernel counts in hundredths of a second.
+        Duration::from_millis(ticks * 10)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _reaped_already = self.0.wait();
+    }
+}
+
+/// A catalogue of the real size, with titles and tags of the usual lengths.
+fn catalogue() -> String {
+    let mut text = "code,title,creator,createdIn,tags\n".to_owned();
+    for number in 0..ISLANDS {
+        let code = code(number);
+        let title = "The island of the day".get(..10 + usize::try_from(number % 11).unwrap());
+        let title = title.unwrap_or_default();
+        let creator = number % 100_000;
+        let tags = "just for fun|free for all|pvp|1v1";
+        writeln!(
+            text,
+            "{code},{title} {number},creator-{creator},uefn,{tags}"
+        )
+        .unwrap();
+    }
+    text
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "figures")]
+fn memory_and_cpu_at_the_real_size() {
+    if !is_slow() {
+        return;
+    }
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    write_file(&directory.join("dataset/islands.csv"), &catalogue());
+    let upstream = FakeUpstream::start(ISLANDS, |_| None);
+    let url = upstream.url();
+    let start = |rate: &str| {
+        let mut command = command();
+        let mut words = arguments(&paths, &url, &[]);
+        let at = words.iter().position(|word| *word == "200").unwrap();
+        words[at] = rate;
+        Running(command.args(words).stderr(Stdio::null()).spawn().unwrap())
+    };
+    // The whole catalogue, and the days of some thousand islands with a merge.
+    let first = start("1000");
+    let begun = Instant::now();
+    let asked = || {
+        upstream
+            .seen()
+            .iter()
+            .filter(|seen| is_daily(&seen.target))
+            .count()
+    };
+    while asked() < 10_000 {
+        assert!(
+            begun.elapsed() < Duration::from_mins(5),
+            "{} asked",
+            asked()
+        );
+        thread::sleep(Duration::from_millis(500));
+    }
+    let first_kib = first.kib("VmHWM:");
+    eprintln!(
+        "memory, a cold start of {ISLANDS} islands: {} MiB at most",
+        first_kib >> 10
+    );
+    drop(first);
+    // Started again, at the pace for the real upstream.
+    let second = start("3");
+    thread::sleep(Duration::from_secs(30));
+    let (before, at) = (second.cpu(), Instant::now());
+    thread::sleep(Duration::from_mins(1));
+    let share = (second.cpu().as_secs_f64() - before.as_secs_f64()) / at.elapsed().as_secs_f64();
+    let second_kib = second.kib("VmHWM:");
+    eprintln!("memory, started again: {} MiB at most", second_kib >> 10);
+    eprintln!(
+        "CPU at 3 requests a second: {:.2} % of a core",
+        share * 100.0
+    );
+    assert!(
+        first_kib.max(second_kib) <= 150 << 10,
+        "{first_kib} {second_kib} KiB"
+    );
+    assert!(share <= 0.02, "{share}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "figures")]
+fn cold_start_of_3000_islands() {
+    if !is_slow() {
+        return;
+    }
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(3_000, |_| None);
+    let begun = Instant::now();
+    assert!(once(&paths, &upstream).status.success());
+    let time = begun.elapsed();
+    eprintln!(
+        "cold start of 3,000 islands at --rate 200: {:.1} s",
+        time.as_secs_f64()
+    );
+    assert_sound(&paths);
+    upstream.assert_polite(200.0);
+    assert!(time <= Duration::from_mins(1), "{time:?}");
+}

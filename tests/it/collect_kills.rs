@@ -1,0 +1,295 @@
+//! Collectors that are killed at any system call, have no space, may not write, or share directories; and
+//! readers of the dataset beside them. With `IM_TEST_SLOW` at every system call instead of some.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::collecting::{
+    Paths, arguments, assert_days, assert_sound, files, is_daily, once, paths,
+};
+use crate::disks::Disk;
+use crate::fake_upstream::{FakeUpstream, code};
+use crate::support::{TempDir, command, is_slow, run};
+use crate::torn::SetOnDrop;
+use crate::traced::{Call, Tracer};
+use crate::world::Rng;
+
+/// An upstream that has no values any more once the flag is set.
+fn forgetful(islands: u64) -> (FakeUpstream, Arc<AtomicBool>) {
+    let forgets = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&forgets);
+    let bodies = move |path: &str| {
+        let empty = r#"{"peakCCU":[],"uniquePlayers":[],"minutesPlayed":[],"favorites":[],"plays":[],
+            "recommendations":[],"averageMinutesPerPlayer":[],"retention":[]}"#;
+        (path.contains("/metrics/day") && flag.load(Ordering::Relaxed)).then(|| empty.to_owned())
+    };
+    (
+        FakeUpstream::with(islands, |_| None, Box::new(bodies)),
+        forgets,
+    )
+}
+
+fn collector(paths: &Paths, upstream: &FakeUpstream) -> Command {
+    let mut command = command();
+    command.args(arguments(
+        paths,
+        &upstream.url(),
+        &["--once", "--live", "2"],
+    ));
+    command
+}
+
+/// Kills a collector at one system call after the other.
+fn kill_at_each_call(paths: &Paths, upstream: &FakeUpstream, prepare: impl Fn()) {
+    let Some(tracer) = Tracer::new() else {
+        return;
+    };
+    prepare();
+    let (output, calls) = tracer.run(&collector(paths, upstream), None, None);
+    assert!(output.status.success());
+    let is_ours = |call: &&Call| {
+        [&paths.0, &paths.1]
+            .iter()
+            .any(|path| call.is_about(Path::new(path)))
+    };
+    let mut points: Vec<(String, u32)> = calls
+        .iter()
+        .filter(is_ours)
+        .map(|call| (call.name.clone(), call.number))
+        .collect();
+    assert!(points.len() > 50, "{} calls", points.len());
+    let mut rng = Rng(7);
+    while !is_slow() && points.len() > 12 {
+        let at = rng.below(points.len().try_into().unwrap());
+        points.swap_remove(at.try_into().unwrap());
+    }
+    let mut kills = 0;
+    for (name, number) in points {
+        prepare();
+        let inject = format!("{name}:signal=KILL:when={number}");
+        let (output, _) = tracer.run(&collector(paths, upstream), Some(&inject), None);
+        kills += u32::from(output.status.signal() == Some(9));
+        // Before islands.csv is there, nothing is.
+        if Path::new(&paths.0).join("islands.csv").exists() {
+            assert_sound(paths);
+        }
+        let output = once(paths, upstream);
+        assert!(output.status.success(), "{inject}");
+        assert_sound(paths);
+        assert_days(paths, 12);
+    }
+    assert!(kills > 5, "{kills}");
+}
+
+#[test]
+fn a_first_run_killed_at_any_system_call_is_completed_by_the_next() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(12, |_| None);
+    kill_at_each_call(&paths, &upstream, || {
+        for path in [&paths.0, &paths.1] {
+            let _first_time = fs::remove_dir_all(path);
+        }
+    });
+}
+
+#[test]
+fn what_was_collected_survives_kills_of_runs_for_which_the_upstream_has_nothing() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let (upstream, forgets) = forgetful(12);
+    assert!(once(&paths, &upstream).status.success());
+    forgets.store(true, Ordering::Relaxed);
+    // All islands are asked again.
+    kill_at_each_call(&paths, &upstream, || {
+        fs::remove_dir_all(&paths.1).unwrap();
+    });
+}
+
+#[test]
+fn a_kill_costs_the_requests_of_the_last_seconds_only() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let (upstream, forgets) = forgetful(200);
+    let mut command = command();
+    command.args(arguments(&paths, &upstream.url(), &["--live", "0"]));
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let asked = || {
+        upstream
+            .seen()
+            .into_iter()
+            .filter(|seen| is_daily(&seen.target))
+    };
+    while asked().count() < 200 {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_secs(8));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    forgets.store(true, Ordering::Relaxed);
+    assert!(once(&paths, &upstream).status.success());
+    assert_days(&paths, 200);
+}
+
+/// Some space, then more of it, until a run fits.
+#[test]
+fn a_full_disk_ends_a_run_and_loses_nothing() {
+    let directory = TempDir::new();
+    let Some(disk) = Disk::in_memory(&directory, "size=2m") else {
+        return;
+    };
+    let path = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
+    let paths = (path("dataset"), path("state"));
+    let upstream = FakeUpstream::start(40, |_| None);
+    assert!(once(&paths, &upstream).status.success());
+    let (mut free, mut refused) = (0, 0);
+    loop {
+        // A run with more islands, which needs more space.
+        upstream.set_islands(600);
+        fs::remove_dir_all(&paths.1).unwrap();
+        let filler = disk.fill_but(free);
+        let output = once(&paths, &upstream);
+        assert_sound(&paths);
+        let daily = files(&Path::new(&paths.0).join("daily"));
+        let row = format!("\n{},", code(38));
+        assert!(
+            daily
+                .values()
+                .all(|bytes| String::from_utf8_lossy(bytes).contains(&row))
+        );
+        fs::remove_file(filler).unwrap();
+        if output.status.success() {
+            break;
+        }
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{log}");
+        assert!(log.contains("No space left on device"), "{log}");
+        refused += 1;
+        free += if is_slow() { 16 << 10 } else { 128 << 10 };
+    }
+    assert!(refused > 0);
+    assert_days(&paths, 600);
+}
+
+#[test]
+fn directories_that_cannot_be_written_end_a_run_with_their_name() {
+    for name in ["dataset", "state"] {
+        let directory = TempDir::new();
+        let Some(disk) = Disk::in_memory(&directory, "size=2m") else {
+            return;
+        };
+        let on_disk = disk.path().join(name).to_str().unwrap().to_owned();
+        let mut paths = paths(&directory);
+        if name == "dataset" {
+            paths.0 = on_disk.clone();
+        } else {
+            paths.1 = on_disk.clone();
+        }
+        let upstream = FakeUpstream::start(40, |_| None);
+        disk.protect(true);
+        let refused = || {
+            let output = once(&paths, &upstream);
+            let log = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(74), "{log}");
+            assert!(log.contains("Read-only file system"), "{log}");
+            assert!(log.contains(&on_disk), "{log}");
+        };
+        refused();
+        disk.protect(false);
+        assert!(once(&paths, &upstream).status.success());
+        // All islands are due again.
+        fs::remove_dir_all(&paths.1).unwrap();
+        upstream.set_islands(50);
+        disk.protect(true);
+        refused();
+        disk.protect(false);
+        assert_sound(&paths);
+        assert_days(&paths, 40);
+    }
+}
+
+#[test]
+fn two_collectors_never_share_a_dataset() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(10, |_| None);
+    let url = upstream.url();
+    let mut first = command();
+    first
+        .args(arguments(&paths, &url, &[]))
+        .stderr(Stdio::null());
+    let mut first = first.spawn().unwrap();
+    let begun = Instant::now();
+    while upstream.seen().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        thread::sleep(Duration::from_millis(20));
+    }
+    let other = (paths.0.clone(), format!("{}-2", paths.1));
+    let second = once(&other, &upstream);
+    let log = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(74), "{log}");
+    assert!(
+        log.contains("another process holds the lock") && log.contains(&paths.0),
+        "{log}"
+    );
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+/// Each run adds islands and their days: half of a set would be days of unknown islands.
+#[test]
+fn readers_never_see_half_of_a_set() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(20, |_| None);
+    assert!(once(&paths, &upstream).status.success());
+    let target = directory.join("published");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _done = SetOnDrop(&done);
+        let checks = scope.spawn(|| {
+            let mut checks = 0;
+            while !done.load(Ordering::Relaxed) {
+                assert_sound(&paths);
+                checks += 1;
+            }
+            checks
+        });
+        let publishes = scope.spawn(|| {
+            let mut publishes = 0;
+            while !done.load(Ordering::Relaxed) {
+                let to = target.to_str().unwrap();
+                let output = run(&["publish", "--dataset", &paths.0, "--to", to]);
+                let log = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{log}");
+                publishes += 1;
+            }
+            publishes
+        });
+        for round in 1..=if is_slow() { 40 } else { 6 } {
+            upstream.set_islands(20 + 10 * round);
+            fs::remove_dir_all(&paths.1).unwrap();
+            let output = once(&paths, &upstream);
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        done.store(true, Ordering::Relaxed);
+        let (checks, publishes) = (checks.join().unwrap(), publishes.join().unwrap());
+        assert!(
+            checks > 5 && publishes > 5,
+            "{checks} checks, {publishes} publishes"
+        );
+    });
+    assert_sound(&paths);
+}
