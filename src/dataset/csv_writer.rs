@@ -16,10 +16,15 @@ pub struct CsvWriter<W: Write> {
 }
 
 impl<W: Write> CsvWriter<W> {
+    /// Creates a file without a header.
+    pub fn rows_only(out: W) -> CsvWriter<W> {
+        let rows = Vec::with_capacity(BUFFER + BUFFER / 4);
+        CsvWriter { out, rows }
+    }
+
     /// Creates a file and writes its header.
     pub fn begin(kind: FileKind, out: W) -> io::Result<CsvWriter<W>> {
-        let rows = Vec::with_capacity(BUFFER + BUFFER / 4);
-        let mut file = CsvWriter { out, rows };
+        let mut file = CsvWriter::rows_only(out);
         let header = kind.columns().0.iter();
         file.row(header.map(|name| Cell::Text(Some(name))))?;
         Ok(file)

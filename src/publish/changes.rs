@@ -20,7 +20,7 @@ use crate::snapshot::{Dumps, Manifest, Payload};
 
 /// Version of the program and of the format. A list with another one is ignored, since other
 /// versions may render or validate differently.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/3");
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
 /// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
 /// Twice the coarsest timestamp granularity of a file system (2 s on FAT).

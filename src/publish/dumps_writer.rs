@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 
 use super::error::{PublishError, at};
 use super::render::DumpJsonWriter;
+use super::whole_history::{KnownMembers, WHOLE_FILES, WholeFile};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, CsvWriter, FileKind};
 use crate::durable::{self, TEMP_SUFFIX};
@@ -94,6 +95,51 @@ impl DumpsWriter {
             lock(&self.files).extend(kept);
         }
         is_kept
+    }
+
+    /// Returns the members of the files of the whole history of the previous publish, if both are
+    /// usable.
+    pub(super) fn known_members(&self) -> Option<[KnownMembers; 2]> {
+        let (from, files) = self.before.as_ref()?;
+        let find = |name| {
+            let bytes = files.get(name)?.bytes;
+            let file = from.file(name).ok()?;
+            let found = file.metadata().ok()?.len();
+            (found == bytes).then(|| KnownMembers::find(file, bytes))?
+        };
+        let [history, ccu] = WHOLE_FILES.map(find);
+        Some([history?, ccu?])
+    }
+
+    /// Links the files of the whole history. Returns false if they must be written.
+    pub(super) fn keep_whole(&self) -> bool {
+        let [history, ccu] = WHOLE_FILES.map(|name| self.link(name));
+        let (Some(history), Some(ccu)) = (history, ccu) else {
+            return false;
+        };
+        lock(&self.files).extend([history, ccu]);
+        true
+    }
+
+    /// Creates a file of the whole history, by its index in [`WHOLE_FILES`].
+    pub(super) fn create_whole(&self, index: usize) -> Result<WholeFile, PublishError> {
+        let path = self.directory.join(WHOLE_FILES[index]);
+        // It may be a link, if the other one could not be linked.
+        durable::remove(&path).map_err(at(&path))?;
+        WholeFile::create(&path, index).map_err(at(&path))
+    }
+
+    /// Completes a file of the whole history.
+    pub(super) fn finish_whole(&self, index: usize, file: WholeFile) -> Result<(), PublishError> {
+        let name = WHOLE_FILES[index];
+        let (bytes, sha256) = file.finish().map_err(at(&self.directory.join(name)))?;
+        lock(&self.files).push(DumpFile {
+            modified: self.modified(name, &sha256),
+            file: name.to_owned(),
+            bytes,
+            sha256,
+        });
+        Ok(())
     }
 
     /// Links a file of the previous publish if it has its recorded length.

@@ -27,6 +27,7 @@ mod sample;
 mod selection_tests;
 mod tables;
 mod text_index;
+mod whole_history;
 
 pub use directory::check_published;
 pub use error::PublishError;

@@ -6,6 +6,7 @@ use super::error::PublishError;
 use super::live_payload::LiveInput;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
+use super::whole_history::{WholeHistory, day_members};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Cell, DatasetReader, Day, DayFiles, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
@@ -46,30 +47,56 @@ impl Tables<'_> {
         Ok(catalogue)
     }
 
-    /// Reads the days: all of them, or those to dump if the history payload is kept.
+    /// Reads the days: all of them, or those to dump if the history payload is kept. Writes the
+    /// dumps of the whole history from them and from the previous ones.
     pub(super) fn days(
         &mut self,
         catalogue: &Catalogue,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
-        let mut wanted = Vec::new();
+        let known = self.dumps.known_members();
+        let (mut wanted, mut is_same) = (Vec::new(), true);
         for files in self.dataset.days() {
-            let is_kept = self
-                .dumps
-                .keep(self.changes.is_same_day(files), files.names());
+            let mut members = known.iter().flatten();
+            let has_members = known.is_some() && members.all(|known| known.contains(files.day));
+            let is_same_day = has_members && self.changes.is_same_day(files);
+            let is_kept = self.dumps.keep(is_same_day, files.names());
+            is_same &= is_kept;
             if !is_kept || self.changes.kept_history.is_none() {
                 wanted.push((files, is_kept));
             }
         }
+        let days = self.dataset.days().iter().map(|files| files.day);
+        let is_same = is_same
+            && known
+                .iter()
+                .flatten()
+                .all(|known| known.days().eq(days.clone()));
         let (dataset, dumps) = (self.dataset, &*self.dumps);
+        let mut whole = match known {
+            Some(_) if is_same && dumps.keep_whole() => None,
+            known => Some(WholeHistory::create(dumps, known, days.collect())?),
+        };
         let read = |at: usize| {
             let (files, is_kept) = wanted[at];
             let day = dataset.day(catalogue, files)?;
+            let mut members = None;
             if !is_kept {
                 dump_day(dumps, catalogue, files, &day)?;
+                members = Some(day_members(catalogue, (files.day, &day)));
             }
-            Ok((files.day, PackedDay::new(&day, catalogue.islands.len())))
+            let packed = PackedDay::new(&day, catalogue.islands.len());
+            Ok((files.day, packed, members))
         };
-        read_all("reading days", wanted.len(), read, self.notify)
+        let mut packed = Vec::with_capacity(wanted.len());
+        let deliver = |(day, item, members)| {
+            packed.push((day, item));
+            whole
+                .as_mut()
+                .map_or(Ok(()), |whole| whole.add(day, members))
+        };
+        read_all("reading days", wanted.len(), read, deliver, self.notify)?;
+        whole.map_or(Ok(()), |whole| whole.finish(dumps))?;
+        Ok(packed)
     }
 
     /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
@@ -104,12 +131,19 @@ impl Tables<'_> {
                 Some(step).filter(|_| at + 1 == steps.len()),
             ))
         };
-        let read = read_all("reading live steps", wanted.len(), read, self.notify)?;
         let mut latest = None;
-        for (at, total, step) in read {
+        let deliver = |(at, total, step): (usize, _, _)| {
             totals[at].1 = total;
             latest = step;
-        }
+            Ok(())
+        };
+        read_all(
+            "reading live steps",
+            wanted.len(),
+            read,
+            deliver,
+            self.notify,
+        )?;
         Ok(LiveInput {
             latest,
             totals,
@@ -135,30 +169,29 @@ impl Tables<'_> {
     }
 }
 
-/// Reads `count` items in parallel, and reports progress under the name `what`.
+/// Reads `count` items in parallel, delivers them in order, and reports progress under the name
+/// `what`.
 fn read_all<T: Send>(
     what: &'static str,
     count: usize,
     read: impl Fn(usize) -> Result<T, PublishError> + Sync,
+    mut deliver: impl FnMut(T) -> Result<(), PublishError>,
     notify: EventSink<'_>,
-) -> Result<Vec<T>, PublishError> {
-    let mut all = Vec::with_capacity(count);
+) -> Result<(), PublishError> {
     in_order(
         (cores() * THREADS_PER_CORE, count),
         || (),
         |(), at| read(at),
-        |_, item| {
-            all.push(item?);
-            let done = all.len();
+        |at, item| {
+            deliver(item?)?;
             notify(PublishEvent::Progress {
                 what,
-                done,
+                done: at + 1,
                 all: count,
             });
-            Ok::<(), PublishError>(())
+            Ok(())
         },
-    )?;
-    Ok(all)
+    )
 }
 
 fn dump_day(

@@ -189,24 +189,6 @@ pub(super) struct LiveIsland {
     pub(super) players: u64,
 }
 
-/// `/dumps/index.json`
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct DumpIndexBody {
-    pub(super) generated_at: String,
-    pub(super) license: String,
-    pub(super) license_url: String,
-    pub(super) credit: String,
-    pub(super) files: Vec<DumpEntry>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct DumpEntry {
-    pub(super) file: String,
-    pub(super) bytes: u64,
-    pub(super) modified: String,
-}
-
 /// Parses the start of a body whose list `islands` may be long or cut off: the members before the
 /// list, and the first rows. `ends` closes the objects that are open before the list.
 pub(super) fn start_of<H: DeserializeOwned, R: DeserializeOwned>(

@@ -31,7 +31,7 @@ mod text_pages;
 pub use api_bodies::live_players;
 pub use days_pages::{DayLinks, new_islands, ranking};
 pub use docs_page::docs;
-pub use dumps_page::dumps;
+pub use dumps_page::{DumpEntry, DumpsPage, dumps};
 pub use home_page::{HomeBodies, home};
 pub use html::message_page;
 pub use island_page::{IslandBodies, METRIC_NAMES, island};

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -101,6 +102,10 @@ impl DumpIndex {
 /// The dumps of a manifest, opened. Only names in the index are opened, when they are requested.
 #[derive(Debug)]
 pub struct DumpDirectory {
+    /// The publish timestamp.
+    pub published: UnixSeconds,
+    /// The line that users of the data show.
+    pub credit: String,
     directory: Arc<Directory>,
     dumps: BTreeMap<String, Arc<Dump>>,
 }
@@ -146,13 +151,27 @@ impl DumpDirectory {
                 return Err(malformed("it names a file twice"));
             }
         }
-        Ok(DumpDirectory { directory, dumps })
+        Ok(DumpDirectory {
+            published: modified,
+            credit: index.credit,
+            directory,
+            dumps,
+        })
     }
 
     /// Returns `true` if its name in the published directory is that of another directory now.
     pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
         let found = published.subdirectory(&named.directory);
         found.is_ok_and(|found| found.is_same(&self.directory).is_ok_and(|same| !same))
+    }
+
+    /// Returns names and lengths of the files from a name up to another one, at most `max`.
+    pub fn list(&self, from: &str, to: &str, max: usize) -> Vec<(String, u64)> {
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let found = self.dumps.range::<str, _>(range).take(max);
+        found
+            .map(|(name, dump)| (name.clone(), dump.bytes))
+            .collect()
     }
 
     /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.

@@ -118,5 +118,6 @@ mod tls_pairs;
 mod tls_reload;
 mod torn;
 mod traced;
+mod whole_history;
 mod wire;
 mod world;

@@ -97,6 +97,7 @@ await claim("the dashboard has the ten of the ranking, and leads to their pages"
   const { ccu } = await json(`${BY_IP}/v1/islands/${ranking[0].code}/ccu`);
   const values = (await page.locator("svg").first().getAttribute("data-values")).split(",").filter(Boolean);
   assert.deepEqual(values.map(Number), ccu.map(([, peak]) => peak));
+  await page.goBack();
   assert.equal(await page.evaluate(() => document.querySelector("time.ago").textContent.endsWith("ago")), true);
   await context.close();
 });

@@ -17,9 +17,10 @@ use crate::server::http::request_head::{accepts_gzip, is_not_modified};
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::site::{self, Service};
+use crate::site::{self, DumpsPage, Service};
 use crate::snapshot::{
-    Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Missing, ReadContext, Snapshot,
+    Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Missing,
+    ReadContext, Snapshot,
 };
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
@@ -127,14 +128,30 @@ impl Pages {
         stored(&self.files[index], headers, kind)
     }
 
-    /// The dumps as a page, rendered from their index, which has the same path.
-    pub(crate) fn dumps(&self, index: &[u8], path: &str, request: PageRequest<'_>) -> ApiResponse {
+    /// The dumps as a page, at the path of their index.
+    pub(crate) fn dumps(
+        &self,
+        dumps: &DumpDirectory,
+        (path, group): (&str, Option<&str>),
+        request: PageRequest<'_>,
+    ) -> ApiResponse {
         let (root, folder) = if path.ends_with('/') {
             ("../", "")
         } else {
             ("", "dumps/")
         };
-        let page = || uncached(StatusCode::OK, site::dumps(index, root, folder), None);
+        let published = dumps.published.to_string();
+        let page = || {
+            let page = DumpsPage {
+                published: &published,
+                credit: &dumps.credit,
+                list: &|from, to, max| dumps.list(from, to, max),
+                group,
+                root,
+                folder,
+            };
+            uncached(StatusCode::OK, site::dumps(page), None)
+        };
         self.rate_limited(request, root).unwrap_or_else(page)
     }
 

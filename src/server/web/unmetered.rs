@@ -80,11 +80,11 @@ fn dump(
     let dumps = snapshot.dumps().ok_or(ApiError::NoDumps)?;
     let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
     let is_page = matches!(head.path, "/dumps" | "/dumps/");
-    if let Some(index) = &dump.content
-        && is_page
-        && names_html(head.headers)
-    {
-        return Ok(pages.dumps(index, head.path, request));
+    if is_page && names_html(head.headers) {
+        let mut parameters = request::pairs(head.query).flatten();
+        let group = parameters.find(|(name, _)| name == "group");
+        let group = group.as_ref().map(|(_, group)| &**group);
+        return Ok(pages.dumps(dumps, (head.path, group), request));
     }
     let validators = Validators {
         etag: &dump.etag,
