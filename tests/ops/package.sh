@@ -57,7 +57,7 @@ server=$!
 base=$(address_of_server)
 curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":300' || fail "the binary does not serve the sample"
 stop_server
-echo "static: $(stat -c %s "$bin") bytes, symbols included"
+echo "binary: $(stat -c %s "$bin") bytes, symbols included"
 
 # What the binary prints about itself, where it does.
 tree=target/package/tree
@@ -107,11 +107,11 @@ stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics
     /usr/share/doc/island-metrics/copyright >"$work/stat" || fail "files are missing"
 grep -v ' /var/lib/' "$work/stat" | grep -v '^644 root root ' | grep -v '^755 root root /usr/bin/island-metrics$' \
     && fail "owners or modes are wrong"
-diff <(sort) <(grep ' /var/lib/' "$work/stat" | sort) <<'WANTED' || fail "owners or modes of state are wrong"
+diff - <(grep ' /var/lib/' "$work/stat" | sort) <<'WANTED' || fail "owners or modes of state are wrong"
 700 island-metrics island-metrics /var/lib/island-metrics
-755 island-metrics-publish island-metrics-publish /var/lib/island-metrics-published
 700 island-metrics-collect island-metrics-collect /var/lib/island-metrics-collect
 755 island-metrics-collect island-metrics-collect /var/lib/island-metrics-dataset
+755 island-metrics-publish island-metrics-publish /var/lib/island-metrics-published
 WANTED
 if find / -xdev \( -user island-metrics -o -user island-metrics-publish -o -user island-metrics-collect \) -not -path '/proc/*' 2>/dev/null \
     | grep -v '^/var/lib/island-metrics'; then
