@@ -23,7 +23,7 @@ fn read(path: &str) -> String {
 /// Lines of the text, and whether each is in a code block.
 fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.lines().scan(false, |is_code, line| {
-        let is_fence = line.starts_with("```");
+        let is_fence = line.trim_start().starts_with("```");
         *is_code ^= is_fence;
         Some((*is_code && !is_fence, line))
     })
@@ -34,6 +34,7 @@ fn commands(text: &str) -> Vec<&str> {
     let mut language = "";
     let mut commands = Vec::new();
     for line in text.lines() {
+        let line = line.trim_start();
         if let Some(name) = line.strip_prefix("```") {
             language = name;
             continue;
