@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds a running server to the OpenAPI document that it serves. Needs python3 and PyPI.
+# Holds a running server to the OpenAPI document that it serves. Needs python3 and PyPI, and npm for the linters.
 #   BIN=target/release/island-metrics tests/contract.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -53,6 +53,19 @@ step() {
 
 curl -fsS -o "$work/openapi.json" "$base/openapi.json"
 step "document" openapi-spec-validator "$work/openapi.json"
+
+# The rules of two linters, none of which may even warn.
+lint() (
+    cd "$work"
+    npm install --no-audit --no-fund --ignore-scripts --prefix "$work/lint" \
+        @redocly/cli@1.34.5 @stoplight/spectral-cli@6.16.3 >npm.log 2>&1 || { tail -n 3 npm.log; return 1; }
+    export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
+    "$work/lint/node_modules/.bin/redocly" lint --extends=recommended --max-problems 20 openapi.json 2>&1 | tee redocly.log
+    if grep -Eq '[1-9][0-9]* (error|warning)' redocly.log; then return 1; fi
+    echo 'extends: ["spectral:oas"]' >.spectral.yaml
+    "$work/lint/node_modules/.bin/spectral" lint --fail-severity=hint --ruleset .spectral.yaml openapi.json
+)
+if command -v npm >/dev/null; then step "lint" lint; else echo "contract: lint is left out: install npm"; fi
 
 step "examples" python3 - "$work/openapi.json" <<'PY'
 import json, sys

@@ -307,7 +307,7 @@ fn unknown(path: &str) -> RouteError {
         format!("unknown path {path}; the endpoints are listed at /v1")
     } else {
         let bare = Quoted(bare);
-        format!("unknown path with a trailing slash; without the slash it is {bare}")
+        format!("unknown path: paths do not end with a slash; use {bare}")
     })
 }
 

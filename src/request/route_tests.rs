@@ -98,8 +98,7 @@ fn a_trailing_slash_is_404_and_the_message_names_the_path_without_it() {
         "/openapi.json",
         "/v1/creators",
     ] {
-        let message =
-            format!("unknown path with a trailing slash; without the slash it is \"{path}\"");
+        let message = format!("unknown path: paths do not end with a slash; use \"{path}\"");
         assert_eq!(refused(&format!("{path}/")), (404, message.clone()));
         assert_eq!(refused(&format!("{path}//")), (404, message));
     }

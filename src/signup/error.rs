@@ -83,16 +83,16 @@ impl fmt::Display for SignupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SignupError::InvalidToken => {
-                "This link or form is not valid here. Open the page again; if a link brought you, \
-                 copy it whole or ask for a new one."
+                "This link or form is not valid. Open the page again. If you followed a link, copy \
+                 the whole link or request a new one."
             }
             SignupError::ExpiredToken => {
-                "This link or form is older than an hour. Open the page again; if a link brought \
-                 you, ask for a new one."
+                "This link or form has expired. Open the page again. If you followed a link, \
+                 request a new one."
             }
             SignupError::UsedToken => {
-                "A key has been issued since this form was opened, so it issues no other. Open the \
-                 page again to see your keys; one whose secret you did not see can be revoked."
+                "This form has already issued a key. Open the page again to see your keys. If you \
+                 did not see the new key, revoke it."
             }
             SignupError::InvalidEmail => {
                 "We cannot send a link to that address. Enter one like \
@@ -102,17 +102,17 @@ impl fmt::Display for SignupError {
             SignupError::UnknownKey => "None of your keys has this id.",
             SignupError::TooManyActive => {
                 const { assert!(FREE_KEYS_MAX == 3, "the number in the message") };
-                "You have 3 active free keys, the maximum. Revoke one, and you can get another."
+                "You have 3 active free keys, which is the maximum. To get another, revoke one first."
             }
             SignupError::TooManyRecent(_) => {
                 const { assert!(ISSUED_IN_24_HOURS_MAX == 9, "the number in the message") };
-                "You were issued 9 keys within 24 hours, the maximum."
+                "You have been issued 9 keys within 24 hours, which is the maximum."
             }
             SignupError::RateLimited(_) => "Your network sends too many requests.",
-            SignupError::TooManyMails(_) => "Your network has asked for too many links.",
-            SignupError::DailyLimit(_) => "The daily limit of sign-up is reached.",
+            SignupError::TooManyMails(_) => "Your network has requested too many links.",
+            SignupError::DailyLimit(_) => "The daily limit of new keys is reached.",
             SignupError::Closed => "Sign-up is closed for now.",
-            SignupError::MailQueueFull => "Mail is delayed just now. Try again in a minute.",
+            SignupError::MailQueueFull => "Mail is delayed. Try again in a minute.",
             SignupError::Busy => "Sign-up is busy. Try again in a few seconds.",
             SignupError::Internal => "Something went wrong on our side. Try again later.",
         })?;

@@ -70,8 +70,17 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
             _ => others.push((name, *bytes)),
         }
     }
-    let rows = each(tables, |stem| page.table_row(stem, about(stem), &files));
+    let rows = each(tables, |stem| {
+        let name = Escaped(stem);
+        let name = format!(
+            "{name}<br><small class=wide>{}</small>",
+            Escaped(about(stem))
+        );
+        page.table_row(stem, &name, &files)
+    });
     let tables = wrapped(&head("Table"), &rows, "</table>");
+    // The history comes before the peaks.
+    others.reverse();
     let others = each(
         others.iter().filter(|(name, _)| *name != "index.json"),
         |(name, bytes)| {
@@ -160,7 +169,8 @@ impl DumpsPage<'_> {
             let time = time.filter(|time| folder == "live" && time.has_text());
             let time = time.map(|time| time.to_string());
             let time = time.map(|time| format!("{} {} UTC", &time[..10], &time[11..16]));
-            self.table_row(stem, time.as_deref().unwrap_or(name), &files)
+            let name = Escaped(time.as_deref().unwrap_or(name)).to_string();
+            self.table_row(stem, &name, &files)
         });
         let column = if folder == "live" { "Time" } else { "Day" };
         let table = wrapped(&head(column), &rows, "</table>");
@@ -217,7 +227,7 @@ impl DumpsPage<'_> {
         groups
     }
 
-    /// Returns the row of a table with its forms.
+    /// Returns the row of a table with its forms. `name` is HTML.
     fn table_row(&self, stem: &str, name: &str, files: &[(String, u64)]) -> String {
         let forms = each(FORMS, |(end, _)| {
             let file = format!("{stem}{end}");
@@ -230,14 +240,14 @@ impl DumpsPage<'_> {
             });
             format!("<td class=n>{link}")
         });
-        format!("<tr><td>{}{forms}", Escaped(name))
+        format!("<tr><td>{name}{forms}")
     }
 }
 
 /// Returns the header of a table of files with their forms.
 fn head(first: &str) -> String {
     let forms = each(FORMS, |(_, name)| format!("<th class=n>{name}"));
-    format!("<table><thead><tr><th>{first}{forms}</thead><tbody>")
+    format!("<table class=files><thead><tr><th>{first}{forms}</thead><tbody>")
 }
 
 /// A text after all names.

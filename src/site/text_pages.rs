@@ -30,13 +30,13 @@ macro_rules! recipes {
 const RECIPES: &[Recipe] = &recipes! {
     "page_by_link.sh": "All pages with curl, by the Link header"
     "page_by_has_more.sh": "All pages with curl, by hasMore"
-    "etag.sh": "Ask only for what is new, with curl"
-    "requests_session.py": "Python with requests, and a 429 that does not hang"
+    "etag.sh": "Download only what has changed, with curl"
+    "requests_session.py": "Python with requests, without hanging on a 429"
     "pandas_frames.py": "Python with pandas"
-    "chart.html": "A chart in a page of your own, without a library"
-    "browser.html": "A browser, with a key in the query or in a header"
+    "chart.html": "A chart in your own page, without a library"
+    "browser.html": "A browser, with the key in the query or in a header"
     "typescript/client.ts": "TypeScript, with generated types"
-    "dump.sql": "A dump in DuckDB"
+    "dump.sql": "The dumps in DuckDB"
     "power_query.pq": "Excel and Power BI, with Power Query"
     "grafana_infinity.md": "Grafana, with the Infinity data source"
 };

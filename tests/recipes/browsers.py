@@ -80,7 +80,7 @@ def drawn(seen, held, title):
     """Each day at its place, at a height in proportion to its peak, in as many lines as there are runs."""
     highest = max(peak for _, peak in held)
     first, last = held[0][0], held[-1][0]
-    same(seen["title"], f"{title}: most players at once, by day", "title")
+    same(seen["title"], f"{title}: highest number of players by day", "title")
     same(seen["labels"], [f"{highest:,}", "0", str(first), str(last)], "labels")
     lines = [re.findall(r"([\d.]+) ([\d.]+)h0", line) for line in seen["path"].split("M")[1:]]
     same([len(line) for line in lines], runs(held), f"days in each line of {title}")
@@ -112,7 +112,7 @@ def chart():
             page, "", *(f"?code={code}" for code in chosen), "?code=0000-0000-0000", "?code=%3Cb%3E/../x", "?code=9999-9999-9999")
     for seen, code in zip(charts, (top, *chosen)):
         drawn(seen, known[code], titles[code])
-    for seen, said in ((unknown, "404: island 0000-0000-0000 is not tracked"), (never, "no daily peak of NA is known")):
+    for seen, said in ((unknown, "404: island 0000-0000-0000 is not tracked"), (never, "no daily peaks are known for NA")):
         same(seen, {"title": f"No chart: {said}.", "path": None, "labels": []}, "without a chart")
     want(re.match("No chart: 40[04]: ", odd["title"]), odd["title"])
     with site("chart.html", SAMPLE) as page:
@@ -123,7 +123,7 @@ def chart():
     before = int(get(SMALL, "/v1/health")[0]["X-RateLimit-Reset"])
     with site("chart.html", SMALL) as page:
         [seen] = look(page, "")
-    said = re.fullmatch(r"No chart: today's requests are spent; there are new ones in (\d+) h (\d+) min\.", seen["title"])
+    said = re.fullmatch(r"No chart: today's quota is spent; it resets in (\d+) h (\d+) min\.", seen["title"])
     want(said, seen["title"])
     waits = int(said[1]) * 60 + int(said[2])
     want(0 <= before + 59 - waits * 60 < 120, f"it says {waits} minutes of {before} seconds")

@@ -13,7 +13,7 @@ try {
   const seen = [];
   for (const url of pages) {
     await page.goto(url);
-    await page.waitForFunction(() => document.querySelector("h1").textContent !== "Asking …");
+    await page.waitForFunction(() => document.querySelector("h1").textContent !== "Loading …");
     seen.push(await page.evaluate(() => ({
       title: document.querySelector("h1").textContent,
       path: document.querySelector("path")?.getAttribute("d") ?? null,

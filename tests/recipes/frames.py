@@ -80,6 +80,14 @@ for code in gaps[:3] + never[:1]:
         place = min(drawn) + across * (max(drawn) - min(drawn))
         assert abs(min(drawn, key=drawn.get) - place) < 6, f"the peak of {code} is not at {place}"
 
+frame = recipe.history().reset_index()
+got = [(f"{date:%Y-%m-%d}", code, plain(peak), plain(share))
+       for date, code, peak, share in zip(frame["date"], frame["code"], frame["peakCCU"], frame["retentionD7"])]
+wanted = [(os.path.basename(name)[:10], row["code"], int(row["peakCCU"]) if row["peakCCU"] else None,
+           float(row["retentionD7"]) if row["retentionD7"] else None)
+          for name in sorted(glob.glob(f"{DATASET}/daily/*.csv")) for row in rows(name)]
+assert got == wanted, "the history is not the dataset's daily files"
+
 frame = recipe.dump()
 got = [{"code": code, **{name: plain(value) or "" for name, value in row.items()}, "tags": "|".join(filter(None, row["tags"]))}
        for code, row in zip(frame.index, frame.to_dict("records"))]

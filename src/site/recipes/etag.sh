@@ -1,9 +1,9 @@
 #!/bin/sh
-# Keeps live.json fresh and prints whether it is new: run it as often as you like, it downloads only what has changed.
-# Needs curl 7.70 or newer. A 304 has no body, but it is a request, and spends one of the quota.
+# Downloads live.json if it has changed, and prints whether it has. Needs curl 7.70 or newer.
+# A 304 has no body, but it counts against the quota like any request.
 set -eu
 
-# gzip has an ETag of its own: always ask with --compressed, or never, else nothing ever matches.
+# The gzip form has its own ETag: use --compressed always or never, or the tags never match.
 status=$(curl --silent --show-error --compressed \
     ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
     --etag-compare live.etag --etag-save live.etag.new \
@@ -12,14 +12,14 @@ status=$(curl --silent --show-error --compressed \
 
 case $status in
 200)
-    # The body first: stopped in between, the next run downloads once more, and misses nothing.
+    # The body first: if the script is stopped in between, the next run downloads it again.
     mv live.json.new live.json
     mv live.etag.new live.etag
     echo "live.json is new"
     ;;
 304)
     rm -f live.json.new live.etag.new
-    echo "live.json is as it was"
+    echo "live.json has not changed"
     ;;
 *)
     cat live.json.new >&2

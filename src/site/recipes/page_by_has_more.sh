@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints code, peak and title of all islands, counting the offset up until meta.hasMore is false.
-# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+# Prints code, peak and title of all islands, with increasing offsets until meta.hasMore is false.
+# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key.
 set -eu
 
 work=$(mktemp -d)
@@ -9,7 +9,7 @@ trap 'rm -r "$work"' EXIT
 offset=0
 more=true
 while [ "$more" = true ]; do
-    # No --retry: curl obeys Retry-After, which on a spent quota means midnight UTC.
+    # Without --retry: curl obeys Retry-After, and on a spent quota waits until 00:00 UTC.
     curl --silent --show-error --compressed --fail-with-body \
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --output "$work/page.json" \
@@ -18,7 +18,7 @@ while [ "$more" = true ]; do
         exit 1
     }
     jq --raw-output '.islands[] | [.code, .peakCCU, .title] | @tsv' "$work/page.json"
-    # A publish between two pages may move an island from one to the other; .meta.generatedAt would tell.
+    # A publish between two requests can move an island to another page; then .meta.generatedAt differs.
     more=$(jq .meta.hasMore "$work/page.json")
     offset=$((offset + 200))
 done

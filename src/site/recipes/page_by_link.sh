@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints code, peak and title of every island made with UEFN, following the Link header from page to page.
-# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key.
 set -eu
 
 url='http://127.0.0.1:8080/v1/islands?createdIn=uefn&limit=200'
@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 
 while [ -n "$url" ]; do
-    # No --retry: curl obeys Retry-After, which on a spent quota means midnight UTC.
+    # Without --retry: curl obeys Retry-After, and on a spent quota waits until 00:00 UTC.
     curl --silent --show-error --compressed --fail-with-body \
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --dump-header "$work/head" --output "$work/page.json" "$url" || {

@@ -1,4 +1,4 @@
-"""Prints islands, the peaks of one of them and the commonest tags as pandas has them, and draws the peaks to peaks.png.
+"""Prints islands, the peaks of one of them and the most common tags with pandas, and draws the peaks to peaks.png.
 
 pip install 'pandas>=2.2' requests 'matplotlib>=3.6'
 """
@@ -20,14 +20,14 @@ def get(path, **params):
 
 
 def page():
-    """One row an island. Nullable types: a count that is unknown must not turn the others into floats."""
+    """One row per island. The types are nullable, so that an unknown count does not turn the others into floats."""
     rows = get("/v1/islands", sort="uniquePlayers", limit=200)["islands"]
     frame = pd.json_normalize(rows).convert_dtypes()
     return frame.set_index("code")
 
 
 def peaks(code):
-    """The daily peaks of an island as a series by day. A day without a peak stays a gap: it is not zero."""
+    """The daily peaks of an island as a series by day. A day without a peak is a gap, not zero."""
     days = get(f"/v1/islands/{code}/ccu")["ccu"]
     frame = pd.DataFrame(days, columns=["date", "peakCCU"])
     series = frame.set_index(pd.to_datetime(frame["date"]))["peakCCU"]
@@ -35,20 +35,26 @@ def peaks(code):
 
 
 def plot(series, title, file):
-    """A curve in a PNG. It is broken where a day is missing; the points show a day that stands alone."""
+    """Draws a curve to a PNG file. It has a gap where a day is missing; a marker shows a single day."""
     figure = Figure(figsize=(9, 4))
     axes = figure.subplots()
     axes.plot(series.index, series.astype("float"), marker=".")
-    axes.set_title(title, parse_math=False)  # dollars in it are no formula
-    axes.set_ylabel("most players at once")
+    axes.set_title(title, parse_math=False)  # dollar signs are not a formula
+    axes.set_ylabel("highest number of players")
     axes.set_ylim(bottom=0)
     figure.autofmt_xdate()
     figure.savefig(file)
 
 
+def history():
+    """All days of all islands from the dump, which costs no quota, by date and code."""
+    frame = pd.read_csv(BASE + "/dumps/history.csv.gz", dtype={"code": "string"}, parse_dates=["date"])
+    return frame.convert_dtypes().set_index(["date", "code"])
+
+
 def dump():
-    """All islands from the dump, which costs no quota; a server that has none, as with the sample, answers 503."""
-    # An island may be called "NA": only nothing is null.
+    """All islands from the dump. A server without dumps, such as one with the sample dataset, responds with 503."""
+    # An island may be called "NA". Only an empty field is null.
     frame = pd.read_csv(BASE + "/dumps/islands.csv.gz", dtype="string", keep_default_na=False, na_values=[""])
     frame["tags"] = frame["tags"].fillna("").str.split("|")
     return frame.set_index("code")
@@ -61,3 +67,4 @@ if __name__ == "__main__":
     print(series.rolling("7D").mean().tail(7))
     plot(series, islands["title"].iloc[0], "peaks.png")
     print(dump().explode("tags")["tags"].value_counts().head(10))
+    print(history().groupby("date")["minutesPlayed"].sum().tail(7))

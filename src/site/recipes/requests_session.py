@@ -1,6 +1,6 @@
-"""Prints code, peak and title of every island with a tag, through one connection that retries with sense.
+"""Prints code, peak and title of every island with a tag, over one connection, and retries only a 503.
 
-pip install requests 'urllib3>=2.6.3'; set ISLAND_METRICS_KEY to spend a key's quota instead of your address's.
+pip install requests 'urllib3>=2.6.3'; set ISLAND_METRICS_KEY to use a key.
 """
 
 import os
@@ -14,8 +14,8 @@ BASE = "http://127.0.0.1:8080"
 
 
 class Patience(Retry):
-    # The trap: urllib3 obeys Retry-After on 429 too, whatever status_forcelist says. Here that is the time to
-    # midnight UTC, so a script with a spent quota would sleep, six hours at most, three times, and say nothing.
+    # urllib3 obeys Retry-After on 429 too, whatever status_forcelist has. Here that is the time until 00:00 UTC, so a
+    # script with a spent quota would sleep for up to six hours, three times, without a message.
     RETRY_AFTER_STATUS_CODES = frozenset({503})
 
 
@@ -38,7 +38,7 @@ def get(s, path, **params):
 
 
 def islands(s, **filters):
-    """Every island of a filter, page by page, as they come."""
+    """Yields every island that matches the filters, page by page."""
     offset, more = 0, True
     while more:
         answer = get(s, "/v1/islands", limit=200, offset=offset, **filters)
@@ -48,7 +48,7 @@ def islands(s, **filters):
         more = page["meta"]["hasMore"]
         if more and answer.headers["X-RateLimit-Remaining"] == "0":
             sys.exit(f"the quota is spent after {offset} of {page['meta']['total']} islands; "
-                     f"it is full again in {answer.headers['X-RateLimit-Reset']} seconds")
+                     f"it resets in {answer.headers['X-RateLimit-Reset']} seconds")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Prints how many islands are made with UEFN, and a week of the most played one. Needs Node 20 or newer and no client
-// library: the types are made from the description that the server gives of itself.
+// library: the types are generated from the server's OpenAPI document.
 //
 //   npm install --save-dev openapi-typescript typescript@5 @types/node
 //   npx openapi-typescript http://127.0.0.1:8080/openapi.json --output schema.d.ts
@@ -19,7 +19,7 @@ type Body<Path extends keyof paths> = paths[Path]["get"] extends {
   ? Json
   : never;
 
-/** The path as it is asked is not the path as it is described (`{code}`), so callers name the latter. */
+/** The requested path differs from the documented one (`{code}`), which callers name as the type parameter. */
 async function get<Path extends keyof paths>(path: string, query: object = {}): Promise<Body<Path>> {
   const url = new URL(base + path);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
@@ -51,7 +51,7 @@ async function main() {
   console.log(`${count} islands made with UEFN`);
   if (!top) return;
   const { title, series } = await island(top.code);
-  // strict: a metric may be null, and the compiler insists that this is said.
+  // A metric can be null, so the compiler requires a default.
   for (const day of series.slice(-7)) console.log(`${day.date}\t${day.plays ?? "unknown"}\t${title}`);
 }
 
