@@ -23,8 +23,19 @@ pub(crate) const FLAG: &str = "--bare-hyper";
 /// Same backlog as the release server.
 const BACKLOG: u32 = 4096;
 
+/// A certificate and its key.
+#[cfg(feature = "tls")]
+pub(crate) type Tls = tokio_rustls::TlsAcceptor;
+#[cfg(not(feature = "tls"))]
+pub(crate) type Tls = Infallible;
+
 /// Serves the captured response on one thread.
 pub(crate) fn serve(captured: &Path) -> Outcome<()> {
+    serve_with(captured, None)
+}
+
+/// The same, over TLS if there is a certificate.
+pub(crate) fn serve_with(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
     let captured = Captured::read(captured)?;
     let body = Bytes::from(captured.body);
     let mut headers = HeaderMap::new();
@@ -53,11 +64,25 @@ pub(crate) fn serve(captured: &Path) -> Outcome<()> {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let respond = respond.clone();
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .pipeline_flush(true)
-                .serve_connection(TokioIo::new(stream), service_fn(move |_| respond()));
-            tokio::spawn(connection);
+            let service = service_fn(move |_| respond());
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).pipeline_flush(true);
+            match tls {
+                None => drop(tokio::spawn(
+                    http.serve_connection(TokioIo::new(stream), service),
+                )),
+                #[cfg(feature = "tls")]
+                Some(tls) => {
+                    let accepting = tls.accept(stream);
+                    drop(tokio::spawn(async move {
+                        let stream = accepting.await?;
+                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                        Ok::<_, io::Error>(())
+                    }));
+                }
+                #[cfg(not(feature = "tls"))]
+                Some(never) => match *never {},
+            }
         }
     })
 }

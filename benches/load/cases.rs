@@ -206,7 +206,7 @@ impl Maker<'_> {
             (Kind::Nginx | Kind::NginxTuned, _) => {
                 let prefix = path.with_file_name(kind.name().replace(", ", "-"));
                 let tuned = kind == Kind::NginxTuned;
-                let Some((server, tag)) = nginx::start(&prefix, captured, tuned)? else {
+                let Some((server, tag)) = nginx::start(&prefix, captured, tuned, None)? else {
                     return Ok(None);
                 };
                 if captured.status == 304 {

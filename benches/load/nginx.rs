@@ -15,11 +15,12 @@ use crate::common::{Outcome, SERVER_CORE};
 const SENDFILE_BYTES: usize = 32 * 1024;
 
 /// Starts nginx in a directory of its own; `None` if it is not installed. Also returns the entity
-/// tag of its file, the only one that it compares.
+/// tag of its file, the only one that it compares. `tls` are a certificate and its key.
 pub(crate) fn start(
     prefix: &Path,
     captured: &Response,
     tuned: bool,
+    tls: Option<[&Path; 2]>,
 ) -> Outcome<Option<(Server, String)>> {
     let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
     let Some(program) = place.filter(|place| place.exists()) else {
@@ -37,7 +38,15 @@ pub(crate) fn start(
     let about = fs::metadata(&file)?;
     let tag = format!("\"{:x}-{:x}\"", about.mtime(), about.len());
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let text = configuration(prefix, captured, &port.to_string(), tuned);
+    let mut listen = format!("{port} backlog=4096");
+    if let Some([certificate, key]) = tls {
+        let (certificate, key) = (certificate.display(), key.display());
+        let _ = write!(
+            listen,
+            " ssl; ssl_certificate {certificate}; ssl_certificate_key {key}"
+        );
+    }
+    let text = configuration(prefix, captured, &listen, tuned);
     File::create(prefix.join("nginx.conf"))?.write_all(text.as_bytes())?;
     let mut nginx = command(program, Some(SERVER_CORE));
     nginx.arg("-p").arg(prefix).args(["-c", "nginx.conf"]);
@@ -98,7 +107,7 @@ http {{
     types {{ }}
     default_type \"{kind}\";
     server {{
-        listen {listen} backlog=4096;
+        listen {listen};
         root {place};
         location / {{
             try_files /body =404;

@@ -1,0 +1,168 @@
+//! Load over TLS, or plain: connections in a closed loop on one thread, which has a core of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::common::Outcome;
+use crate::common::http::Head;
+
+/// A connection of either kind.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// A client that trusts the bench's certificates and never continues a session.
+pub(crate) struct Client {
+    runtime: Runtime,
+    connector: TlsConnector,
+}
+
+/// The address of a server, and whether it speaks TLS.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) is_tls: bool,
+}
+
+impl Client {
+    pub(crate) fn new(certificates: &[&std::path::Path]) -> Outcome<Client> {
+        let mut roots = RootCertStore::empty();
+        for path in certificates {
+            roots.add(CertificateDer::from_pem_file(path)?)?;
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions()?;
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(Client {
+            runtime: Builder::new_current_thread().enable_all().build()?,
+            connector: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    /// Sends `request` again and again on so many connections. Returns the number of responses.
+    pub(crate) fn load(
+        &self,
+        target: Target,
+        request: &[u8],
+        connections: usize,
+        duration: Duration,
+    ) -> Outcome<u64> {
+        self.runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for _ in 0..connections {
+                let mut stream = open(self.connector.clone(), target).await?;
+                let request = request.to_owned();
+                tasks.spawn(async move {
+                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
+                    while begun.elapsed() < duration {
+                        exchange(&mut stream, &request, &mut buffer).await?;
+                        count += 1;
+                    }
+                    Outcome::Ok(count)
+                });
+            }
+            let mut responses = 0;
+            while let Some(count) = tasks.join_next().await {
+                responses += count??;
+            }
+            Ok(responses)
+        })
+    }
+
+    /// Opens a new connection for each request, `connections` at a time. Returns their number.
+    pub(crate) fn handshakes(
+        &self,
+        target: Target,
+        request: &[u8],
+        connections: usize,
+        duration: Duration,
+    ) -> Outcome<u64> {
+        self.runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for _ in 0..connections {
+                let (connector, request) = (self.connector.clone(), request.to_owned());
+                tasks.spawn(async move {
+                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
+                    while begun.elapsed() < duration {
+                        let mut stream = open(connector.clone(), target).await?;
+                        exchange(&mut stream, &request, &mut buffer).await?;
+                        let _ = stream.shutdown().await;
+                        count += 1;
+                    }
+                    Outcome::Ok(count)
+                });
+            }
+            let mut handshakes = 0;
+            while let Some(count) = tasks.join_next().await {
+                handshakes += count??;
+            }
+            Ok(handshakes)
+        })
+    }
+
+    /// Opens idle connections after one response each, and calls `measure` while they are open.
+    pub(crate) fn idle<T>(
+        &self,
+        target: Target,
+        request: &[u8],
+        connections: usize,
+        measure: impl FnOnce() -> Outcome<T>,
+    ) -> Outcome<T> {
+        self.runtime.block_on(async {
+            let (mut open_ones, mut buffer) = (Vec::new(), Vec::new());
+            for _ in 0..connections {
+                let mut stream = open(self.connector.clone(), target).await?;
+                exchange(&mut stream, request, &mut buffer).await?;
+                open_ones.push(stream);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            measure()
+        })
+    }
+}
+
+async fn open(connector: TlsConnector, target: Target) -> Outcome<Box<dyn Stream>> {
+    let socket = TcpStream::connect(target.address).await?;
+    socket.set_nodelay(true)?;
+    if !target.is_tls {
+        return Ok(Box::new(socket));
+    }
+    let name = ServerName::try_from("localhost")?;
+    let stream: TlsStream<TcpStream> = connector.connect(name, socket).await?;
+    Ok(Box::new(stream))
+}
+
+/// Sends a request and reads its whole response, which must be a 200.
+async fn exchange(
+    stream: &mut Box<dyn Stream>,
+    request: &[u8],
+    buffer: &mut Vec<u8>,
+) -> Outcome<()> {
+    stream.write_all(request).await?;
+    stream.flush().await?;
+    buffer.clear();
+    loop {
+        if stream.read_buf(buffer).await? == 0 {
+            return Err("the server closed a connection".into());
+        }
+        if let Some(head) = Head::of_whole(buffer) {
+            return match head.status {
+                200 => Ok(()),
+                status => Err(format!("status {status}").into()),
+            };
+        }
+    }
+}
