@@ -20,7 +20,8 @@
 //!   clients; `exhaustion`: limits of memory and CPU time per client
 //! - `dumps`: the files outside the API; `long_bodies`: bodies of many megabytes
 //! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
-//! - `tls`, `tls_reload`: the same over TLS, and certificates that change, with the feature `tls`
+//! - `tls`, `tls_clients`, `tls_reload`: the same over TLS, other programs as clients, and certificates
+//!   that change, with the feature `tls`
 //!
 //! Tests of clients and keys:
 //! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
@@ -112,6 +113,8 @@ mod synced;
 mod tidy;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_clients;
 #[cfg(feature = "tls")]
 mod tls_pairs;
 #[cfg(feature = "tls")]

@@ -1,0 +1,169 @@
+//! Programs that people use as clients of TLS: Python, nginx and HAProxy as proxies that verify the
+//! certificate. A program that is not installed is left out.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, TempDir, write_file};
+use crate::tls_pairs::{has_openssl, pair, start, text};
+
+/// The path of a program. Prints what to install if there is none.
+#[expect(clippy::print_stderr, reason = "reports a skipped test")]
+fn installed(program: &str, package: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let found = directories.map(|directory| directory.join(program));
+    let found = found.into_iter().find(|place| place.exists());
+    if found.is_none() {
+        eprintln!("skipped: needs {program}, `apt-get install {package}`");
+    }
+    found
+}
+
+/// A process that is killed when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Starts a proxy and waits until it listens.
+fn proxy(program: &Path, arguments: &[&str], address: SocketAddr) -> Running {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let running = Running(command.spawn().unwrap());
+    let begun = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not listen"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    running
+}
+
+/// Requests through a proxy get the same bodies as without one.
+fn assert_same(proxy: SocketAddr, server: SocketAddr) {
+    let (mut through, mut direct) = (Client::connect(proxy), Client::connect(server));
+    for target in [
+        "/v1/islands?limit=200",
+        "/v1",
+        "/v1/rankings/latest",
+        "/v1/none",
+    ] {
+        for _ in 0..5 {
+            let (got, wanted) = (through.get(target), direct.get(target));
+            assert_eq!(
+                (got.status, &got.body),
+                (wanted.status, &wanted.body),
+                "{target}"
+            );
+            assert!(
+                got.header("strict-transport-security").is_some(),
+                "{target}"
+            );
+        }
+    }
+}
+
+#[test]
+fn python_verifies_the_certificate_and_gets_the_body() {
+    let Some(python) = installed("python3", "python3").filter(|_| has_openssl()) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let pair = pair(&directory.join("tls"), "a");
+    let (_server, address) = start(&pair, &[]);
+    let script = "import json, ssl, sys, urllib.request
+context = ssl.create_default_context(cafile=sys.argv[1])
+with urllib.request.urlopen(sys.argv[2], context=context) as response:
+    print(response.status, len(json.load(response)['islands']))";
+    let url = format!("https://localhost:{}/v1/islands?limit=7", address.port());
+    let output = Command::new(python)
+        .args(["-c", script, text(&pair.authority), &url])
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        "200 7",
+        "{said}"
+    );
+}
+
+#[test]
+fn nginx_as_a_proxy_over_tls_changes_nothing() {
+    let Some(nginx) = installed("nginx", "nginx-light").filter(|_| has_openssl()) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let pair = pair(&directory.join("tls"), "a");
+    let (server, address) = start(&pair, &[]);
+    let (listen, prefix) = (free_address(), directory.join("nginx"));
+    let (place, authority) = (text(&prefix), text(&pair.authority));
+    let configuration = format!(
+        "daemon off; pid {place}/pid; error_log {place}/log;
+events {{ }}
+http {{
+    access_log off;
+    client_body_temp_path {place}/a; proxy_temp_path {place}/b; fastcgi_temp_path {place}/c;
+    uwsgi_temp_path {place}/d; scgi_temp_path {place}/e;
+    upstream api {{ server {address}; keepalive 4; }}
+    server {{
+        listen {listen};
+        location / {{
+            proxy_pass https://api;
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            proxy_ssl_verify on;
+            proxy_ssl_name localhost;
+            proxy_ssl_trusted_certificate {authority};
+        }}
+    }}
+}}"
+    );
+    write_file(&prefix.join("nginx.conf"), &configuration);
+    let _proxy = proxy(&nginx, &["-p", place, "-c", "nginx.conf"], listen);
+    assert_same(listen, server.addr());
+}
+
+#[test]
+fn haproxy_over_tls_changes_nothing() {
+    let Some(haproxy) = installed("haproxy", "haproxy").filter(|_| has_openssl()) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let pair = pair(&directory.join("tls"), "a");
+    let (server, address) = start(&pair, &[]);
+    let (listen, file) = (free_address(), directory.join("haproxy.cfg"));
+    let authority = text(&pair.authority);
+    let configuration = format!(
+        "defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+listen api
+    bind {listen}
+    server one {address} ssl verify required ca-file {authority} verifyhost localhost
+"
+    );
+    write_file(&file, &configuration);
+    let _proxy = proxy(&haproxy, &["-db", "-f", text(&file)], listen);
+    assert_same(listen, server.addr());
+}
