@@ -106,11 +106,12 @@ impl Contestant {
 }
 
 /// Starts the release server with a TLS listener beside the plain one.
-fn start(published: &Path, pair: &Pair) -> Outcome<(Arc<Server>, Target)> {
+fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, Target)> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let [certificate, key] = pair.paths();
     let server = world::serve("true", |serve| {
         serve.arg("--published").arg(published);
+        serve.arg("--state").arg(state);
         serve.arg("--listen-tls").arg(port.to_string());
         serve.arg("--tls-certificate").arg(certificate);
         serve.arg("--tls-key").arg(key);
@@ -146,11 +147,11 @@ fn rivals(scratch: &Path, name: &str, captured: &Path, pair: &Pair) -> Outcome<V
 
 fn print(title: &str, contestants: &[Contestant]) {
     println!("\n{title}");
-    println!("  {:<20}{:>10}{:>16}", "", "CPU us", "of island-metrics");
+    println!("  {:<20}{:>10}{:>20}", "", "CPU us", "island-metrics ÷ it");
     for contestant in contestants {
         let ratio = median_ratio(&contestants[0].micros, &contestant.micros);
         let micros = median(contestant.micros.iter().copied());
-        println!("  {:<20}{micros:>10.2}{ratio:>16.2}", contestant.name);
+        println!("  {:<20}{micros:>10.2}{ratio:>20.2}", contestant.name);
     }
 }
 
@@ -164,7 +165,10 @@ fn benchmark(quick: bool) -> Outcome<()> {
     let client = Client::new(&[ecdsa.paths()[0], rsa.paths()[0]])?;
     let published = world::published(scratch.path(), if quick { TINY } else { SIZE })?;
     println!("{}", pin_load()?);
-    let (ours, target) = start(&published, &ecdsa)?;
+    let state = scratch.path().join("state");
+    let key = world::issue_key(&state, "bench@example.com")?;
+    let key = format!("authorization: Bearer {key}\r\n");
+    let (ours, target) = start(&published, &state, &ecdsa)?;
     let plain = Target {
         address: ours.address,
         is_tls: false,
@@ -186,7 +190,7 @@ fn benchmark(quick: bool) -> Outcome<()> {
             &captured,
             &ecdsa,
         )?);
-        let request = get(path, "");
+        let request = get(path, &key);
         for round in 0..=rounds {
             for contestant in &mut contestants {
                 contestant.measure(|target| client.load(target, &request, CONNECTIONS, time))?;
@@ -201,9 +205,9 @@ fn benchmark(quick: bool) -> Outcome<()> {
         );
     }
     let captured = first.ok_or("no body")?;
-    let request = get(&paths[0], "");
+    let request = get(&paths[0], &key);
     for (name, pair) in [("ECDSA P-256", &ecdsa), ("RSA-2048", &rsa)] {
-        let (ours, target) = start(&published, pair)?;
+        let (ours, target) = start(&published, &state, pair)?;
         let mut contestants = vec![Contestant::new("island-metrics", &ours, target)];
         let directory = name.replace(' ', "-");
         contestants.extend(rivals(scratch.path(), &directory, &captured, pair)?);

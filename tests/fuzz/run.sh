@@ -21,6 +21,15 @@ export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares"
 cargo build --locked --release --target "$host" --target-dir "$out"
 
+# The certificate of the requests over TLS.
+export IM_FUZZ_TLS=$PWD/$out/tls
+if [ ! -e "$IM_FUZZ_TLS.key" ]; then
+    command -v openssl >/dev/null || { echo "fuzz: needs openssl, \`apt-get install openssl\`" >&2; exit 1; }
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$IM_FUZZ_TLS.key" -out "$IM_FUZZ_TLS.pem" 2>/dev/null
+fi
+
 for target in "${targets[@]}"; do
     corpus=$out/corpus/$target
     log=$out/$target.log

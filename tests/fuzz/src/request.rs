@@ -1,6 +1,6 @@
 //! Bytes as they come on a connection, through hyper, guard and pipeline: whatever comes back is whole,
 //! well-formed answers with all that every answer has, no more of them than were asked for, the same
-//! ones however the bytes are cut, and the connection ends or waits.
+//! ones however the bytes are cut, over TLS too, and the connection ends or waits.
 //!
 //! The server is in this process and the socket in memory. Over TCP the kernel would cut the bytes,
 //! other threads would answer, and connecting would take longer than all the rest.
@@ -12,6 +12,7 @@ mod replies;
 #[expect(dead_code, reason = "no command is run here")]
 mod scratch;
 mod socket;
+mod tls;
 
 use std::cell::RefCell;
 use std::fs;
@@ -32,10 +33,13 @@ use libfuzzer_sys::fuzz_target;
 use draws::Draws;
 use replies::{Asked, Reply, Seen, heads, places};
 use socket::{Manner, Outcome, converse};
+use tls::Tls;
 
 const BASE_URL: &str = "http://x.test";
 /// A day has quota for so many inputs, whatever they ask.
 const INPUTS_A_DAY: u32 = 40;
+/// One input in so many is sent in pieces over TLS: its handshake takes longer than all the rest.
+const INPUTS_A_HANDSHAKE: usize = 8;
 /// Until every address may have as many pages drawn at once as ever: they are drawn at a pace.
 const REST_SECONDS: i64 = 300;
 /// A client, and a proxy whose word is believed.
@@ -48,6 +52,7 @@ const ELSEWHERE_BYTES: usize = 4;
 struct World {
     /// One is sent everything at once, the other in pieces: both have seen the same at any moment.
     servers: [InMemoryServer; 2],
+    tls: Tls,
     clock: Clock,
     time: Arc<ManualTime>,
     inputs: u32,
@@ -69,6 +74,7 @@ impl World {
         });
         let mut world = World {
             servers,
+            tls: Tls::new(),
             clock: clock(),
             time,
             inputs: 0,
@@ -158,10 +164,14 @@ impl World {
         let mut draws = Draws::of(input);
         let peer = IpAddr::from(PEERS[draws.below(PEERS.len())]);
         let ends = draws.one_in(2);
+        let is_tls = draws.one_in(INPUTS_A_HANDSHAKE);
         let manners = [(false, ends), (true, !ends)];
         let asked = heads(input);
         let [whole, cut] = [0, 1].map(|at| {
             let (is_piecemeal, ends) = manners[at];
+            if is_piecemeal && is_tls {
+                return self.tls.converse(&self.servers[at], peer, input, ends);
+            }
             let manner = Manner { is_piecemeal, ends };
             converse(&self.servers[at], peer, input, manner)
         });

@@ -30,18 +30,35 @@ pub struct Outcome {
     pub has_ended: bool,
 }
 
-struct Wire {
-    sent: Vec<u8>,
+pub struct Wire {
+    pub sent: Vec<u8>,
     given: usize,
-    manner: Manner,
+    pub manner: Manner,
     draws: Draws,
-    received: Vec<u8>,
+    pub received: Vec<u8>,
     is_shut: bool,
     /// Reads and writes, those that gave nothing too.
     calls: usize,
 }
 
 impl Wire {
+    pub fn new(sent: &[u8], manner: Manner, draws: Draws) -> Wire {
+        Wire {
+            sent: sent.to_vec(),
+            given: 0,
+            manner,
+            draws,
+            received: Vec::new(),
+            is_shut: false,
+            calls: 0,
+        }
+    }
+
+    /// Whether the server has read all that was sent.
+    pub fn is_read(&self) -> bool {
+        self.given == self.sent.len()
+    }
+
     /// How many bytes the next call passes, of so many at most. `None` for none yet, with a wake-up.
     fn passes(&mut self, most: usize, cx: &Context<'_>) -> Option<usize> {
         self.calls += 1;
@@ -62,7 +79,7 @@ impl Wire {
     }
 }
 
-struct Socket(Rc<RefCell<Wire>>);
+pub struct Socket(pub Rc<RefCell<Wire>>);
 
 impl Read for Socket {
     fn poll_read(
@@ -133,7 +150,14 @@ impl Write for Socket {
 }
 
 #[derive(Default)]
-struct Woken(AtomicBool);
+pub struct Woken(AtomicBool);
+
+impl Woken {
+    /// Whether the task was woken since the last call.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -144,15 +168,7 @@ impl Wake for Woken {
 /// Sends an input on a connection of its own, until it ends or waits. It must do one of the two, and in
 /// a number of steps that the bytes of both directions bound.
 pub fn converse(server: &InMemoryServer, peer: IpAddr, input: &[u8], manner: Manner) -> Outcome {
-    let wire = Rc::new(RefCell::new(Wire {
-        sent: input.to_vec(),
-        given: 0,
-        manner,
-        draws: Draws::of(input),
-        received: Vec::new(),
-        is_shut: false,
-        calls: 0,
-    }));
+    let wire = Rc::new(RefCell::new(Wire::new(input, manner, Draws::of(input))));
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut serving = pin!(server.serve(Socket(Rc::clone(&wire)), peer));
@@ -166,7 +182,7 @@ pub fn converse(server: &InMemoryServer, peer: IpAddr, input: &[u8], manner: Man
         {
             break true;
         }
-        if !woken.0.swap(false, Ordering::Relaxed) {
+        if !woken.take() {
             break false;
         }
         let bytes = input.len() + wire.borrow().received.len();
@@ -177,8 +193,7 @@ pub fn converse(server: &InMemoryServer, peer: IpAddr, input: &[u8], manner: Man
     let calls = wire.calls;
     assert!(calls <= 64 + 4 * bytes, "{calls} calls for {bytes} bytes");
     assert!(has_ended || !manner.ends, "it waits for a client that left");
-    let is_read = wire.given == wire.sent.len();
-    assert!(has_ended || is_read, "it waits for what is there");
+    assert!(has_ended || wire.is_read(), "it waits for what is there");
     Outcome {
         received: wire.received.clone(),
         has_ended,

@@ -51,7 +51,11 @@ impl Whole {
         let islands = &self.catalogue.islands;
         let code = |island: u32| -> IslandCode { islands[island as usize].code };
         let mut files = vec![
-            file("islands.csv", FileKind::Islands, islands.iter().map(Island::cells)),
+            file(
+                "islands.csv",
+                FileKind::Islands,
+                islands.iter().map(Island::cells),
+            ),
             file(
                 "creators.csv",
                 FileKind::Creators,
@@ -68,10 +72,13 @@ impl Whole {
         }
         for step in &self.steps {
             let rows = step.players.iter();
-            let rows = rows.map(|(island, players)| {
-                [Cell::Code(code(*island)), Cell::Count(Some(*players))]
-            });
-            files.push(file(&format!("live/{}.csv", step.time.0), FileKind::Live, rows));
+            let rows = rows
+                .map(|(island, players)| [Cell::Code(code(*island)), Cell::Count(Some(*players))]);
+            files.push(file(
+                &format!("live/{}.csv", step.time.0),
+                FileKind::Live,
+                rows,
+            ));
         }
         if let Some(points) = &self.platform {
             let rows = points.iter();
