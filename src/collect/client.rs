@@ -26,6 +26,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::reply::{MAX_BODY_BYTES, RawReply, with_correlation_id};
 use super::settings::Upstream;
 use crate::calendar::UnixSeconds;
+use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the connection to the last byte of the body.
@@ -134,7 +135,11 @@ impl Client {
         match &self.tls {
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
-                start(stream.map_err(|error| describe("the TLS handshake failed", &error))?).await
+                let problem = |error| {
+                    let problem = tls::handshake_problem(&error);
+                    format!("the TLS handshake failed: {problem}")
+                };
+                start(stream.map_err(problem)?).await
             }
             None => start(socket).await,
         }

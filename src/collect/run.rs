@@ -19,6 +19,7 @@ use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
 use super::metrics;
 use super::pace::Pace;
+use super::plan::PlanSizes;
 use super::receive::Signal;
 use super::request::Request;
 use super::settings::{CollectSettings, check};
@@ -35,6 +36,8 @@ const MAX_FAILURE_TIME: Duration = Duration::from_mins(5);
 const TICK: Duration = Duration::from_secs(1);
 /// Time between status lines to the service manager.
 const STATUS_SECONDS: i64 = 10;
+/// Time between two counts of the queues, per island: 300,000 are counted every 6 s.
+const COUNTING_PAUSE: Duration = Duration::from_micros(20);
 /// Pause after a file could not be written, for example on a full disk.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
@@ -100,6 +103,8 @@ struct Loop {
     page: Arc<Mutex<Page>>,
     terminate: UnixSignal,
     interrupt: UnixSignal,
+    /// Sizes of the plan's queues, and when they were counted.
+    sizes: (PlanSizes, Instant),
     /// Failed attempts in a row, and when the first was.
     failures: Option<(u32, Instant)>,
     /// The error of the last write, which is logged once.
@@ -140,6 +145,7 @@ impl Loop {
             collector,
             client,
             begun: Instant::now(),
+            sizes: (PlanSizes::default(), Instant::now()),
             page: Arc::new(Mutex::new(Page::starting())),
             failures: None,
             write_error: None,
@@ -284,7 +290,11 @@ impl Loop {
         let now = UnixSeconds::now();
         let written = self.collector.tick(now);
         self.drain_log(report);
-        let sizes = self.collector.sizes(now);
+        let (mut sizes, counted) = self.sizes;
+        if counted.elapsed() >= COUNTING_PAUSE * u32::try_from(sizes.islands).unwrap_or(u32::MAX) {
+            sizes = self.collector.sizes(now);
+            self.sizes = (sizes, Instant::now());
+        }
         let readiness = match self.collector.counts.last_usable {
             0 => Some("no usable response yet"),
             last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),

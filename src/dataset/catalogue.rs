@@ -57,8 +57,23 @@ impl DatasetReader<'_> {
     /// Reads islands.csv only. The catalogue has no profiles.
     pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
         let mut islands = Vec::new();
+        let exists = self.read_islands(|island| islands.push(island))?;
+        let mut faults = lock(&self.faults);
+        if !exists {
+            let problem = "the file must exist, with one row per island, got no file".to_owned();
+            faults.push_file(DatasetReader::ISLANDS, problem);
+        }
+        islands.sort_unstable_by_key(|island| island.code);
+        Ok(Catalogue {
+            is_faulty: faults.has(DatasetReader::ISLANDS),
+            ..Catalogue::new(islands, Vec::new())
+        })
+    }
+
+    /// Calls `take` for each row of islands.csv, in the order of the file. Returns whether the file exists.
+    pub fn read_islands(&self, mut take: impl FnMut(Island)) -> Result<bool, LoadError> {
         let mut seen = HashMap::new();
-        let exists = self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
+        self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
             let code = table.code(0);
             if let Some(code) = code {
                 table.once(0, &mut seen, code);
@@ -72,23 +87,15 @@ impl DatasetReader<'_> {
                 .and_then(|_| table.optional(4, want, parse_tags));
             // An island with a faulty field still counts as known, so that rows of other files may refer
             // to it.
-            islands.extend(code.map(|code| Island {
-                code,
-                title,
-                creator,
-                created_in,
-                tags: tags.unwrap_or_default(),
-            }));
-        })?;
-        let mut faults = lock(&self.faults);
-        if !exists {
-            let problem = "the file must exist, with one row per island, got no file".to_owned();
-            faults.push_file(DatasetReader::ISLANDS, problem);
-        }
-        islands.sort_unstable_by_key(|island| island.code);
-        Ok(Catalogue {
-            is_faulty: faults.has(DatasetReader::ISLANDS),
-            ..Catalogue::new(islands, Vec::new())
+            if let Some(code) = code {
+                take(Island {
+                    code,
+                    title,
+                    creator,
+                    created_in,
+                    tags: tags.unwrap_or_default(),
+                });
+            }
         })
     }
 

@@ -1,10 +1,11 @@
 //! The TLS configuration of a client: the certificates that it trusts.
 
 use std::env;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
 use super::{TlsError, certificates, provider, read_pem};
 
@@ -15,6 +16,21 @@ const BUNDLES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// Describes a failed handshake of a client.
+pub fn handshake_problem(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        // A bad signature: another authority has the name of a trusted one.
+        Some(Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
+            "the certificate was issued by an authority that is not trusted; --ca-file names others"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
 
 /// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of
 /// `$SSL_CERT_FILE` or the distribution's bundle.

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 #[cfg(feature = "collect")]
-pub use client::client_config;
+pub use client::{client_config, handshake_problem};
 pub use error::TlsError;
 #[cfg(feature = "tls")]
 pub use server::{CertificateLoader, ServerCertificate};

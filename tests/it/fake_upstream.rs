@@ -3,12 +3,14 @@
 //! script. Bodies of a test's own take the place of the usual ones. It measures the collector's rate and
 //! concurrency.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 const DAY: i64 = 86_400;
 const JSON: &str = "application/json";
@@ -61,6 +63,7 @@ struct Shared {
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
     ended: AtomicBool,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl FakeUpstream {
@@ -70,6 +73,21 @@ impl FakeUpstream {
 
     /// An upstream with bodies of the test's own.
     pub(crate) fn with(islands: u64, script: Script, bodies: Bodies) -> FakeUpstream {
+        FakeUpstream::listen(islands, script, bodies, None)
+    }
+
+    /// An upstream over TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn over_tls(islands: u64, config: Arc<ServerConfig>) -> FakeUpstream {
+        FakeUpstream::listen(islands, |_| None, Box::new(|_| None), Some(config))
+    }
+
+    fn listen(
+        islands: u64,
+        script: Script,
+        bodies: Bodies,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> FakeUpstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -80,6 +98,7 @@ impl FakeUpstream {
             in_flight: AtomicUsize::new(0),
             most_in_flight: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
+            tls,
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -89,14 +108,17 @@ impl FakeUpstream {
                 }
                 let shared = Arc::clone(&accepting);
                 // A connection that the collector ends is no fault.
-                thread::spawn(move || drop(serve(&stream.unwrap(), &shared)));
+                thread::spawn(move || drop(accept(stream.unwrap(), &shared)));
             }
         });
         FakeUpstream { address, shared }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/ecosystem/v1", self.address)
+        match self.shared.tls {
+            Some(_) => format!("https://localhost:{}/ecosystem/v1", self.address.port()),
+            None => format!("http://{}/ecosystem/v1", self.address),
+        }
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -141,8 +163,18 @@ impl Drop for FakeUpstream {
     }
 }
 
-fn serve(mut stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
+fn accept(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
+    match &shared.tls {
+        Some(config) => {
+            let connection = ServerConnection::new(Arc::clone(config)).unwrap();
+            serve(StreamOwned::new(connection, stream), shared)
+        }
+        None => serve(stream, shared),
+    }
+}
+
+fn serve(stream: impl Read + Write, shared: &Shared) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -175,7 +207,9 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
             let cut =
                 "HTTP/1.1 200 OK\r\ncontent-length: 99\r\nx-epic-correlation-id: FN-0\r\n\r\n{";
             let is_cut = fault == Some(Fault::CutShort);
-            return stream.write_all(if is_cut { cut.as_bytes() } else { b"" });
+            return reader
+                .get_mut()
+                .write_all(if is_cut { cut.as_bytes() } else { b"" });
         }
         let own = || (shared.bodies)(path);
         let (status, media_type, body) = match fault.map(unusable).or_else(|| own().map(usable)) {
@@ -199,7 +233,10 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
             "HTTP/1.1 {status} X\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n{encoding}\
              location: /elsewhere\r\nx-epic-correlation-id: FN-{number}\r\n\r\n"
         );
-        stream.write_all(&[head.as_bytes(), &bytes].concat())?;
+        reader
+            .get_mut()
+            .write_all(&[head.as_bytes(), &bytes].concat())?;
+        reader.get_mut().flush()?;
     }
 }
 

@@ -32,7 +32,7 @@
 //! - `collecting`: `collect` against the fake upstream, with the feature of that name;
 //!   `collect_service`: `collect` under a service manager, and its metrics; `collect_data`: data as they
 //!   come; `collect_faults`: unusable responses and settings; `collect_kills`: kills, full disks, readers
-//!   beside it; `collect_figures`: memory and time
+//!   beside it; `collect_tls`: certificates, with the feature `tls` too; `collect_figures`: memory, time
 //! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
 //!   dataset
 //! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
@@ -66,6 +66,8 @@ mod collect_figures;
 mod collect_kills;
 #[cfg(feature = "collect")]
 mod collect_service;
+#[cfg(all(feature = "collect", feature = "tls"))]
+mod collect_tls;
 #[cfg(feature = "collect")]
 mod collecting;
 mod crash;
