@@ -4,17 +4,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 
-use csv::{ByteRecord, StringRecord};
-
+use super::csv_records::{CsvRecords, Quotes};
 use super::fault::{Fault, FaultLog, quoted, quoted_up_to};
 use super::files::{FileChecksum, OpenFile};
-use super::raw_records::{Quotes, RECORD_BYTES_MAX, RawRecords};
 use super::rows::FileKind;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
 use crate::sync::{Mutex, lock};
-
-/// Maximum length of a field. The longest title of the platform has 102 bytes.
-const FIELD_BYTES_MAX: usize = 1024;
 
 /// Characters of a header that a message quotes.
 const HEADER_QUOTED_MAX: usize = 120;
@@ -28,16 +23,10 @@ pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
 /// An open file, positioned on a row.
 pub(super) struct CsvTable<'a> {
     name: &'a str,
-    parser: csv::Reader<RawRecords<'a>>,
-    /// The current row; empty if it is malformed.
-    row: StringRecord,
-    /// Line on which the current row starts.
-    line: u64,
+    records: CsvRecords<'a>,
     columns: &'static [&'static str],
     /// Position of each column in a row; `None` for an optional column that is absent.
     places: Vec<Option<usize>>,
-    /// Number of fields of the header.
-    width: usize,
     faults: &'a Mutex<FaultLog>,
 }
 
@@ -52,20 +41,12 @@ impl<'a> CsvTable<'a> {
         let (columns, required) = kind.columns();
         let mut table = CsvTable {
             name,
-            parser: RawRecords::parser(file),
-            row: StringRecord::new(),
-            line: 1,
+            records: CsvRecords::new(file),
             columns,
             places: Vec::new(),
-            width: 0,
             faults,
         };
         Ok(table.read_header(required)?.then_some(table))
-    }
-
-    /// Returns the checksum of the file, once the last row has been read.
-    pub(super) fn checksum(&self) -> FileChecksum {
-        self.parser.get_ref().file.checksum()
     }
 
     fn read_header(&mut self, required: usize) -> io::Result<bool> {
@@ -78,23 +59,22 @@ impl<'a> CsvTable<'a> {
         if !is_usable {
             return Ok(false);
         }
-        let header = self.row.clone();
-        self.width = header.len();
+        let header: Vec<String> = (0..self.records.width)
+            .map(|place| self.records.field(place).to_owned())
+            .collect();
         for name in self.columns {
-            let mut places = (0..self.width).filter(|place| header[*place] == **name);
+            let mut places = (0..header.len()).filter(|place| header[*place] == *name);
             self.places.push(places.next());
-            let again = places.next();
-            if again.is_some() {
+            if let Some(again) = places.next() {
                 is_usable = false;
                 let problem = format!("the column {name} must occur once, got a second one");
-                self.fault_at(again, problem);
+                self.fault_at(Some(again), problem);
             }
         }
         let absent = required.iter().zip(&self.places);
         let absent = absent.filter(|(_, place)| place.is_none());
         let absent: Vec<&str> = absent.map(|(name, _)| *name).collect();
         if !absent.is_empty() {
-            let header: Vec<&str> = header.iter().collect();
             self.fault_at(None, missing_columns_fault(&absent, &header.join(",")));
             return Ok(false);
         }
@@ -108,71 +88,57 @@ impl<'a> CsvTable<'a> {
         Ok(is_usable)
     }
 
-    /// Moves to the next row with the right number of fields. Returns false at the end of the file.
-    pub(super) fn next_row(&mut self) -> io::Result<bool> {
+    /// Calls `row` for each row with the right number of fields. Returns the checksum of the file.
+    pub(super) fn for_each_row(
+        mut self,
+        mut row: impl FnMut(&CsvTable<'_>),
+    ) -> io::Result<FileChecksum> {
+        let want = self.records.width;
         while let Some(is_sound) = self.read_record()? {
-            let (found, want) = (self.row.len(), self.width);
+            let found = self.records.width;
             if is_sound && found == want {
-                return Ok(true);
-            }
-            if is_sound {
+                row(&self);
+            } else if is_sound {
                 let problem =
                     format!("the number of fields must be {want}, as in the header, got {found}");
                 self.fault_at(None, problem);
             }
         }
-        Ok(false)
+        Ok(self.records.file.checksum())
     }
 
     /// Reads one record. Returns false if it is malformed, which is recorded as a fault, and `None` at
     /// the end of the file.
     fn read_record(&mut self) -> io::Result<Option<bool>> {
-        let mut record = std::mem::take(&mut self.row).into_byte_record();
-        let is_found = self.parser.read_byte_record(&mut record)?;
-        // The start and the line that csv reports are those of the blank lines before a record. The end
-        // is reliable: it is after the first byte of the terminator.
-        let end = self.parser.position().byte();
-        let Some(raw) = self.parser.get_mut().next(end, is_found) else {
+        let Some(checked) = self.records.next()? else {
             return Ok(None);
         };
-        self.line = raw.line;
-        let fault = length_fault(&record, raw.is_cut).or_else(|| {
-            let problem =
-                "must end with a quote as it begins with one, got none up to the end of the file";
-            let is_unclosed = raw.quotes == Quotes::Unclosed;
-            is_unclosed.then(|| (Some(record.len() - 1), problem.to_owned()))
-        });
-        match fault.map_or_else(|| text_record(record), Err) {
-            Ok(row) => {
-                self.row = row;
-                if raw.quotes == Quotes::Stray {
-                    let problem = "a quoted field must end behind its closing quote, got text there; \
-                                   a stray quote makes one field of all up to the next quote";
-                    self.fault_at(None, problem.to_owned());
-                }
-                Ok(Some(true))
-            }
-            Err((place, problem)) => {
-                let column = self.places.iter().position(|other| *other == place);
-                let subject = match (place, column) {
-                    (None, _) => "the row",
-                    (Some(_), None) => "the field",
-                    (Some(_), Some(column)) => self.columns[column],
-                };
-                self.fault_at(place, format!("{subject} {problem}"));
-                Ok(Some(false))
-            }
+        if let Err((place, problem)) = checked {
+            let column = self.places.iter().position(|other| *other == place);
+            let subject = match (place, column) {
+                (None, _) => "the row",
+                (Some(_), None) => "the field",
+                (Some(_), Some(column)) => self.columns[column],
+            };
+            self.fault_at(place, format!("{subject} {problem}"));
+            return Ok(Some(false));
         }
+        if self.records.quotes == Quotes::Stray {
+            let problem = "a quoted field must end behind its closing quote, got text there; \
+                           a stray quote makes one field of all up to the next quote";
+            self.fault_at(None, problem.to_owned());
+        }
+        Ok(Some(true))
     }
 
     /// Returns a field of the current row, empty if the column is absent.
     pub(super) fn field(&self, column: usize) -> &str {
-        self.places[column].map_or("", |place| &self.row[place])
+        self.places[column].map_or("", |place| self.records.field(place))
     }
 
     /// Returns the line on which the current row starts.
     pub(super) fn line(&self) -> u64 {
-        self.line
+        self.records.line
     }
 
     /// Records a fault of a field of the current row.
@@ -183,7 +149,7 @@ impl<'a> CsvTable<'a> {
     fn fault_at(&self, place: Option<usize>, problem: String) {
         lock(self.faults).push(Fault {
             file: self.name.to_owned(),
-            line: Some(self.line),
+            line: Some(self.records.line),
             column: place.map(|place| place + 1),
             problem,
         });
@@ -268,7 +234,7 @@ impl<'a> CsvTable<'a> {
 
     /// Records a fault if an earlier row of the file had the same key.
     pub(super) fn once<K: Eq + Hash>(&self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
-        if let Some(first) = seen.insert(key, self.line) {
+        if let Some(first) = seen.insert(key, self.records.line) {
             self.duplicate_fault(column, first);
         }
     }
@@ -279,62 +245,6 @@ impl<'a> CsvTable<'a> {
         let problem = format!("{name} must be unique, got {found}, which is also on line {first}");
         self.fault(column, problem);
     }
-}
-
-/// Fault of a record that cannot be used: index of the field from 0, or `None` for the whole record; and
-/// the expected and the found value, as a sentence without its subject.
-type RecordFault = (Option<usize>, String);
-
-/// Converts a record to text if it is valid UTF-8 without NUL.
-fn text_record(record: ByteRecord) -> Result<StringRecord, RecordFault> {
-    if memchr::memchr(0, record.as_slice()).is_some()
-        && let Some(place) = record.iter().position(|field| field.contains(&0))
-    {
-        let problem = format!("must not contain a NUL, got {}", lossy(&record[place]));
-        return Err((Some(place), problem));
-    }
-    StringRecord::from_byte_record(record).map_err(|error| {
-        let place = error.utf8_error().field();
-        let found = lossy(&error.into_byte_record()[place]);
-        (Some(place), format!("must be UTF-8, got {found}"))
-    })
-}
-
-/// Returns the fault of a record that is too long. Of a record that `is_cut`, the end was not read.
-fn length_fault(record: &ByteRecord, is_cut: bool) -> Option<RecordFault> {
-    if record.as_slice().len() <= FIELD_BYTES_MAX && !is_cut {
-        return None;
-    }
-    let mut fields = record.iter().enumerate();
-    let place = fields.find(|(_, field)| field.len() > FIELD_BYTES_MAX);
-    let (more, rest) = if is_cut {
-        ("more than ", "; the rest of the file was not read")
-    } else {
-        ("", "")
-    };
-    if let Some((place, field)) = place {
-        let hint = if field.contains(&b'\n') {
-            "; a stray quote makes one field of the lines that follow"
-        } else {
-            ""
-        };
-        let (length, begin) = (field.len(), lossy(&field[..FIELD_BYTES_MAX]));
-        let problem = format!(
-            "must be at most {FIELD_BYTES_MAX} bytes (the longest real title has 102), \
-             got {more}{length} bytes, {begin}{hint}{rest}"
-        );
-        return Some((Some(place), problem));
-    }
-    is_cut.then(|| {
-        let problem = format!(
-            "must be at most {RECORD_BYTES_MAX} bytes with the blank lines before it, got more{rest}"
-        );
-        (None, problem)
-    })
-}
-
-fn lossy(field: &[u8]) -> String {
-    quoted(&String::from_utf8_lossy(field))
 }
 
 /// Returns the fault of a header that lacks columns.

@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::csv_table::{CsvTable, WANT_TIME, step_time};
-use super::date_limit::{day_fault, time_fault};
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileChecksum, FileStamp, Files};
 use super::rows::FileKind;
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::sync::{Mutex, lock};
 
 /// The files of a dataset by name.
@@ -20,8 +19,10 @@ pub struct DatasetReader<'a> {
     files: &'a Files<'a>,
     /// Present day by the machine's clock.
     pub(super) today: UtcDay,
-    days: Vec<DayFiles>,
-    steps: Vec<StepFile>,
+    /// Days that have a file, ascending.
+    pub days: Vec<DayFiles>,
+    /// Live steps, ascending.
+    pub steps: Vec<StepFile>,
     pub(super) faults: Mutex<FaultLog>,
     sums: Mutex<BTreeMap<String, FileChecksum>>,
 }
@@ -71,16 +72,6 @@ impl<'a> DatasetReader<'a> {
         Ok(source)
     }
 
-    /// Days that have a file, ascending.
-    pub fn days(&self) -> &[DayFiles] {
-        &self.days
-    }
-
-    /// Live steps, ascending.
-    pub fn steps(&self) -> &[StepFile] {
-        &self.steps
-    }
-
     /// Returns the metadata of a file, or `None` if it does not exist.
     pub fn stamp(&self, name: &str) -> Result<Option<FileStamp>, LoadError> {
         let stamp = self.files.stamp(name);
@@ -125,11 +116,9 @@ impl<'a> DatasetReader<'a> {
             let Some(file) = self.files.open(name)? else {
                 return Ok(false);
             };
-            if let Some(mut table) = CsvTable::new(name, file, kind, &self.faults)? {
-                while table.next_row()? {
-                    row(&table);
-                }
-                lock(&self.sums).insert(name.to_owned(), table.checksum());
+            if let Some(table) = CsvTable::new(name, file, kind, &self.faults)? {
+                let sum = table.for_each_row(&mut row)?;
+                lock(&self.sums).insert(name.to_owned(), sum);
             }
             Ok(true)
         };
@@ -145,7 +134,11 @@ impl<'a> DatasetReader<'a> {
         let today = self.today;
         let parse = |stem: &str| -> Result<_, &'static str> {
             let day = UtcDay::parse(stem).ok_or("a calendar day, YYYY-MM-DD")?;
-            Ok((day, day_fault(today, day)))
+            let start = UnixSeconds(i64::from(day.0) * DAY_SECONDS);
+            Ok((
+                day,
+                late_fault(today, "the day", start, |_| stem.to_owned()),
+            ))
         };
         let mut days: BTreeMap<UtcDay, DayFiles> = BTreeMap::new();
         for folder in ["daily", "ccu"] {
@@ -169,7 +162,7 @@ impl<'a> DatasetReader<'a> {
         let today = self.today;
         let listed = self.list("live", |stem| {
             let time = UnixSeconds(step_time(stem).ok_or(WANT_TIME)?);
-            Ok((time, time_fault(today, "the step", time)))
+            Ok((time, late_fault(today, "the step", time, time_text)))
         })?;
         let steps = listed
             .into_iter()
@@ -214,6 +207,36 @@ impl<'a> DatasetReader<'a> {
             lock(&self.faults).push_file(&name, problem);
         }
         Ok(files)
+    }
+}
+
+/// Returns the fault of a time later than tomorrow, by the clock of the machine that reads it. `name`
+/// is its name in the message.
+///
+/// A single file of a day far in the future would become the latest day, on which no island has
+/// metrics. One day of tolerance lets machines with different clocks exchange data around midnight.
+pub(super) fn late_fault(
+    today: UtcDay,
+    name: &str,
+    time: UnixSeconds,
+    found: impl FnOnce(UnixSeconds) -> String,
+) -> Option<String> {
+    // Times are compared, not days, since the day of a time in the far future overflows its type.
+    if time < UtcDay(today.0.saturating_add(1)).end() {
+        return None;
+    }
+    Some(format!(
+        "{name} must be no later than tomorrow, got {}; by this machine's clock today is {today} (UTC)",
+        found(time)
+    ))
+}
+
+/// Returns a time as messages show it.
+pub(super) fn time_text(time: UnixSeconds) -> String {
+    if time.has_text() {
+        format!("{} ({time})", time.0)
+    } else {
+        time.0.to_string()
     }
 }
 

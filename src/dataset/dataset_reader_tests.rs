@@ -46,11 +46,11 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
     let mut days = BTreeMap::new();
-    for files in source.days() {
+    for files in &source.days {
         days.insert(files.day, source.day(&catalogue, files)?);
     }
     let live: Result<_, _> = source
-        .steps()
+        .steps
         .iter()
         .map(|step| source.step(&catalogue, step))
         .collect();
@@ -348,3 +348,32 @@ fn more_than_a_hundred_faults_are_counted() {
 
 #[path = "malformed_records_tests.rs"]
 mod records;
+
+#[test]
+fn tomorrow_is_the_latest_valid_day() {
+    let today = UtcDay::parse("2026-12-31").unwrap();
+    let day = |text: &str| {
+        let start = UnixSeconds::parse(&format!("{text}T00:00:00Z")).unwrap();
+        late_fault(today, "the day", start, |_| text.to_owned())
+    };
+    assert_eq!(day("2027-01-01"), None);
+    assert_eq!(day("1969-07-20"), None);
+    let want = "the day must be no later than tomorrow, got 2027-01-02; \
+                by this machine's clock today is 2026-12-31 (UTC)";
+    assert_eq!(day("2027-01-02").as_deref(), Some(want));
+}
+
+#[test]
+fn the_end_of_tomorrow_is_the_time_limit_even_for_times_that_overflow_a_day() {
+    let fault = |time| late_fault(UtcDay(0), "time", UnixSeconds(time), time_text);
+    assert_eq!(fault(2 * 86_400 - 600), None);
+    let text = fault(2 * 86_400).unwrap();
+    assert!(
+        text.contains("got 172800 (1970-01-03T00:00:00Z); by"),
+        "{text}"
+    );
+    // Its day, truncated to 32 bits, would be day 0.
+    let text = fault(86_400 << 32).unwrap();
+    assert!(text.contains("got 371085174374400; by"), "{text}");
+    assert!(fault(i64::MAX).is_some());
+}

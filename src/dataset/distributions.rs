@@ -1,5 +1,9 @@
 //! Distributions that synthetic datasets follow, and the random numbers they are drawn with.
 
+use std::collections::HashMap;
+use std::iter::repeat;
+use std::sync::LazyLock;
+
 use crate::calendar::{DAY_SECONDS, UtcDay};
 
 /// Parameters of a synthetic dataset.
@@ -24,87 +28,51 @@ pub struct SyntheticSpec {
 /// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 
-/// Peaks of islands with data, by rank from the lowest. Measured, except for the points between p99,
-/// p99.5, p99.9 and the maximum: straight lines across those gaps are far too high.
-#[rustfmt::skip] // a table: pairs side by side
-pub(super) const PEAK: [(f64, f64); 18] = [
-    (0.0, 1.0), (0.05, 2.0), (0.10, 2.0), (0.25, 3.0), (0.50, 7.0), (0.62, 20.0),
-    (0.75, 45.0), (0.90, 169.0), (0.95, 283.0), (0.97, 410.0), (0.99, 760.0), (0.995, 1_600.0),
-    (0.9975, 3_600.0), (0.9990, 9_761.0), (0.9995, 14_000.0), (0.9998, 21_000.0), (0.9999, 26_000.0), (1.0, 32_428.0),
-];
+/// Positions of a curve of five values.
+const SPREAD: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 1.0];
 
-/// A curve of five points: minimum, p10, p50, p90 and maximum.
-type Spread = [(f64, f64); 5];
+/// The curves of `data/synthetic/curves.txt` by name.
+static CURVES: LazyLock<HashMap<&str, Vec<(f64, f64)>>> = LazyLock::new(|| {
+    let mut curves: HashMap<&str, Vec<(f64, f64)>> = HashMap::new();
+    let number = |text: &str| text.parse().expect("a test reads every curve");
+    let mut name = "";
+    let lines = include_str!("../../data/synthetic/curves.txt").lines();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let mut points = line.split_whitespace();
+        if !line.starts_with(' ') {
+            name = points.next().unwrap_or_default();
+        }
+        let curve = curves.entry(name).or_default();
+        for (point, position) in points.zip(SPREAD.into_iter().chain(repeat(f64::NAN))) {
+            curve.push(match point.split_once(':') {
+                Some((position, value)) => (number(position), number(value)),
+                None => (position, number(point)),
+            });
+        }
+    }
+    curves
+});
 
-#[rustfmt::skip] // a row of a table
-const fn spread(min: f64, p10: f64, p50: f64, p90: f64, max: f64) -> Spread {
-    [(0.0, min), (0.1, p10), (0.5, p50), (0.9, p90), (1.0, max)]
+/// Returns the curve of a name.
+pub(super) fn curve(name: &str) -> &'static Curve {
+    &CURVES[name]
 }
 
-/// Parameters of the rows of one size class: the measured p10, p50 and p90 of the ratios per unique
-/// player, with an estimated minimum and maximum.
+/// Parameters of the rows of one size class.
 pub(super) struct SizeClass {
     pub(super) peak_below: u32,
-    pub(super) unique_per_peak: Spread,
-    pub(super) plays_per_unique: Spread,
-    pub(super) minutes_per_unique: Spread,
-    pub(super) favorites_per_unique: Spread,
-    pub(super) recommendations_per_unique: Spread,
-    pub(super) d1_null_share: f64,
-    pub(super) d7_null_share: f64,
+    /// Prefix of the names of its curves.
+    pub(super) name: &'static str,
+    /// Shares of islands without retention after one and after seven days.
+    pub(super) null_shares: [f64; 2],
 }
 
+#[rustfmt::skip] // a table
 pub(super) const CLASSES: [SizeClass; 4] = [
-    SizeClass {
-        peak_below: 10,
-        unique_per_peak: spread(1.5, 2.0, 4.5, 10.5, 16.0),
-        plays_per_unique: spread(1.0, 1.0, 1.186, 1.615, 2.4),
-        minutes_per_unique: spread(0.5, 5.6, 15.8, 30.8, 75.0),
-        favorites_per_unique: spread(0.0, 0.0, 0.055, 0.286, 0.5),
-        recommendations_per_unique: spread(0.0, 0.0, 0.0, 0.04, 0.12),
-        d1_null_share: 0.655,
-        d7_null_share: 0.925,
-    },
-    SizeClass {
-        peak_below: 100,
-        unique_per_peak: spread(1.3, 1.88, 7.83, 24.8, 32.0),
-        plays_per_unique: spread(1.0, 1.05, 1.197, 1.595, 2.4),
-        minutes_per_unique: spread(3.0, 8.5, 19.6, 38.2, 90.0),
-        favorites_per_unique: spread(0.0, 0.029, 0.069, 0.167, 0.3),
-        recommendations_per_unique: spread(0.0, 0.0, 0.005, 0.0274, 0.06),
-        d1_null_share: 0.27,
-        d7_null_share: 0.60,
-    },
-    SizeClass {
-        peak_below: 1_000,
-        unique_per_peak: spread(1.3, 1.73, 2.92, 25.4, 34.0),
-        plays_per_unique: spread(1.0, 1.06, 1.156, 1.588, 2.4),
-        minutes_per_unique: spread(6.0, 13.2, 19.4, 41.9, 90.0),
-        favorites_per_unique: spread(0.01, 0.030, 0.052, 0.089, 0.2),
-        recommendations_per_unique: spread(0.0, 0.0, 0.0051, 0.0165, 0.04),
-        d1_null_share: 0.10,
-        d7_null_share: 0.35,
-    },
-    SizeClass {
-        peak_below: u32::MAX,
-        unique_per_peak: spread(5.0, 10.7, 29.2, 42.1, 60.0),
-        plays_per_unique: spread(1.05, 1.2, 1.419, 2.008, 2.8),
-        minutes_per_unique: spread(12.0, 21.2, 27.9, 49.5, 80.0),
-        favorites_per_unique: spread(0.002, 0.0063, 0.0285, 0.0685, 0.12),
-        recommendations_per_unique: spread(0.0, 0.0011, 0.0062, 0.0195, 0.04),
-        d1_null_share: 0.0,
-        d7_null_share: 0.1,
-    },
-];
-
-/// Retention after one and seven days, in hundredths, as measured.
-#[rustfmt::skip] // a table: pairs side by side
-pub(super) const RETENTION_D1: [(f64, f64); 8] = [
-    (0.0, 0.0), (0.1, 0.0), (0.25, 5.0), (0.5, 10.0), (0.75, 18.0), (0.9, 29.0), (0.99, 67.0), (1.0, 100.0),
-];
-#[rustfmt::skip] // a table: pairs side by side
-pub(super) const RETENTION_D7: [(f64, f64); 7] = [
-    (0.0, 0.0), (0.25, 0.0), (0.5, 2.0), (0.75, 5.0), (0.9, 12.0), (0.99, 37.0), (1.0, 100.0),
+    SizeClass { peak_below: 10, name: "10", null_shares: [0.655, 0.925] },
+    SizeClass { peak_below: 100, name: "100", null_shares: [0.27, 0.60] },
+    SizeClass { peak_below: 1_000, name: "1000", null_shares: [0.10, 0.35] },
+    SizeClass { peak_below: u32::MAX, name: "max", null_shares: [0.0, 0.1] },
 ];
 
 /// Weekday factors, Monday to Sunday, as measured over 78 islands with three full weeks.
@@ -118,19 +86,6 @@ pub(super) const HOUR: [f64; 24] = [
 
 /// Maximum of [`HOUR`]: the hour of the daily peak.
 pub(super) const HOUR_MAX: f64 = 1.425;
-
-/// Islands per creator by rank from the lowest: 58.5 % have one.
-#[rustfmt::skip] // a table: pairs side by side
-pub(super) const HOLDING: [(f64, f64); 13] = [
-    (0.0, 1.0), (0.585, 1.0), (0.586, 2.0), (0.766, 2.0), (0.767, 3.0), (0.844, 3.0),
-    (0.884, 4.0), (0.911, 5.0), (0.95, 9.0), (0.99, 22.0), (0.999, 49.0), (0.9998, 90.0), (1.0, 153.0),
-];
-
-/// Followers by rank: an estimated heavy tail, not measured.
-#[rustfmt::skip] // a table: pairs side by side
-pub(super) const FOLLOWERS: [(f64, f64); 6] = [
-    (0.0, 0.0), (0.5, 40.0), (0.9, 1_500.0), (0.99, 40_000.0), (0.999, 400_000.0), (1.0, 6_000_000.0),
-];
 
 /// Share of new islands per day: 1.5 % per week.
 pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;

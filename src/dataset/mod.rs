@@ -4,29 +4,25 @@
 //! from any thread; or all faults found, each with file, line and column. Independent of what is
 //! published.
 //!
-//! - `files`: names, metadata and content; `raw_records`: lines and quotes of CSV records; `csv_table`:
-//!   columns and fields; `rows`: kinds of files, types of rows; `fault`: messages and their places
-//! - `dataset_reader`: the files of a dataset; `catalogue` reads islands and creators, `day_reader` days
-//!   and live steps, with `island_resolver` and `date_limit`; `validate` reads all of them
+//! - `files`: names, metadata and content; `csv_records`: records of CSV, their lines and
+//!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows; `fault`: messages and their places
+//! - `dataset_reader`: the files of a dataset; `tables`: reads their tables, or validates all of them;
+//!   `island_resolver`: finds the island of a row
 //! - `csv_writer`: writes such files; `synthetic`, `synthetic_catalogue`, `distributions`: make them up
 
-mod catalogue;
+mod csv_records;
 mod csv_table;
 mod csv_writer;
 mod dataset_reader;
-mod date_limit;
-mod day_reader;
 mod distributions;
 mod fault;
 mod files;
 mod island_resolver;
-mod raw_records;
 mod rows;
 mod synthetic;
 mod synthetic_catalogue;
-mod validate;
+mod tables;
 
-pub use catalogue::Catalogue;
 pub use csv_writer::CsvWriter;
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
@@ -34,4 +30,4 @@ pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileChecksum, FileStamp, Files};
 pub use rows::{CcuRow, Cell, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
 pub use synthetic::synthesize;
-pub use validate::{DatasetCounts, validate};
+pub use tables::{Catalogue, DatasetCounts, validate};

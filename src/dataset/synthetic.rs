@@ -8,8 +8,8 @@
 use std::io::{self, Write as _};
 
 use super::distributions::{
-    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, PEAK, RETENTION_D1, RETENTION_D7, STEP_SECONDS,
-    SplitMix64, SyntheticSpec, WEEKDAY, at, count, float, hour_factor,
+    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, WEEKDAY,
+    at, count, curve, float, hour_factor,
 };
 use super::rows::FileKind;
 use super::synthetic_catalogue;
@@ -118,9 +118,10 @@ impl IslandStates {
         let active = wanted.min(ranked.len());
         let weekday = usize::try_from((i64::from(day.0) + 3).rem_euclid(7)).expect("below 7");
         let first = ranked.len() - active;
+        let peaks = curve("peak");
         for (place, (_, island)) in ranked.split_off(first).into_iter().enumerate() {
             let position = (float(place as u64) + 0.5) / float(active as u64);
-            let value = at(&PEAK, position) * WEEKDAY[weekday] * (1.0 + 0.06 * random.bell());
+            let value = at(peaks, position) * WEEKDAY[weekday] * (1.0 + 0.06 * random.bell());
             self.peaks[island] = u32::try_from(count(value)).unwrap_or(u32::MAX).max(1);
         }
     }
@@ -135,6 +136,17 @@ fn daily_file(
 ) -> io::Result<()> {
     writeln!(file, "{}", FileKind::Daily.columns().0.join(","))?;
     let mut random = SplitMix64::new(spec.seed, 12, u64::from(day.0.cast_unsigned()));
+    let ratios = CLASSES.map(|class| {
+        [
+            "unique_per_peak",
+            "minutes_per_unique",
+            "plays_per_unique",
+            "favorites_per_unique",
+            "recommendations_per_unique",
+        ]
+        .map(|ratio| curve(&format!("{}.{ratio}", class.name)))
+    });
+    let retentions = ["retention_d1", "retention_d7"].map(curve);
     for (code, peak) in states.active() {
         // Each island has its own ratios; the day varies them a little, reflected at both ends.
         let mut own = SplitMix64::new(spec.seed, 13, code.number());
@@ -142,30 +154,27 @@ fn daily_file(
             let swayed = (own.unit() + 0.3 * (random.unit() - 0.5)).abs();
             at(curve, if swayed > 1.0 { 2.0 - swayed } else { swayed })
         };
-        let class = CLASSES.iter().find(|class| peak < class.peak_below);
-        let class = class.unwrap_or(&CLASSES[3]);
-        let unique = count(f64::from(peak) * ratio(&class.unique_per_peak, &mut random)).max(5);
+        let class = CLASSES.iter().position(|class| peak < class.peak_below);
+        let class = class.unwrap_or(CLASSES.len() - 1);
+        let [unique_per_peak, minutes, plays, favorites, recommendations] = ratios[class];
+        let unique = count(f64::from(peak) * ratio(unique_per_peak, &mut random)).max(5);
         let players = float(unique);
-        let minutes = count(players * ratio(&class.minutes_per_unique, &mut random));
-        let plays = count(players * ratio(&class.plays_per_unique, &mut random));
-        let mut some = |curve: &Curve, null_share: f64| {
+        let minutes = count(players * ratio(minutes, &mut random));
+        let plays = count(players * ratio(plays, &mut random));
+        write!(file, "{code},{peak},{unique},{minutes},")?;
+        for (curve, null_share, end) in [
+            (favorites, 0.0002, format_args!(",{plays},")),
+            (recommendations, 0.0001, format_args!(",")),
+        ] {
             let chance = players * ratio(curve, &mut random) + random.unit() - 0.5;
-            (random.unit() >= null_share).then_some(count(chance))
-        };
-        let favorites = some(&class.favorites_per_unique, 0.0002);
-        let recommendations = some(&class.recommendations_per_unique, 0.0001);
-        let [favorites, recommendations] = [favorites, recommendations]
-            .map(|count| count.map_or(String::new(), |count| count.to_string()));
-        write!(
-            file,
-            "{code},{peak},{unique},{minutes},{favorites},{plays},{recommendations},"
-        )?;
+            if random.unit() >= null_share {
+                write!(file, "{}", count(chance))?;
+            }
+            write!(file, "{end}")?;
+        }
         let hundredths = (minutes * 100 + unique / 2) / unique;
         write!(file, "{}.{:02}", hundredths / 100, hundredths % 100)?;
-        for (curve, null_share) in [
-            (&RETENTION_D1[..], class.d1_null_share),
-            (&RETENTION_D7[..], class.d7_null_share),
-        ] {
+        for (curve, null_share) in retentions.into_iter().zip(CLASSES[class].null_shares) {
             let share = count(at(curve, random.unit()));
             file.push(b',');
             if random.unit() >= null_share {

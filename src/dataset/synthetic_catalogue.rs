@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::LazyLock;
 
-use super::distributions::{FOLLOWERS, HOLDING, SplitMix64, SyntheticSpec, at, count, float};
-use super::rows::FileKind;
+use super::csv_writer::CsvWriter;
+use super::distributions::{SplitMix64, SyntheticSpec, at, count, curve, float};
+use super::rows::{Cell, FileKind};
 use crate::model::IslandCode;
 
 /// Word lists by name.
@@ -158,7 +159,7 @@ pub(super) fn write_catalogue(
         .map(|at| slug(&mut random, at))
         .collect();
     let owners = owners(&mut random, codes.len(), slugs.len());
-    let mut file = csv_file(FileKind::Islands)?;
+    let mut file = CsvWriter::begin(FileKind::Islands, Vec::new())?;
     for (code, owner) in codes.iter().zip(owners) {
         let creator = owner.map_or("", |at| &slugs[at]);
         // Measured: 63 % UEFN, 33 % Creative, the rest unknown.
@@ -168,43 +169,30 @@ pub(super) fn write_catalogue(
             _ => "",
         };
         let (title, tags) = (title(&mut random), tags(&mut random));
-        file.write_record([code.text().as_str(), &title, creator, tool, &tags])?;
+        let code = code.text();
+        let texts = [code.as_str(), &title, creator, tool, &tags];
+        file.row(texts.map(|text| Cell::Text(Some(text))))?;
     }
-    write("islands.csv", &file.into_inner().map_err(io::Error::other)?)?;
-    let mut file = csv_file(FileKind::Creators)?;
+    write("islands.csv", &file.finish()?)?;
+    let mut file = CsvWriter::begin(FileKind::Creators, Vec::new())?;
     for slug in &slugs {
-        let has_name = random.unit() < 0.95;
-        let name = if has_name {
-            name(&mut random)
-        } else {
-            String::new()
-        };
-        let followers = count(at(&FOLLOWERS, random.unit()));
+        let name = (random.unit() < 0.95).then(|| name(&mut random));
+        let followers = count(at(curve("followers"), random.unit()));
         let (following, plays) = (random.below(200), followers * 11 + random.next() % 1_000);
-        let has_plays = random.unit() < 0.8;
-        let plays = if has_plays {
-            plays.to_string()
-        } else {
-            String::new()
-        };
+        let plays = (random.unit() < 0.8).then_some(plays);
         // One creator in ten is only named in islands.csv.
         if random.unit() < 0.9 {
-            let (followers, following) = (followers.to_string(), following.to_string());
-            file.write_record([slug, &name, &followers, &following, &plays])?;
+            file.row([
+                Cell::Text(Some(slug)),
+                Cell::Text(name.as_deref()),
+                Cell::Count(Some(followers)),
+                Cell::Count(Some(following as u64)),
+                Cell::Count(plays),
+            ])?;
         }
     }
-    write(
-        "creators.csv",
-        &file.into_inner().map_err(io::Error::other)?,
-    )?;
+    write("creators.csv", &file.finish()?)?;
     Ok(codes.into_iter().collect())
-}
-
-/// Creates a file with its header.
-fn csv_file(kind: FileKind) -> io::Result<csv::Writer<Vec<u8>>> {
-    let mut file = csv::Writer::from_writer(Vec::new());
-    file.write_record(kind.columns().0)?;
-    Ok(file)
 }
 
 /// Assigns islands to creators, as indices: 95 % of the islands have a creator, 3 % of the creators have
@@ -215,9 +203,10 @@ fn owners(random: &mut SplitMix64, islands: usize, creators: usize) -> Vec<Optio
     let holders = creators.saturating_sub(creators * 3 / 100).min(owned);
     // No creator has more than 0.5 % of the islands, unless there are too few creators.
     let most = (islands / 200).max(owned.div_ceil(holders.max(1))) as u64;
+    let holding = curve("holding");
     let extra = |holder: usize| {
         let rank = (float(holder as u64) + 0.5) / float(holders as u64);
-        at(&HOLDING, rank) - 1.0
+        at(holding, rank) - 1.0
     };
     let extras: f64 = (0..holders).map(extra).sum();
     let scale = if extras > 0.0 {

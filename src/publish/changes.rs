@@ -154,8 +154,8 @@ impl Changes {
             DatasetReader::CREATORS,
             DatasetReader::PLATFORM,
         ]);
-        names.extend(dataset.days().iter().flat_map(DayFiles::names));
-        names.extend(dataset.steps().iter().map(|step| step.name.as_str()));
+        names.extend(dataset.days.iter().flat_map(DayFiles::names));
+        names.extend(dataset.steps.iter().map(|step| step.name.as_str()));
         let mut unchanged = BTreeMap::new();
         let (mut history, mut live) = (Vec::new(), Vec::new());
         for name in names {
@@ -242,7 +242,7 @@ impl Changes {
                 files.insert(name, KnownFile::new(sum, None));
             }
         }
-        for (step, (_, players)) in dataset.steps().iter().zip(totals) {
+        for (step, (_, players)) in dataset.steps.iter().zip(totals) {
             if let Some(file) = files.get_mut(&step.name) {
                 file.players = Some(*players);
             }

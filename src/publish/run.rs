@@ -117,7 +117,7 @@ fn publish_changes(
     Ok(Published {
         manifest,
         islands: catalogue.islands.len(),
-        days: dataset.days().len(),
+        days: dataset.days.len(),
     })
 }
 

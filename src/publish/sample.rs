@@ -45,11 +45,11 @@ fn open(memory_bytes: usize, service: &Service) -> Result<Snapshot, Box<dyn Erro
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
     let catalogue = dataset.catalogue()?;
     let mut days = Vec::new();
-    for files in dataset.days() {
+    for files in &dataset.days {
         let day = dataset.day(&catalogue, files)?;
         days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
     }
-    let latest = dataset.steps().last();
+    let latest = dataset.steps.last();
     let latest = latest.map(|step| dataset.step(&catalogue, step));
     let live = LiveInput {
         latest: latest.transpose()?,

@@ -55,7 +55,7 @@ impl Tables<'_> {
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
         let known = self.dumps.known_members();
         let (mut wanted, mut is_same) = (Vec::new(), true);
-        for files in self.dataset.days() {
+        for files in &self.dataset.days {
             let mut members = known.iter().flatten();
             let has_members = known.is_some() && members.all(|known| known.contains(files.day));
             let is_same_day = has_members && self.changes.is_same_day(files);
@@ -102,7 +102,7 @@ impl Tables<'_> {
     /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
     /// the platform totals.
     pub(super) fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
-        let steps = self.dataset.steps();
+        let steps = &self.dataset.steps;
         let islands_changed = !self.changes.is_same(DatasetReader::ISLANDS);
         let (mut totals, mut wanted) = (Vec::new(), Vec::new());
         for (at, step) in steps.iter().enumerate() {

@@ -5,8 +5,10 @@
 //! entries of this cache have their own reference counts, so nothing is written that another core
 //! reads.
 
-use ahash::RandomState;
+use std::hash::BuildHasher as _;
+
 use bytes::Bytes;
+use foldhash::quality::RandomState;
 
 use crate::request::Route;
 use crate::snapshot::{Content, Found};
@@ -68,7 +70,7 @@ impl WorkerCache {
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
             table: Mutex::default(),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             bytes_max,
         }
     }

@@ -28,11 +28,11 @@ impl Whole {
         let catalogue = source.catalogue()?;
         let platform = source.platform()?;
         let mut days = Vec::new();
-        for files in source.days() {
+        for files in &source.days {
             days.push((files.day, source.day(&catalogue, files)?));
         }
         let steps: Result<_, LoadError> = source
-            .steps()
+            .steps
             .iter()
             .map(|step| source.step(&catalogue, step))
             .collect();

@@ -1,0 +1,305 @@
+//! Records of a CSV file: their fields, the line that each starts on, and the faults that the parser
+//! accepts. The length of records is limited while they are read, so that an unclosed quote costs
+//! neither memory nor time.
+
+use std::io::{self, Read as _};
+
+use csv_core::ReadRecordResult;
+
+use super::fault::quoted;
+use super::files::OpenFile;
+
+/// Maximum length of a field. The longest title of the platform has 102 bytes.
+const FIELD_BYTES_MAX: usize = 1024;
+
+/// Maximum length of a record, with the blank lines before it: 500 columns with fields of the maximum
+/// length that consist of quotes only.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Size of the read buffer in bytes.
+const BUFFER: usize = 1 << 16;
+
+/// Index of the field from 0, or `None` for the whole record; and the expected and the found value, as
+/// a sentence without its subject.
+pub(super) type RecordFault = (Option<usize>, String);
+
+/// An open file, positioned on a record. The file ends after a record that is too long.
+pub(super) struct CsvRecords<'a> {
+    pub(super) file: OpenFile<'a>,
+    parser: csv_core::Reader,
+    /// Bytes of the file from the current record on.
+    input: Vec<u8>,
+    /// Length of the part of `input` that the parser has used.
+    used: usize,
+    /// Fields of the current record, one after the other; empty if it is malformed.
+    text: String,
+    /// End of each field in `text`.
+    ends: Vec<usize>,
+    /// Number of fields; 0 before the first record.
+    pub(super) width: usize,
+    /// Line on which the current record starts.
+    pub(super) line: u64,
+    /// Line after it.
+    next_line: u64,
+    pub(super) quotes: Quotes,
+    /// Whether the current record is too long, and was not read to its end.
+    is_cut: bool,
+}
+
+impl<'a> CsvRecords<'a> {
+    pub(super) fn new(file: OpenFile<'a>) -> CsvRecords<'a> {
+        CsvRecords {
+            file,
+            parser: csv_core::Reader::new(),
+            input: Vec::new(),
+            used: 0,
+            text: String::new(),
+            ends: vec![0; 16],
+            width: 0,
+            line: 1,
+            next_line: 1,
+            quotes: Quotes::Sound,
+            is_cut: false,
+        }
+    }
+
+    /// Moves to the next record. Returns `None` at the end of the file.
+    pub(super) fn next(&mut self) -> io::Result<Option<Result<(), RecordFault>>> {
+        let mut start = self.used;
+        let mut text = std::mem::take(&mut self.text).into_bytes();
+        text.resize(text.capacity(), 0);
+        let (mut length, mut width) = (0, 0);
+        let is_found = loop {
+            if self.used == self.input.len() {
+                self.input.drain(..start);
+                (self.used, start) = (self.used - start, 0);
+                self.fill()?;
+            }
+            // No input stands for the end of the file.
+            let (input, ends) = (&self.input[self.used..], &mut self.ends[width..]);
+            let (result, read, written, ended) =
+                self.parser.read_record(input, &mut text[length..], ends);
+            self.used += read;
+            length += written;
+            width += ended;
+            match result {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => text.resize(2 * text.len() + 64, 0),
+                ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
+                ReadRecordResult::Record => break true,
+                ReadRecordResult::End => break false,
+            }
+        };
+        if self.used == start || !is_found && !self.is_cut {
+            return Ok(None);
+        }
+        text.truncate(length);
+        let mut raw = &self.input[start..self.used];
+        let is_first = self.width == 0;
+        if is_first {
+            raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
+        }
+        self.width = width;
+        // The parser skips blank lines, and the LF of a CR LF that ended the record before.
+        let content = raw.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+        self.line = self.next_line + newlines(&raw[..content.unwrap_or(raw.len())]);
+        self.next_line += newlines(raw);
+        self.quotes = Quotes::of(raw);
+        Ok(Some(self.check(text)))
+    }
+
+    /// Reads more of the file, unless the current record is too long.
+    fn fill(&mut self) -> io::Result<()> {
+        self.is_cut |= self.input.len() > RECORD_BYTES_MAX;
+        if !self.is_cut {
+            let filled = self.input.len();
+            self.input.resize(filled + BUFFER, 0);
+            let count = self.file.read(&mut self.input[filled..])?;
+            self.input.truncate(filled + count);
+        }
+        Ok(())
+    }
+
+    /// Accepts the fields of a record if they are not too long, and valid UTF-8 without NUL.
+    fn check(&mut self, text: Vec<u8>) -> Result<(), RecordFault> {
+        let fields = || (0..self.width).map(|place| &text[self.range(place)]);
+        if text.len() > FIELD_BYTES_MAX || self.is_cut {
+            self.check_length(fields())?;
+        }
+        if self.quotes == Quotes::Unclosed {
+            let problem =
+                "must end with a quote as it begins with one, got none up to the end of the file";
+            return Err((Some(self.width - 1), problem.to_owned()));
+        }
+        if memchr::memchr(0, &text).is_some()
+            && let Some((place, field)) = fields().enumerate().find(|(_, field)| field.contains(&0))
+        {
+            let problem = format!("must not contain a NUL, got {}", lossy(field));
+            return Err((Some(place), problem));
+        }
+        // The text as a whole may be valid although a character of it is in two fields.
+        let mut invalid = fields()
+            .enumerate()
+            .filter(|(_, field)| str::from_utf8(field).is_err());
+        if !text.is_ascii()
+            && let Some((place, field)) = invalid.next()
+        {
+            return Err((Some(place), format!("must be UTF-8, got {}", lossy(field))));
+        }
+        drop(invalid);
+        self.text = String::from_utf8(text).expect("each field is UTF-8");
+        Ok(())
+    }
+
+    fn check_length<'f>(&self, fields: impl Iterator<Item = &'f [u8]>) -> Result<(), RecordFault> {
+        let (more, rest) = if self.is_cut {
+            ("more than ", "; the rest of the file was not read")
+        } else {
+            ("", "")
+        };
+        let mut long = fields
+            .enumerate()
+            .filter(|(_, field)| field.len() > FIELD_BYTES_MAX);
+        if let Some((place, field)) = long.next() {
+            let hint = if field.contains(&b'\n') {
+                "; a stray quote makes one field of the lines that follow"
+            } else {
+                ""
+            };
+            let (length, begin) = (field.len(), lossy(&field[..FIELD_BYTES_MAX]));
+            let problem = format!(
+                "must be at most {FIELD_BYTES_MAX} bytes (the longest real title has 102), \
+                 got {more}{length} bytes, {begin}{hint}{rest}"
+            );
+            return Err((Some(place), problem));
+        }
+        if self.is_cut {
+            let problem = format!(
+                "must be at most {RECORD_BYTES_MAX} bytes with the blank lines before it, got more{rest}"
+            );
+            return Err((None, problem));
+        }
+        Ok(())
+    }
+
+    /// Returns a field of the current record.
+    pub(super) fn field(&self, place: usize) -> &str {
+        &self.text[self.range(place)]
+    }
+
+    fn range(&self, place: usize) -> std::ops::Range<usize> {
+        place.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[place]
+    }
+}
+
+fn lossy(field: &[u8]) -> String {
+    quoted(&String::from_utf8_lossy(field))
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// Use of quotes in a record, by RFC 4180.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quotes {
+    Sound,
+    /// Text follows a closing quote. The parser takes such text as part of the field. It is the sign of
+    /// a stray quote before it, which made one field of everything up to the next quote, possibly with
+    /// whole rows.
+    Stray,
+    /// A quoted field does not end.
+    Unclosed,
+}
+
+impl Quotes {
+    fn of(raw: &[u8]) -> Quotes {
+        let is_boundary = |byte: &u8| matches!(byte, b',' | b'\n' | b'\r');
+        let quote_from = |at: usize| memchr::memchr(b'"', &raw[at..]).map(|found| at + found);
+        let (mut quotes, mut at) = (Quotes::Sound, 0);
+        while let Some(open) = quote_from(at) {
+            at = open + 1;
+            // Within an unquoted field, a quote is an ordinary character.
+            if open > 0 && !is_boundary(&raw[open - 1]) {
+                continue;
+            }
+            loop {
+                let Some(close) = quote_from(at) else {
+                    return Quotes::Unclosed;
+                };
+                at = close + 1;
+                // A pair of quotes encodes one.
+                if raw.get(at) != Some(&b'"') {
+                    break;
+                }
+                at += 1;
+            }
+            if raw.get(at).is_some_and(|next| !is_boundary(next)) {
+                quotes = Quotes::Stray;
+            }
+        }
+        quotes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::FileStamp;
+
+    /// Reads a file in chunks of this length. Returns the line of each record, and whether it has a stray
+    /// quote, and the checksum of the file.
+    fn read(content: impl io::Read, chunk: usize) -> (Vec<(u64, bool)>, u32) {
+        struct Chunks<R>(R, usize);
+        impl<R: io::Read> io::Read for Chunks<R> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let length = buffer.len().min(self.1);
+                self.0.read(&mut buffer[..length])
+            }
+        }
+        let content = Box::new(Chunks(content, chunk));
+        let mut records = CsvRecords::new(OpenFile::new(content, FileStamp::default()));
+        let mut read = Vec::new();
+        while records.next().unwrap().is_some() {
+            read.push((records.line, records.quotes == Quotes::Stray));
+        }
+        (read, records.file.checksum().checksum)
+    }
+
+    #[test]
+    fn lines_and_text_after_a_closing_quote_are_found_at_every_chunk_size() {
+        for (text, want) in [
+            ("a,b\n1,2\n", &[(1, false), (2, false)][..]),
+            ("\"a\",\"b\"\r\n\"\",\"\"\"\"\n", &[(1, false), (2, false)]),
+            ("\r\n\n\"a,\nb\"\"\",c\n\r\nd", &[(3, false), (6, false)]),
+            // A quote within an unquoted field is an ordinary character.
+            ("a\"b\"c,d\"\n5\" x,\n", &[(1, false), (2, false)]),
+            ("\"a\"b,c\n", &[(1, true)]),
+            (
+                "1,\"stray,x\n2,\"Run, hide\",y\n3\n",
+                &[(1, true), (3, false)],
+            ),
+            ("x\n\"a\" ,\"b\"\"\"c\n", &[(1, false), (2, true)]),
+            ("\u{feff}\"a\"b", &[(1, true)]),
+            ("\u{feff}\r\n\na,b\nc", &[(3, false), (4, false)]),
+            ("a\n\u{feff}\"a\"b", &[(1, false), (2, false)]),
+        ] {
+            // The parser takes a first chunk of a byte order mark alone for the end of the file.
+            let chunk_min = if text.starts_with('\u{feff}') { 4 } else { 1 };
+            for chunk in chunk_min..=text.len() {
+                let (read, checksum) = read(text.as_bytes(), chunk);
+                assert_eq!(read, want, "{text:?} by {chunk}");
+                assert_eq!(checksum, crc32fast::hash(text.as_bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_record_over_the_limit_is_cut() {
+        let short = "a\n".repeat(2 * RECORD_BYTES_MAX);
+        let (records, _) = read(short.as_bytes(), BUFFER);
+        assert_eq!(records.len(), 2 * RECORD_BYTES_MAX);
+        let (records, _) = read(io::repeat(b'\n'), 4096);
+        assert_eq!(records, [(RECORD_BYTES_MAX as u64 + 4097, false)]);
+    }
+}

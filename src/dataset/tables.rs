@@ -1,0 +1,287 @@
+//! Readers of the tables: islands and creators, days, live steps, platform totals, and all of them.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
+use super::dataset_reader::{DatasetReader, DayFiles, StepFile, late_fault, time_text};
+use super::fault::LoadError;
+use super::files::Files;
+use super::island_resolver::IslandResolver;
+use super::rows::{CcuRow, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::model::{CreatedIn, CreatorSlug, IslandCode};
+use crate::sync::{cores, in_order, lock};
+
+/// All islands and all creator profiles. Other types refer to an island by its position here.
+#[derive(Debug)]
+pub struct Catalogue {
+    /// islands.csv, by code ascending.
+    pub islands: Vec<Island>,
+    /// creators.csv, by slug ascending; empty if the file does not exist.
+    pub profiles: Vec<Profile>,
+    /// Codes of `islands`, close together for searches.
+    codes: Vec<IslandCode>,
+    /// Whether islands.csv has faults, in which case islands may be missing here.
+    is_faulty: bool,
+}
+
+impl Catalogue {
+    /// Creates a catalogue from islands sorted by code and profiles sorted by slug, without duplicates.
+    pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
+        Catalogue {
+            codes: islands.iter().map(|island| island.code).collect(),
+            is_faulty: false,
+            islands,
+            profiles,
+        }
+    }
+
+    pub(super) fn resolver(&self) -> IslandResolver<'_> {
+        IslandResolver::new(&self.codes, self.is_faulty)
+    }
+}
+
+impl DatasetReader<'_> {
+    /// Name of the file of islands.
+    pub const ISLANDS: &'static str = "islands.csv";
+    /// Name of the file of creators, which is optional.
+    pub const CREATORS: &'static str = "creators.csv";
+
+    /// Reads islands.csv and creators.csv.
+    pub fn catalogue(&self) -> Result<Catalogue, LoadError> {
+        Ok(Catalogue {
+            profiles: self.profiles()?,
+            ..self.islands_only()?
+        })
+    }
+
+    /// Reads islands.csv only. The catalogue has no profiles.
+    pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
+        let mut islands = Vec::new();
+        let exists = self.read_islands(|island| islands.push(island))?;
+        let mut faults = lock(&self.faults);
+        if !exists {
+            let problem = "the file must exist, with one row per island, got no file".to_owned();
+            faults.push_file(DatasetReader::ISLANDS, problem);
+        }
+        islands.sort_unstable_by_key(|island| island.code);
+        Ok(Catalogue {
+            is_faulty: faults.has(DatasetReader::ISLANDS),
+            ..Catalogue::new(islands, Vec::new())
+        })
+    }
+
+    /// Calls `take` for each row of islands.csv, in the order of the file. Returns whether the file exists.
+    pub fn read_islands(&self, mut take: impl FnMut(Island)) -> Result<bool, LoadError> {
+        let mut seen = HashMap::new();
+        self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
+            let code = table.code(0);
+            if let Some(code) = code {
+                table.once(0, &mut seen, code);
+            }
+            let title = table.text(1).unwrap_or_default().into();
+            let creator = table.slug(2);
+            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
+            let want = "tags separated by |, none of them empty";
+            let tags = table
+                .text(4)
+                .and_then(|_| table.optional(4, want, parse_tags));
+            // An island with a faulty field still counts as known, so that rows of other files may refer
+            // to it.
+            if let Some(code) = code {
+                take(Island {
+                    code,
+                    title,
+                    creator,
+                    created_in,
+                    tags: tags.unwrap_or_default(),
+                });
+            }
+        })
+    }
+
+    fn profiles(&self) -> Result<Vec<Profile>, LoadError> {
+        let mut profiles = Vec::new();
+        let mut seen = HashMap::new();
+        self.for_each_row(DatasetReader::CREATORS, FileKind::Creators, |table| {
+            let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
+            let name = table.text(1).filter(|name| !name.is_empty());
+            let [followers, following, lifetime_plays] =
+                [2, 3, 4].map(|column| table.count(column));
+            if let Some(slug) = slug {
+                table.once(0, &mut seen, slug.clone());
+                profiles.push(Profile {
+                    slug,
+                    name: name.map(Into::into),
+                    followers,
+                    following,
+                    lifetime_plays,
+                });
+            }
+        })?;
+        profiles.sort_unstable_by(|one, other| one.slug.cmp(&other.slug));
+        Ok(profiles)
+    }
+
+    /// Name of the file of platform totals, which is optional.
+    pub const PLATFORM: &'static str = "platform.csv";
+
+    /// Reads the files of a day. If both have a row of an island, the daily one is used.
+    pub fn day(&self, catalogue: &Catalogue, files: &DayFiles) -> Result<Day, LoadError> {
+        let mut day = Day::default();
+        if let Some(name) = &files.daily {
+            self.for_each_island(catalogue, name, FileKind::Daily, |table, island| {
+                let metrics = metrics(table);
+                day.daily
+                    .extend(island.map(|island| DailyRow { island, metrics }));
+            })?;
+            day.daily.sort_unstable_by_key(|row| row.island);
+        }
+        if let Some(name) = &files.ccu {
+            self.for_each_island(catalogue, name, FileKind::Ccu, |table, island| {
+                let peak_ccu = table.count(1);
+                day.ccu
+                    .extend(island.map(|island| CcuRow { island, peak_ccu }));
+            })?;
+            let daily = |island| day.daily.binary_search_by_key(&island, |row| row.island);
+            day.ccu.retain(|row| daily(row.island).is_err());
+            day.ccu.sort_unstable_by_key(|row| row.island);
+        }
+        Ok(day)
+    }
+
+    /// Reads a live step.
+    pub fn step(&self, catalogue: &Catalogue, file: &StepFile) -> Result<LiveStep, LoadError> {
+        let mut players = Vec::new();
+        self.for_each_island(catalogue, &file.name, FileKind::Live, |table, island| {
+            players.extend(island.zip(table.count(1)));
+        })?;
+        players.sort_unstable();
+        let time = file.time;
+        Ok(LiveStep { time, players })
+    }
+
+    /// Reads the rows of a daily file. The codes need not be in islands.csv.
+    pub fn daily_rows(&self, day: UtcDay) -> Result<Vec<(IslandCode, Metrics)>, LoadError> {
+        let name = format!("daily/{day}.csv");
+        let mut rows = Vec::new();
+        self.for_each_row(&name, FileKind::Daily, |table| {
+            let metrics = metrics(table);
+            rows.extend(table.code(0).map(|code| (code, metrics)));
+        })?;
+        Ok(rows)
+    }
+
+    /// Reads the rows of a live step. The codes need not be in islands.csv; a missing file has no rows.
+    pub fn live_rows(&self, step: UnixSeconds) -> Result<Vec<(IslandCode, u64)>, LoadError> {
+        let name = format!("live/{}.csv", step.0);
+        let mut rows = Vec::new();
+        self.for_each_row(&name, FileKind::Live, |table| {
+            rows.extend(table.code(0).zip(table.count(1)));
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `row` for each row of a file, with the island it refers to if its code is valid and known.
+    fn for_each_island(
+        &self,
+        catalogue: &Catalogue,
+        name: &str,
+        kind: FileKind,
+        mut row: impl FnMut(&CsvTable<'_>, Option<u32>),
+    ) -> Result<(), LoadError> {
+        let mut index = catalogue.resolver();
+        let exists = self.for_each_row(name, kind, |table| row(table, index.resolve(table)))?;
+        if !exists {
+            // It existed when the directory was listed. Without it the day would have other contents.
+            return Err(self.io_error(name, io::ErrorKind::NotFound.into()));
+        }
+        if let Some(problem) = index.unknown_codes_fault() {
+            lock(&self.faults).push_consequent(name, problem);
+        }
+        Ok(())
+    }
+
+    /// Reads platform.csv, sorted by time and without nulls. Returns `None` if the file does not exist.
+    pub fn platform(&self) -> Result<Option<Vec<(UnixSeconds, u64)>>, LoadError> {
+        let mut points = Vec::new();
+        let mut seen = HashMap::new();
+        let exists = self.for_each_row(DatasetReader::PLATFORM, FileKind::Platform, |table| {
+            let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
+            if let Some(time) = time {
+                table.once(0, &mut seen, time);
+                if let Some(problem) = late_fault(self.today, "time", time, time_text) {
+                    table.fault(0, problem);
+                }
+            }
+            points.extend(time.zip(table.count(1)));
+        })?;
+        points.sort_unstable();
+        Ok(exists.then_some(points))
+    }
+}
+
+/// Parses the nine metrics of a daily row.
+fn metrics(table: &CsvTable<'_>) -> Metrics {
+    let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
+    Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)])
+}
+
+fn parse_tags(text: &str) -> Option<Vec<Box<str>>> {
+    text.split('|')
+        .map(|tag| (!tag.is_empty()).then(|| tag.into()))
+        .collect()
+}
+
+/// Sizes of a valid dataset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatasetCounts {
+    /// Number of islands in islands.csv.
+    pub islands: usize,
+    /// Days that have a file.
+    pub days: usize,
+    /// Number of rows of all days.
+    pub rows: usize,
+    /// Number of live steps.
+    pub steps: usize,
+}
+
+/// Reads and validates all files. `today` is the present day; `progress` receives the number of files
+/// done and the number of all files. Returns all faults, or the error of the first file that could not
+/// be read.
+pub fn validate(
+    files: &Files<'_>,
+    today: UtcDay,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<DatasetCounts, LoadError> {
+    let source = DatasetReader::open(files, today)?;
+    let catalogue = source.catalogue()?;
+    source.platform()?;
+    let (days, steps) = (&source.days, &source.steps);
+    let all = days.len() + steps.len();
+    let mut counts = DatasetCounts {
+        islands: catalogue.islands.len(),
+        days: days.len(),
+        rows: 0,
+        steps: steps.len(),
+    };
+    in_order(
+        (cores(), all),
+        || (),
+        |(), at| match days.get(at) {
+            Some(files) => {
+                let day = source.day(&catalogue, files)?;
+                Ok(day.daily.len() + day.ccu.len())
+            }
+            None => source.step(&catalogue, &steps[at - days.len()]).map(|_| 0),
+        },
+        |at, rows: Result<usize, LoadError>| {
+            progress(at + 1, all);
+            counts.rows += rows?;
+            Ok::<(), LoadError>(())
+        },
+    )?;
+    source.finish_checks()?;
+    Ok(counts)
+}
