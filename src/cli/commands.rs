@@ -133,7 +133,7 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         ));
     }
     if let Some(directory) = published {
-        let time = publish::check_published(&directory)?.published();
+        let time = publish::check_published(&directory)?.published;
         let time = time.map_or_else(|| "never".to_owned(), |time| time.to_string());
         report(&format!("{}: sound; published {time}", directory.display()));
     }

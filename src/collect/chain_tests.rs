@@ -59,7 +59,7 @@ impl Reader {
         let service = Service::new("http://x.test");
         let current = self.history.as_ref();
         let snapshot = Snapshot::open(&directory, 1 << 20, &service, current).unwrap();
-        self.history = snapshot.history().cloned();
+        self.history = snapshot.history.clone();
         let prefix = "im".parse().unwrap();
         let keys = KeyTable::new(prefix, &KeyRecords::default());
         let gate = QuotaGate {

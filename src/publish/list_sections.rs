@@ -39,7 +39,7 @@ pub(crate) fn write<W: Write>(
     out.longs(Section::Codes, &codes)?;
     let orders = RowOrders::write(&input.latest, out)?;
     write_tools(islands, &orders, out)?;
-    write_index(out, &TITLES, islands.iter().map(|island| &*island.title))?;
+    write_index(out, TITLES, islands.iter().map(|island| &*island.title))?;
     write_creators(creators, &orders, islands.len(), out)?;
     write_tags(islands, &orders, out)
 }
@@ -92,7 +92,7 @@ fn write_creators<W: Write>(
     let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| creators[*creator as usize].slug);
     out.ints(Section::CreatorsBySlug, &by_slug)?;
-    write_index(out, &SLUGS, slugs())
+    write_index(out, SLUGS, slugs())
 }
 
 /// Writes the names of all tags, the filter by tag, and each row's tags.

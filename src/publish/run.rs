@@ -134,8 +134,8 @@ fn previous_manifest(directory: &Path) -> io::Result<Manifest> {
 }
 
 fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), PublishError> {
-    let payloads = [&before.history, &before.live].into_iter().flatten();
-    let latest = payloads.map(|payload| &payload.generated_at).max();
+    let latest = before.payloads().map(|payload| &payload.generated_at);
+    let latest = latest.max();
     let offered = options.published.to_string();
     match latest.filter(|latest| !options.force && **latest > offered) {
         Some(published) => Err(PublishError::Older {

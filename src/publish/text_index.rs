@@ -15,14 +15,15 @@ const KEY_BYTES: usize = 8;
 /// Folds the texts and writes the search index over them.
 pub(crate) fn write_index<'a, W: Write>(
     out: &mut SnapshotWriter<W>,
-    sections: &IndexSections,
+    sections: IndexSections,
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    write_texts(out, (sections.text, sections.ends), folded.iter())?;
+    let [text, ends, suffix_rows, samples, common_keys, common_rows] = sections;
+    write_texts(out, (text, ends), folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
-    out.ints(sections.suffix_rows, &rows)?;
+    out.ints(suffix_rows, &rows)?;
     let mut starts = vec![0];
     for text in &folded {
         starts.push(starts[starts.len() - 1] + text.len());
@@ -31,13 +32,13 @@ pub(crate) fn write_index<'a, W: Write>(
         u32::try_from(starts[suffix.row as usize] + suffix.at as usize)
             .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "texts are longer than 4 GiB"))
     };
-    let samples: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();
-    out.ints(sections.samples, &samples?)?;
+    let sampled: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();
+    out.ints(samples, &sampled?)?;
     let common = common(&folded, &suffixes);
     let keys: Vec<u32> = common.iter().map(|(key, _)| *key).collect();
-    out.ints(sections.common, &keys)?;
+    out.ints(common_keys, &keys)?;
     let sets: Vec<u64> = common.into_iter().flat_map(|(_, set)| set).collect();
-    out.longs(sections.common_rows, &sets)
+    out.longs(common_rows, &sets)
 }
 
 /// A suffix of a row's text.

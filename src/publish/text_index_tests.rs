@@ -4,16 +4,16 @@ use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 
 use super::*;
-use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
+use crate::snapshot::{Section, SnapshotFile, Storage, TITLES, TextIndex};
 
 fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
-    TextIndex::open(&file, &TITLES)
+    TextIndex::open(&file, TITLES)
 }
 
 fn index(texts: &[String]) -> TextIndex {
     let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-    write_index(&mut out, &TITLES, texts.iter().map(String::as_str)).unwrap();
+    write_index(&mut out, TITLES, texts.iter().map(String::as_str)).unwrap();
     opened(out.finish().unwrap().0).unwrap()
 }
 
@@ -124,11 +124,16 @@ fn common_needles_are_whole_characters_by_key() {
 fn an_index_that_points_outside_is_refused() {
     let write = |rows: &[u32], samples: &[u32], keys: &[u32], sets: &[u64]| {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(&mut out, (TITLES.text, TITLES.ends), ["ab", "c"].iter()).unwrap();
-        out.ints(TITLES.suffix_rows, rows).unwrap();
-        out.ints(TITLES.samples, samples).unwrap();
-        out.ints(TITLES.common, keys).unwrap();
-        out.longs(TITLES.common_rows, sets).unwrap();
+        write_texts(
+            &mut out,
+            (Section::TitleText, Section::TitleEnds),
+            ["ab", "c"].iter(),
+        )
+        .unwrap();
+        out.ints(Section::TitleSuffixRows, rows).unwrap();
+        out.ints(Section::TitleSamples, samples).unwrap();
+        out.ints(Section::TitleCommon, keys).unwrap();
+        out.longs(Section::TitleCommonRows, sets).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
@@ -163,14 +168,14 @@ fn an_index_that_points_outside_is_refused() {
         let mut out = SnapshotWriter::new(Vec::new()).unwrap();
         write_texts(
             &mut out,
-            (TITLES.text, TITLES.ends),
+            (Section::TitleText, Section::TitleEnds),
             ["babbbbbbbbbbbbbbbb"].iter(),
         )
         .unwrap();
-        out.ints(TITLES.suffix_rows, &[0; 18]).unwrap();
-        out.ints(TITLES.samples, samples).unwrap();
-        out.ints(TITLES.common, &[]).unwrap();
-        out.longs(TITLES.common_rows, &[]).unwrap();
+        out.ints(Section::TitleSuffixRows, &[0; 18]).unwrap();
+        out.ints(Section::TitleSamples, samples).unwrap();
+        out.ints(Section::TitleCommon, &[]).unwrap();
+        out.longs(Section::TitleCommonRows, &[]).unwrap();
         opened(out.finish().unwrap().0)
     };
     assert!(write(&[1, 0]).is_ok());

@@ -177,12 +177,12 @@ impl MeteredRequest<'_> {
         let is_head = self.head.method == Method::HEAD;
         match route {
             Ok(Route::Health) => {
-                let body = context.snapshot.health(accepts_gzip(headers));
+                let body = context.snapshot.health.choose(accepts_gzip(headers));
                 let response = ApiResponse::cacheable(headers, body, &[REVALIDATED], JSON);
                 return (response, context.remaining(self.caller));
             }
             Ok(route) => {
-                if let Some(payload) = unpublished(route, context.snapshot) {
+                if let Some(payload) = context.snapshot.unpublished(route) {
                     return self.unavailable(ApiError::NotReady(payload));
                 }
             }
@@ -255,26 +255,6 @@ impl MeteredRequest<'_> {
     }
 }
 
-/// Returns the name of the payload that a route reads if it has not been published.
-fn unpublished(route: &Route, snapshot: &Snapshot) -> Option<&'static str> {
-    let ready = snapshot.readiness();
-    let (is_ready, payload) = match route {
-        Route::Index | Route::Islands(_) | Route::Island(_) => (ready.islands, "islands"),
-        // An island that is not tracked is 404 whether histories are published or not.
-        Route::IslandCcu(code) => {
-            let is_untracked = ready.islands && !snapshot.tracks(*code);
-            (ready.ccu || is_untracked, "ccu")
-        }
-        Route::Creators(_) | Route::Creator(_) => (ready.creators, "creators"),
-        Route::Live => (ready.live, "live"),
-        Route::Intraday => (ready.intraday, "intraday"),
-        Route::RankingDays | Route::Ranking(_) => (ready.rankings, "rankings"),
-        Route::NewDays | Route::New(_) => (ready.new, "new"),
-        Route::Health | Route::Site(_) => return None,
-    };
-    (!is_ready).then_some(payload)
-}
-
 /// Looks up a route that the worker's cache does not have, and caches the response.
 fn look_up(
     route: &Route,
@@ -286,7 +266,7 @@ fn look_up(
         .get(route, read)
         .map_err(|missing| match missing {
             Missing::Payload => {
-                ApiError::NotReady(unpublished(route, context.snapshot).unwrap_or("islands"))
+                ApiError::NotReady(context.snapshot.unpublished(route).unwrap_or("islands"))
             }
             Missing::Damaged(_) => ApiError::Damaged,
             Missing::Island | Missing::Creator | Missing::Day => not_found(route),

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::error::SnapshotError;
-use super::long_body::LongBody;
+use super::stored_body::LongBody;
 use crate::calendar::UnixSeconds;
 
 /// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual

@@ -9,18 +9,15 @@ use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 
 use super::body::EntityTag;
-use super::corruption_log::CorruptionLog;
-use super::error::SnapshotError;
-use super::file::{Identity, SnapshotFile};
+use super::error::{CorruptionLog, SnapshotError};
+use super::file::{BodySlice, Identity, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
-use super::groups::{Groups, ORDERINGS};
-use super::page_template::PageTemplate;
+use super::list_page::PageTemplate;
 use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
-use super::throttle::join;
-use super::views::{BodySlice, Texts, U32Slice, U64Slice};
+use super::throttle::{join, yield_point};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
@@ -69,7 +66,8 @@ pub(super) enum Group {
 #[derive(Debug)]
 pub struct History {
     pub(super) stamp: Stamp,
-    identity: Identity,
+    /// The identity of the payload file.
+    pub identity: Identity,
     pub(super) days: Vec<UtcDay>,
     codes: U64Slice,
     /// The JSON of each island in lists.
@@ -98,7 +96,8 @@ pub struct History {
     pub(super) page_tags: [EntityTag; 2],
     pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
-    pub(super) corruption: Arc<CorruptionLog>,
+    /// The errors of bodies that were requested.
+    pub corruption: Arc<CorruptionLog>,
 }
 
 impl History {
@@ -180,16 +179,6 @@ impl History {
             return Err(Section::Days.malformed("its days are not in order"));
         }
         Ok(())
-    }
-
-    /// Returns the identity of the payload file.
-    pub fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    /// Returns the errors of bodies that were requested.
-    pub fn corruption(&self) -> &Arc<CorruptionLog> {
-        &self.corruption
     }
 
     /// Returns `true` if `named` is another file than the one opened.
@@ -292,8 +281,8 @@ fn indexes_and_groups(
     let groups = |starts, orders| Groups::open(file, (starts, orders), islands);
     let (indexes, groups) = join(
         || -> Result<_, SnapshotError> {
-            let titles = TextIndex::open(file, &TITLES)?;
-            Ok([titles, TextIndex::open(file, &SLUGS)?])
+            let titles = TextIndex::open(file, TITLES)?;
+            Ok([titles, TextIndex::open(file, SLUGS)?])
         },
         || -> Result<_, SnapshotError> {
             let tags = groups(Section::TagStarts, Section::TagOrders)?;
@@ -317,4 +306,72 @@ fn row_tags(file: &SnapshotFile, islands: usize) -> Result<(U32Slice, U32Slice),
         return Ok((starts, tags));
     }
     Err(Section::RowTagStarts.malformed("its offsets are not in order"))
+}
+
+/// Orderings of one set of rows: each sort field in both directions.
+pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
+/// A group with more than this share of the rows is also stored as a set.
+const LARGE_SHARE: usize = 16;
+
+/// The row vectors of a family of groups, such as the tags: for each group, its rows in all
+/// [`ORDERINGS`].
+#[derive(Debug)]
+pub(crate) struct Groups {
+    starts: U64Slice,
+    orders: U32Slice,
+    /// The members of each large group, by group.
+    large: Vec<(usize, RowSet)>,
+    rows: usize,
+}
+
+impl Groups {
+    pub(crate) fn open(
+        file: &SnapshotFile,
+        (starts, orders): (Section, Section),
+        rows: usize,
+    ) -> Result<Groups, SnapshotError> {
+        let vectors = file.positions(orders, rows)?;
+        if !vectors.len().is_multiple_of(ORDERINGS) {
+            return Err(orders.malformed("its length is not a multiple of the orderings"));
+        }
+        let mut groups = Groups {
+            starts: file.bounds(starts, vectors.len() / ORDERINGS)?,
+            orders: vectors,
+            large: Vec::new(),
+            rows,
+        };
+        for group in 0..groups.len() {
+            yield_point(group);
+            let members = groups.rows(group, 0);
+            if members.len() > rows / LARGE_SHARE {
+                let set = RowSet::new(rows, members.iter().map(|row| row.get()));
+                groups.large.push((group, set));
+            }
+        }
+        Ok(groups)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    pub(crate) fn rows(&self, group: usize, ordering: usize) -> &[U32] {
+        let (start, end) = (self.starts.index(group), self.starts.index(group + 1));
+        let from = start * ORDERINGS + ordering * (end - start);
+        &self.orders[from..from + end - start]
+    }
+
+    /// Returns the members of a group as a set, which is built if the group is small.
+    pub(crate) fn set(&self, group: usize) -> Cow<'_, RowSet> {
+        if let Ok(at) = self.large.binary_search_by_key(&group, |(group, _)| *group) {
+            return Cow::Borrowed(&self.large[at].1);
+        }
+        let members = self.rows(group, 0).iter().map(|row| row.get());
+        Cow::Owned(RowSet::new(self.rows, members))
+    }
+}
+
+/// Returns the index of an ordering among the [`ORDERINGS`].
+pub(crate) fn ordering(sort: SortField, order: SortOrder) -> usize {
+    sort as usize * SortOrder::ALL.len() + order as usize
 }

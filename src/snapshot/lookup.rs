@@ -8,10 +8,9 @@ use super::body::{Content, Encoded, EntityTag, Found, ReadContext};
 use super::error::SnapshotError;
 use super::format::{BodyRef, Section};
 use super::history::History;
-use super::long_body::{LONG_BYTES_MIN, LongBody};
-use super::read::Snapshot;
+use super::read::{Snapshot, has_days};
 use super::response_cache::Admission;
-use super::stored_body::{read_stored, to_plain};
+use super::stored_body::{LONG_BYTES_MIN, LongBody, read_stored, to_plain};
 use crate::request::{DayRef, Route};
 
 /// The reason why a route has no body.
@@ -30,6 +29,26 @@ pub enum Missing {
 }
 
 impl Snapshot {
+    /// Returns the name of the payload that a route reads if it has not been published.
+    pub fn unpublished(&self, route: &Route) -> Option<&'static str> {
+        let (history, live) = (self.history.as_ref(), self.live.as_ref());
+        let (is_ready, payload) = match route {
+            Route::Index | Route::Islands(_) | Route::Island(_) => (history.is_some(), "islands"),
+            // An island that is not tracked is 404 whether histories are published or not.
+            Route::IslandCcu(code) => {
+                let is_untracked = history.is_some() && !self.tracks(*code);
+                (has_days(history) || is_untracked, "ccu")
+            }
+            Route::Creators(_) | Route::Creator(_) => (history.is_some(), "creators"),
+            Route::Live => (live.is_some_and(|live| live.current.is_some()), "live"),
+            Route::Intraday => (live.is_some_and(|live| live.intraday.is_some()), "intraday"),
+            Route::RankingDays | Route::Ranking(_) => (has_days(history), "rankings"),
+            Route::NewDays | Route::New(_) => (has_days(history), "new"),
+            Route::Health | Route::Site(_) => return None,
+        };
+        (!is_ready).then_some(payload)
+    }
+
     /// Returns the body of a route under `/v1`, except health.
     pub fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
         let live = self.live.as_ref();
@@ -54,9 +73,7 @@ impl Snapshot {
             Route::Islands(query) => history.island_page(query, &self.service.base_url, context),
             Route::Creators(query) => history.creator_page(query, &self.service.base_url, context),
             _ => {
-                let read = history.read_body(history.find_body(route)?, context);
-                let read = read.inspect_err(|error| history.corruption.record(error));
-                let body = read.map_err(Missing::Damaged)?;
+                let body = history.read(route, context)?;
                 (Found { body, links: None }, Admission::Immediate)
             }
         };
@@ -69,13 +86,7 @@ impl Snapshot {
     /// rest of it.
     pub fn body_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, Missing> {
         let history = self.history.as_deref().ok_or(Missing::Payload)?;
-        let body = LongBody {
-            storage: history.storage.clone(),
-            body: history.find_body(route)?,
-            gzip: false,
-            corruption: Arc::clone(&history.corruption),
-        };
-        let mut reader = body.reader();
+        let mut reader = history.long_body(history.find_body(route)?, false).reader();
         let bytes = usize::try_from(reader.left().min(bytes_max)).unwrap_or(usize::MAX);
         reader.fill(vec![0; bytes]).map_err(Missing::Damaged)
     }
@@ -115,13 +126,7 @@ impl History {
             Route::New(date) => (Section::NewBodies, day(date)?),
             Route::RankingDays => (Section::FixedBodies, 0),
             Route::NewDays => (Section::FixedBodies, 1),
-            Route::Index
-            | Route::Health
-            | Route::Islands(_)
-            | Route::Creators(_)
-            | Route::Live
-            | Route::Intraday
-            | Route::Site(_) => return Err(Missing::Payload),
+            _ => return Err(Missing::Payload),
         };
         let records = &self.bodies[section as usize - Section::IslandBodies as usize];
         Ok(BodyRef::from_record(&records[at]))
@@ -131,30 +136,36 @@ impl History {
         EntityTag::new(self.stamp.published, body.plain_crc, gzip)
     }
 
-    /// Reads a body in the form that the client accepts. A damaged body is never cached, and read
-    /// again when it is requested again.
-    fn read_body(&self, body: BodyRef, context: ReadContext<'_>) -> Result<Encoded, SnapshotError> {
+    fn long_body(&self, body: BodyRef, gzip: bool) -> LongBody {
+        LongBody {
+            storage: self.storage.clone(),
+            body,
+            gzip,
+            corruption: Arc::clone(&self.corruption),
+        }
+    }
+
+    /// Reads the body of a route in the form that the client accepts. A damaged body is counted and
+    /// never cached, and read again when it is requested again.
+    fn read(&self, route: &Route, context: ReadContext<'_>) -> Result<Encoded, Missing> {
+        let body = self.find_body(route)?;
         let gzip = context.accepts_gzip && body.has_gzip();
         let etag = self.body_tag(body, gzip);
-        let sent = if !(context.needs_content)(&etag) {
+        let content = if !(context.needs_content)(&etag) {
             Content::Omitted(Some(body.bytes(gzip).into()))
         } else if body.bytes(gzip) >= LONG_BYTES_MIN {
-            Content::Long(LongBody {
-                storage: self.storage.clone(),
-                body,
-                gzip,
-                corruption: Arc::clone(&self.corruption),
-            })
+            Content::Long(self.long_body(body, gzip))
         } else {
-            let stored = read_stored(&self.storage, body)?;
-            Content::Whole(if gzip {
-                stored
-            } else {
-                to_plain(body, stored)?
-            })
+            let stored = read_stored(&self.storage, body);
+            let form = stored.and_then(|stored| match gzip {
+                true => Ok(stored),
+                false => to_plain(body, stored),
+            });
+            let form = form.inspect_err(|error| self.corruption.record(error));
+            Content::Whole(form.map_err(Missing::Damaged)?)
         };
         Ok(Encoded {
-            content: sent,
+            content,
             etag,
             gzip,
         })

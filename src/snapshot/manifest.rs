@@ -74,12 +74,16 @@ impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
 
+    /// Returns the entries of its payloads.
+    pub fn payloads(&self) -> impl Iterator<Item = &Payload> {
+        self.history.iter().chain(&self.live)
+    }
+
     /// Returns whether it contains a file or directory.
     pub fn names(&self, name: &str) -> bool {
-        let payloads = [&self.history, &self.live].into_iter().flatten();
-        let mut payloads = payloads.map(|payload| &payload.file);
         let dumps = self.dumps.as_ref();
-        payloads.any(|file| file == name) || dumps.is_some_and(|dumps| dumps.directory == name)
+        self.payloads().any(|payload| payload.file == name)
+            || dumps.is_some_and(|dumps| dumps.directory == name)
     }
 
     /// Reads a directory's manifest; `None` if there is none.
@@ -101,8 +105,7 @@ impl Manifest {
         if self.history.is_none() && self.live.is_none() {
             return invalid("must contain `history`, `live` or both".to_owned());
         }
-        let payloads = [&self.history, &self.live].into_iter().flatten();
-        let mut names = payloads.map(|payload| &payload.file);
+        let mut names = self.payloads().map(|payload| &payload.file);
         match names.find(|name| !is_file_name(name)) {
             Some(name) => invalid(format!("{name:?} is not a file name")),
             None => Ok(()),

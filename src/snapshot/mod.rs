@@ -7,31 +7,24 @@
 //!
 //! In reading order:
 //!
-//! - The file: `format`, `writer`, `file` (the reader), `resident` and `storage` (the bytes behind
-//!   it), `views` (vectors read in place), `stored_body` and `long_body` (bodies, whole and in
-//!   pieces).
-//! - The lookup: `published` and `manifest` (opening), `read` (`Snapshot`), `history`, `lookup` (by
-//!   route), `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `groups`, `row_set` and `search` (filters),
-//!   `list_page` and `page_template`.
-//! - Beside these: `dumps`, `throttle` (opening in the background), `corruption_log`, `error`.
+//! - The file: `format`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
+//!   (bodies, whole and in pieces), `manifest`.
+//! - The lookup: `published` (opening), `read` (`Snapshot`), `lookup` (by route), `history`,
+//!   `response_cache`, `body`, `service_bodies`.
+//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`.
+//! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
 
 mod body;
-mod corruption_log;
 mod dumps;
 mod error;
 mod file;
 mod format;
-mod groups;
 mod history;
 mod list_page;
-mod long_body;
 mod lookup;
 mod manifest;
-mod page_template;
 mod published;
 mod read;
-mod resident;
 mod response_cache;
 mod row_set;
 mod search;
@@ -40,17 +33,14 @@ mod service_bodies;
 mod storage;
 mod stored_body;
 mod throttle;
-mod views;
 mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found, ReadContext};
-pub use corruption_log::CorruptionLog;
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpIndex};
-pub use error::SnapshotError;
+pub use error::{CorruptionLog, SnapshotError};
 pub use file::Identity;
 pub use format::{BodyRef, Section};
 pub use history::{History, Stamp};
-pub use long_body::{LongBody, LongBodyReader};
 pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use published::OpenError;
@@ -58,8 +48,8 @@ pub use read::{Live, Snapshot};
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;
-pub use service_bodies::Readiness;
 pub use storage::Storage;
+pub use stored_body::{LongBody, LongBodyReader};
 pub use throttle::{join, work_in_background};
 pub use writer::{SnapshotWriter, Written};
 #[cfg(test)] // the index is tested where it is written

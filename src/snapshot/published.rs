@@ -30,17 +30,14 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
+// `source` is not implemented: the message already contains the text of the inner error.
+impl std::error::Error for OpenError {}
 
 impl Snapshot {
     /// Opens a published directory; a directory without a manifest gives an empty snapshot.
     /// `current` is the history in use: if the manifest still names it, it is reused with its
-    /// caches, so that they survive the publish of a live payload. Damaged dumps are reported by
-    /// [`dumps_fault`](Snapshot::dumps_fault), and everything else is served without them.
+    /// caches, so that they survive the publish of a live payload. Damaged dumps are no error: everything
+    /// else is served without them.
     pub fn open(
         directory: &Directory,
         memory_bytes: usize,
@@ -55,7 +52,7 @@ impl Snapshot {
             .map_err(invalid)?
             .unwrap_or_default();
         let history = |payload: &Payload| match current {
-            Some(current) if payload.names(current.identity()) => Ok(Arc::clone(current)),
+            Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
             _ => open_payload(directory, payload, |storage| {
                 History::open(storage, memory_bytes).map(Arc::new)
             }),
@@ -66,7 +63,7 @@ impl Snapshot {
             || manifest.history.as_ref().map(history).transpose(),
         );
         let mut snapshot = Snapshot::new(history?, live?, service);
-        let named = [&manifest.history, &manifest.live].into_iter().flatten();
+        let named = manifest.payloads();
         let opened = snapshot.identities().into_iter().flatten();
         if !named
             .zip(opened)
@@ -75,9 +72,8 @@ impl Snapshot {
             let problem = "the payload files differ from the ones in the manifest; publish again";
             return Err(invalid(io::Error::new(io::ErrorKind::InvalidData, problem)));
         }
-        if let Some(dumps) = &manifest.dumps {
-            snapshot = snapshot.with_dumps(DumpDirectory::open(directory, dumps));
-        }
+        let dumps = manifest.dumps.as_ref();
+        snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
         Ok(snapshot)
     }
 }

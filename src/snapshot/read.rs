@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::body::{Body, Content, Encoded, EncodedPair, ReadContext};
+use super::body::{Body, Content, EncodedPair, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::SnapshotError;
 use super::file::{Identity, SnapshotFile};
 use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
 use super::lookup::Missing;
-use super::service_bodies::{self, Readiness};
+use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -67,32 +67,31 @@ impl Live {
 /// All data that the API serves, from one publish of each payload.
 #[derive(Debug)]
 pub struct Snapshot {
-    pub(super) history: Option<Arc<History>>,
+    /// The history payload, which another snapshot may share.
+    pub history: Option<Arc<History>>,
     pub(super) live: Option<Live>,
+    /// The newest publish timestamp among the payloads.
+    pub published: Option<UnixSeconds>,
+    /// The body of `/v1/health`.
+    pub health: Body,
+    /// The tags of the most islands, by name.
+    pub tags: Vec<String>,
+    /// The dumps, or the reason why they cannot be used: everything else is served without them.
+    pub dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
     pub(super) service: Service,
     pub(super) index: Option<Body>,
-    readiness: Readiness,
-    health: Body,
     pages: Vec<Body>,
-    tags: Vec<String>,
-    dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
 }
 
 impl Snapshot {
     /// Combines payloads and renders the bodies and pages that depend on both.
     pub fn new(history: Option<Arc<History>>, live: Option<Live>, service: &Service) -> Snapshot {
-        let has_days = history
-            .as_ref()
-            .is_some_and(|history| !history.days.is_empty());
-        let readiness = Readiness {
-            islands: history.is_some(),
-            creators: history.is_some(),
-            ccu: has_days,
-            rankings: has_days,
-            new: has_days,
-            live: live.as_ref().is_some_and(|live| live.current.is_some()),
-            intraday: live.as_ref().is_some_and(|live| live.intraday.is_some()),
-        };
+        let flags = [
+            history.is_some(),
+            has_days(history.as_ref()),
+            live.as_ref().is_some_and(|live| live.current.is_some()),
+            live.as_ref().is_some_and(|live| live.intraday.is_some()),
+        ];
         let stamp = history.as_ref().map(|history| history.stamp);
         let published = stamp.map(|stamp| stamp.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
@@ -100,20 +99,18 @@ impl Snapshot {
         // The index describes the service: its time is that of the newest publish of any payload.
         let index = stamp
             .map(|Stamp { counts, .. }| service_bodies::index(time, counts, &service.base_url));
+        let tags = history.as_ref();
         let mut snapshot = Snapshot {
+            tags: tags.map_or_else(Vec::new, |history| history.largest_tags(TAGS_MAX)),
             history,
             live,
+            published,
+            health: Body::new(service_bodies::health(flags, published), time),
+            dumps: None,
             service: service.clone(),
             index: index.map(|index| Body::new(index, time)),
-            readiness,
-            health: Body::new(service_bodies::health(readiness, published), time),
             pages: Vec::new(),
-            tags: Vec::new(),
-            dumps: None,
         };
-        if let Some(history) = &snapshot.history {
-            snapshot.tags = history.largest_tags(TAGS_MAX);
-        }
         snapshot.pages = snapshot.render_pages();
         snapshot
     }
@@ -141,7 +138,7 @@ impl Snapshot {
         let home = site::home(bodies, &self.service);
         let body_of = |target: &str| {
             if target == "/v1/health" {
-                let health = self.health(false).content.into_bytes();
+                let health = self.health.choose(false).content.into_bytes();
                 return health.ok().map(|body| body.to_vec());
             }
             let (path, query) = match target.split_once('?') {
@@ -162,37 +159,9 @@ impl Snapshot {
         vec![page(home), page(docs)]
     }
 
-    /// Adds dumps, or the reason why they cannot be used: everything else is served without them.
-    #[must_use]
-    pub fn with_dumps(mut self, dumps: Result<DumpDirectory, SnapshotError>) -> Snapshot {
-        self.dumps = Some(dumps.map(Arc::new));
-        self
-    }
-
     /// Returns the dumps, if there are any and they are valid.
     pub fn dumps(&self) -> Option<&Arc<DumpDirectory>> {
         self.dumps.as_ref()?.as_ref().ok()
-    }
-
-    /// Returns the reason why the published dumps cannot be used.
-    pub fn dumps_fault(&self) -> Option<&SnapshotError> {
-        self.dumps.as_ref()?.as_ref().err()
-    }
-
-    /// Returns the history payload, which another snapshot may share.
-    pub fn history(&self) -> Option<&Arc<History>> {
-        self.history.as_ref()
-    }
-
-    /// Returns which payloads are published.
-    pub fn readiness(&self) -> Readiness {
-        self.readiness
-    }
-
-    /// Returns the newest publish timestamp among the payloads.
-    pub fn published(&self) -> Option<UnixSeconds> {
-        let identities = self.identities().into_iter().flatten();
-        identities.map(|identity| identity.published).max()
     }
 
     /// Returns the number of islands, creators and days.
@@ -207,12 +176,12 @@ impl Snapshot {
     /// Returns the identities of the history and the live payload.
     pub fn identities(&self) -> [Option<Identity>; 2] {
         [
-            self.history.as_ref().map(|history| history.identity()),
+            self.history.as_ref().map(|history| history.identity),
             self.live.as_ref().map(|live| live.identity),
         ]
     }
 
-    /// Reads every body of the history and verifies its checksum.
+    /// Reads every body of the history and verifies both its forms.
     pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
         let history = self.history.as_ref();
         history.map_or(Ok(()), |history| history.verify_bodies())
@@ -226,16 +195,6 @@ impl Snapshot {
     /// Returns the page at `/docs`, with examples from the published data.
     pub fn docs_page(&self) -> &Body {
         &self.pages[1]
-    }
-
-    /// Returns the body of `/v1/health`.
-    pub fn health(&self, accepts_gzip: bool) -> Encoded {
-        self.health.choose(accepts_gzip)
-    }
-
-    /// Returns the tags of the most islands, by name.
-    pub fn tags(&self) -> &[String] {
-        &self.tags
     }
 
     /// Returns the players of an island in the live snapshot.
@@ -264,4 +223,8 @@ impl Snapshot {
         let history = self.history.as_ref();
         history.is_some_and(|history| history.find_island(code).is_some())
     }
+}
+
+pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {
+    history.is_some_and(|history| !history.days.is_empty())
 }

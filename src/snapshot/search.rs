@@ -12,11 +12,10 @@ use memchr::memmem::Finder;
 use zerocopy::little_endian::U32;
 
 use super::error::SnapshotError;
-use super::file::SnapshotFile;
+use super::file::{SnapshotFile, Texts, U32Slice, partition_point};
 use super::format::Section;
 use super::row_set::RowSet;
 use super::throttle::yield_point;
-use super::views::{Texts, U32Slice, partition_point};
 
 /// Suffixes are sorted by so many of their first bytes. The texts of longer needles are scanned.
 pub const SUFFIX_DEPTH: usize = 24;
@@ -35,35 +34,29 @@ pub fn common_key(needle: &[u8]) -> Option<u32> {
     }
 }
 
-/// The sections of an index.
-pub(crate) struct IndexSections {
-    pub(crate) text: Section,
-    pub(crate) ends: Section,
-    pub(crate) suffix_rows: Section,
-    pub(crate) samples: Section,
-    pub(crate) common: Section,
-    pub(crate) common_rows: Section,
-}
+/// The sections of an index: texts, their ends, the row of each suffix, samples, needles that have a
+/// set, and those sets.
+pub(crate) type IndexSections = [Section; 6];
 
 /// The index over island titles.
-pub(crate) const TITLES: IndexSections = IndexSections {
-    text: Section::TitleText,
-    ends: Section::TitleEnds,
-    suffix_rows: Section::TitleSuffixRows,
-    samples: Section::TitleSamples,
-    common: Section::TitleCommon,
-    common_rows: Section::TitleCommonRows,
-};
+pub(crate) const TITLES: IndexSections = [
+    Section::TitleText,
+    Section::TitleEnds,
+    Section::TitleSuffixRows,
+    Section::TitleSamples,
+    Section::TitleCommon,
+    Section::TitleCommonRows,
+];
 
 /// The index over creator slugs.
-pub(crate) const SLUGS: IndexSections = IndexSections {
-    text: Section::SlugText,
-    ends: Section::SlugEnds,
-    suffix_rows: Section::SlugSuffixRows,
-    samples: Section::SlugSamples,
-    common: Section::SlugCommon,
-    common_rows: Section::SlugCommonRows,
-};
+pub(crate) const SLUGS: IndexSections = [
+    Section::SlugText,
+    Section::SlugEnds,
+    Section::SlugSuffixRows,
+    Section::SlugSamples,
+    Section::SlugCommon,
+    Section::SlugCommonRows,
+];
 
 #[derive(Debug)]
 pub(crate) struct TextIndex {
@@ -81,35 +74,28 @@ pub(crate) struct TextIndex {
 impl TextIndex {
     pub(crate) fn open(
         file: &SnapshotFile,
-        sections: &IndexSections,
+        sections: IndexSections,
     ) -> Result<TextIndex, SnapshotError> {
-        let texts = file.texts(sections.text, sections.ends)?;
-        let suffix_rows = file.positions(sections.suffix_rows, texts.len())?;
-        let samples = suffix_rows.len().div_ceil(SUFFIX_STEP);
+        let [text, ends, suffix_rows, samples, common, common_rows] = sections;
+        let texts = file.texts(text, ends)?;
+        let rows = file.positions(suffix_rows, texts.len())?;
         let index = TextIndex {
-            samples: file.slice(sections.samples, samples)?,
+            samples: file.slice(samples, rows.len().div_ceil(SUFFIX_STEP))?,
             texts,
-            suffix_rows,
-            common: U32Slice::new(sections.common, file.section(sections.common)?)?,
-            common_rows: file.section(sections.common_rows)?,
+            suffix_rows: rows,
+            common: U32Slice::new(common, file.section(common)?)?,
+            common_rows: file.section(common_rows)?,
         };
-        let samples = || (0..index.samples.len()).inspect(|at| yield_point(*at));
-        if !samples().all(|at| index.sample_is_sound(at)) {
-            return Err(sections
-                .samples
-                .malformed("a suffix begins outside its text"));
+        let all = || (0..index.samples.len()).inspect(|at| yield_point(*at));
+        if !all().all(|at| index.sample_is_sound(at)) {
+            return Err(samples.malformed("a suffix begins outside its text"));
         }
         // Searches halve them, and expect the beginning of a run before its end.
-        if !samples()
-            .map(|at| index.sample(at, SUFFIX_DEPTH))
-            .is_sorted()
-        {
-            return Err(sections.samples.malformed("its suffixes are not in order"));
+        if !all().map(|at| index.sample(at, SUFFIX_DEPTH)).is_sorted() {
+            return Err(samples.malformed("its suffixes are not in order"));
         }
         if !index.common_is_sound() {
-            return Err(sections
-                .common_rows
-                .malformed("it does not fit the number of texts"));
+            return Err(common_rows.malformed("it does not fit the number of texts"));
         }
         Ok(index)
     }

@@ -11,8 +11,7 @@ use std::ops::Range;
 
 use zerocopy::little_endian::U32;
 
-use super::groups::ordering;
-use super::history::{Group, History};
+use super::history::{Group, History, ordering};
 use super::row_set::RowSet;
 use super::search::Matches;
 use crate::request::{CreatorQuery, IslandQuery, Page};

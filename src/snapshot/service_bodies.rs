@@ -7,29 +7,6 @@ use super::body::EncodedPair;
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
 
-/// Published payloads, as `/v1/health` lists them (CONTRACT section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "one for each payload of CONTRACT section 4"
-)]
-pub struct Readiness {
-    /// The island list and details.
-    pub islands: bool,
-    /// The creator list and details.
-    pub creators: bool,
-    /// CCU histories.
-    pub ccu: bool,
-    /// Rankings by day.
-    pub rankings: bool,
-    /// New islands by day.
-    pub new: bool,
-    /// The live snapshot.
-    pub live: bool,
-    /// The intraday curve.
-    pub intraday: bool,
-}
-
 /// Renders `/v1`; `counts` are those of a [`Stamp`](super::Stamp).
 pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) -> EncodedPair {
     let [islands, creators, ccu, rankings, new] = counts;
@@ -55,18 +32,11 @@ pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) ->
     ))
 }
 
-/// Renders `/v1/health`.
-pub(super) fn health(payloads: Readiness, published: Option<UnixSeconds>) -> EncodedPair {
-    let Readiness {
-        islands,
-        creators,
-        ccu,
-        rankings,
-        new,
-        live,
-        intraday,
-    } = payloads;
-    let is_ready = islands && creators && ccu && rankings && new && live && intraday;
+/// Renders `/v1/health`. The flags tell which of the history, its days, the live step and the
+/// intraday curve are published.
+pub(super) fn health(flags: [bool; 4], published: Option<UnixSeconds>) -> EncodedPair {
+    let [history, days, live, intraday] = flags;
+    let is_ready = flags == [true; 4];
     let status = if is_ready { "ok" } else { "not_ready" };
     let published = published.map_or("null".to_owned(), |time| format!("\"{time}\""));
     compact(&format!(
@@ -74,11 +44,11 @@ pub(super) fn health(payloads: Readiness, published: Option<UnixSeconds>) -> Enc
             "status":"{status}",
             "version":"v1",
             "payloads":{{
-                "islands":{islands},
-                "creators":{creators},
-                "ccu":{ccu},
-                "rankings":{rankings},
-                "new":{new},
+                "islands":{history},
+                "creators":{history},
+                "ccu":{days},
+                "rankings":{days},
+                "new":{days},
                 "live":{live},
                 "intraday":{intraday}
             }},

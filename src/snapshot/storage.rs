@@ -1,11 +1,27 @@
-//! The bytes of a payload, in memory or in a file.
+//! The bytes of a payload, in memory or in a file, and the reading of its resident part: all of it at
+//! open, with checksums.
+//!
+//! The start of a server waits for it, so all cores share the work, and memory comes in huge pages:
+//! most of the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small
+//! ones. In the background one core does it, in small pages (see `throttle`): getting a huge one
+//! may take a millisecond.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
+use crc32fast::Hasher;
+use memmap2::{Advice, MmapMut};
+
+use super::throttle::{checksum, chunk_bytes, in_background, parallelism, yield_point};
+use crate::sync::{Mutex, lock};
+
+/// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each
+/// page is filled by one thread.
+const BLOCK_BYTES: usize = 2 << 20;
 
 /// The bytes of a payload.
 #[derive(Clone, Debug)]
@@ -62,5 +78,171 @@ impl Storage {
             Storage::File(file) => file.read_exact_at(buffer, offset)?,
         }
         Ok(())
+    }
+}
+
+/// Reads parts that follow each other from `offset` on. Returns their bytes and the checksum of
+/// each.
+pub(crate) fn read_resident(
+    storage: &Storage,
+    offset: u64,
+    lengths: &[usize],
+) -> io::Result<(Bytes, Vec<u32>)> {
+    let length = lengths.iter().sum();
+    let Storage::File(file) = storage else {
+        let bytes = storage.read(offset, length)?;
+        let mut rest = &bytes[..];
+        let checksums = lengths.iter().map(|length| {
+            let part = rest.split_off(..*length);
+            checksum(part.expect("the lengths are of parts"))
+        });
+        let checksums = checksums.collect();
+        return Ok((bytes, checksums));
+    };
+    // Less is worth neither a huge page nor a second thread.
+    let is_large = length >= BLOCK_BYTES;
+    // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be
+    // mapped.
+    let mut memory = MmapMut::map_anon(if is_large {
+        length.next_multiple_of(BLOCK_BYTES)
+    } else {
+        length.max(1)
+    })?;
+    // Best effort: a system without huge pages uses small ones. Rows are read in random order, and
+    // with small pages each read costs as much again for the page table.
+    let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
+    if is_large && !in_background() {
+        advise_huge(&memory);
+    }
+    let mut tasks = tasks(&mut memory, offset, lengths);
+    let threads = if is_large { parallelism() } else { 1 };
+    run_tasks(file, &mut tasks, threads)?;
+    let mut hashers = vec![Hasher::new(); lengths.len()];
+    for task in tasks {
+        hashers[task.part].combine(&task.hasher);
+    }
+    if is_large {
+        advise_huge(&memory);
+    }
+    let checksums = hashers.into_iter().map(Hasher::finalize).collect();
+    let bytes = Bytes::from_owner(memory.make_read_only()?);
+    Ok((bytes.slice(..length), checksums))
+}
+
+/// A piece of a part, within one block.
+struct Task<'a> {
+    part: usize,
+    offset: u64,
+    bytes: &'a mut [u8],
+    hasher: Hasher,
+}
+
+impl Task<'_> {
+    fn run(&mut self, file: &File) -> io::Result<()> {
+        let mut offset = self.offset;
+        for chunk in self.bytes.chunks_mut(chunk_bytes()) {
+            yield_point(0);
+            file.read_exact_at(chunk, offset)?;
+            // While it is in the cache of the core.
+            self.hasher.update(chunk);
+            offset += chunk.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Task<'a>> {
+    let (mut at, mut tasks) = (0, Vec::new());
+    for (part, length) in lengths.iter().enumerate() {
+        let end = at + length;
+        while at < end {
+            let step = (end - at).min(BLOCK_BYTES - at % BLOCK_BYTES);
+            let (bytes, rest) = memory.split_at_mut(step);
+            memory = rest;
+            tasks.push(Task {
+                part,
+                offset: offset + at as u64,
+                bytes,
+                hasher: Hasher::new(),
+            });
+            at += step;
+        }
+    }
+    tasks
+}
+
+/// Runs all tasks on that many threads, including this one.
+fn run_tasks(file: &File, tasks: &mut [Task<'_>], threads: usize) -> io::Result<()> {
+    let tasks = Mutex::new(tasks.iter_mut());
+    let work = || -> io::Result<()> {
+        loop {
+            let task = lock(&tasks).next();
+            let Some(task) = task else { return Ok(()) };
+            task.run(file)?;
+        }
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        others.into_iter().fold(work(), |result, other| {
+            let other = other.join();
+            result.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::work_in_background;
+
+    /// Creates an unnamed file of these bytes.
+    fn file(bytes: &[u8]) -> File {
+        use std::io::Write as _;
+        let name = format!("im-resident-{}-{}", std::process::id(), bytes.len());
+        let path = std::env::temp_dir().join(name);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn parts_are_those_of_the_file_however_they_are_read() {
+        for blocks in [0, 1, 5] {
+            let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
+                .flat_map(u64::to_le_bytes)
+                .collect();
+            let storage = Storage::File(Arc::new(file(&bytes)));
+            let all = bytes.len() - 13;
+            let lengths = [0, 1, all / 3, 0, 4095, all - all / 3 - 4096, 0];
+            let wanted: Vec<u32> = lengths
+                .iter()
+                .scan(13, |at, length| {
+                    *at += length;
+                    Some(crc32fast::hash(&bytes[*at - length..*at]))
+                })
+                .collect();
+            let read = || read_resident(&storage, 13, &lengths).unwrap();
+            let in_background = thread::scope(|scope| {
+                let reader = scope.spawn(|| {
+                    work_in_background();
+                    read()
+                });
+                reader.join().unwrap()
+            });
+            let in_memory = Storage::Memory(bytes.clone().into());
+            let in_memory = read_resident(&in_memory, 13, &lengths).unwrap();
+            for (found, checksums) in [read(), in_background, in_memory] {
+                assert!(found == bytes[13..], "{blocks} blocks");
+                assert_eq!(checksums, wanted, "{blocks} blocks");
+            }
+            let cut = read_resident(&storage, 14, &lengths);
+            assert!(cut.is_err(), "one byte beyond the end");
+        }
     }
 }

@@ -137,7 +137,7 @@ fn readiness(server: &ServerState) -> Result<String, String> {
         return Err("stopping".to_owned());
     }
     liveness(server)?;
-    match server.snapshot.load_full().published() {
+    match server.snapshot.load_full().published {
         Some(published) => Ok(format!("ready; serving the publish of {published}")),
         None => Err("nothing is published".to_owned()),
     }

@@ -135,8 +135,8 @@ const METRICS: &[Metric] = metrics! {
         "Responses that could not be sent because the served history is damaged."
         |server, page| {
             let snapshot = server.snapshot.load_full();
-            let history = snapshot.history();
-            page.value(history.map_or(0, |history| history.corruption().count()));
+            let history = snapshot.history.as_ref();
+            page.value(history.map_or(0, |history| history.corruption.count()));
         };
     Counter "island_metrics_reloads_total"
         "Reloads of publishes, key files and TLS certificates by result."

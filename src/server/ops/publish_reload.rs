@@ -155,21 +155,21 @@ impl PublishReloader {
         let reusable = served.filter(|_| !may_be_repaired);
         let snapshot = Snapshot::open(&published, self.memory_bytes, &self.service, reusable)
             .map_err(|error| error.to_string())?;
-        if let Some(published) = snapshot.published() {
+        if let Some(published) = snapshot.published {
             let line = format!("serving the publish of {published}");
             self.status.log.write(&line);
         }
-        if let Some(fault) = snapshot.dumps_fault() {
+        if let Some(Err(fault)) = &snapshot.dumps {
             let line = format!("{fault}; everything except /dumps is served");
             self.status.log.write(&line);
         }
         self.status.loaded();
-        if let (Some(history), Some(payload)) = (snapshot.history(), &manifest.history)
+        if let (Some(history), Some(payload)) = (&snapshot.history, &manifest.history)
             && !served.is_some_and(|served| Arc::ptr_eq(served, history))
         {
             self.histories.push(HistoryInUse {
                 history: Some(Arc::clone(history)),
-                damage: Arc::clone(history.corruption()),
+                damage: Arc::clone(&history.corruption),
                 file: payload.file.clone(),
                 reported: 0,
             });

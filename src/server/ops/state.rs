@@ -126,7 +126,7 @@ impl ServerState {
     /// Returns the served data in one line.
     pub(crate) fn status(&self) -> String {
         let snapshot = self.snapshot.load_full();
-        match snapshot.published() {
+        match snapshot.published {
             None => "nothing is published".to_owned(),
             Some(published) => {
                 let [islands, ..] = snapshot.counts();

@@ -56,7 +56,7 @@ impl PageRequest<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
     pub(super) fn page(&self, html: String, snapshot: &Snapshot, kind: PageKind) -> ApiResponse {
         let gzip = accepts_gzip(self.headers);
-        let published = snapshot.published().unwrap_or(UnixSeconds(0));
+        let published = snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
         let content = if self.is_head || is_not_modified(self.headers, etag.as_bytes()) {
             Content::Omitted((!gzip).then_some(html.len() as u64))

@@ -81,7 +81,7 @@ impl Rendering<'_> {
             ListQuery {
                 given: &given,
                 island: code.filter(|code| self.snapshot.tracks(*code)),
-                tags: self.snapshot.tags(),
+                tags: &self.snapshot.tags,
             },
         ))
     }
@@ -141,7 +141,7 @@ impl Rendering<'_> {
             .snapshot
             .body_start(&Route::New(day.clone()), NEW_BYTES_MAX);
         let body = body.map_err(|missing| error_of(&missing, &not_found))?;
-        let published = self.snapshot.published().map(|time| time.to_string());
+        let published = self.snapshot.published.map(|time| time.to_string());
         let published = published.unwrap_or_default();
         self.with_links(day, root, |links| {
             site::new_islands(&body, &published, links)

@@ -305,8 +305,9 @@ fn snapshot() -> Snapshot {
     let published = Directory::open(&scratch.join("")).expect("it was made");
     let dumps = DumpDirectory::open(&published, &named);
     assert!(dumps.is_ok(), "{dumps:?}");
-    let sample = open_sample(1 << 24, &Service::new(BASE_URL)).expect("it is sound");
-    sample.with_dumps(dumps)
+    let mut sample = open_sample(1 << 24, &Service::new(BASE_URL)).expect("it is sound");
+    sample.dumps = Some(dumps.map(Arc::new));
+    sample
 }
 
 fuzz_target!(|input: &[u8]| {

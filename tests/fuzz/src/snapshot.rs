@@ -154,7 +154,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
         for _ in 0..if accepts_gzip { 1 } else { PAGES } {
             let query = query(draws, &sound.slugs);
             let parsed = IslandQuery::parse(Some(&query)).expect("every query is a good one");
-            if let Some(history) = snapshot.history() {
+            if let Some(history) = &snapshot.history {
                 let found = history.select_islands(&parsed);
                 assert!(found.rows.len() <= parsed.page.limit as usize, "{query}");
                 assert!(found.rows.len() as u64 <= found.total, "{query}");
@@ -190,12 +190,12 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
         ] {
             get(&route);
         }
-        let _ = snapshot.health(accepts_gzip);
+        let _ = snapshot.health.choose(accepts_gzip);
     }
     let _ = (
         snapshot.verify_bodies(),
-        snapshot.published(),
-        snapshot.readiness(),
+        snapshot.published,
+        snapshot.unpublished(&Route::Live),
     );
 }
 
