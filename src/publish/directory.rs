@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use super::changes::KnownSources;
 use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
-use super::error::{PublishError, at};
+use super::options::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::site::Service;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::error::{PublishError, at};
+use super::options::{PublishError, at};
 use super::render::DumpJsonWriter;
 use super::whole_history::{KnownMembers, WHOLE_FILES, WholeFile};
 use crate::calendar::UnixSeconds;

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::creators::Creator;
-use super::history_input::HistoryInput;
+use super::history_input::{Creator, HistoryInput};
 use super::render;
 use super::row_orders::{RowOrders, row_number, write_texts};
 use super::text_index::write_index;

@@ -3,18 +3,15 @@
 //! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the
 //! live payload, with every response body already rendered, and the dumps; in a directory or in
 //! memory. Parts whose inputs did not change since the previous publish are kept. Independent of
-//! requests, clients and sockets. Entry points: `run`, then `job`, `history_payload` and `render`.
+//! requests, clients and sockets. Entry points: `run`, then `tables`, `history_payload` and `render`.
 
 mod changes;
-mod creators;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
 mod dumps_writer;
-mod error;
 mod history_input;
 mod history_payload;
-mod island_renderer;
 mod list_sections;
 mod live_payload;
 mod options;
@@ -30,7 +27,6 @@ mod text_index;
 mod whole_history;
 
 pub use directory::check_published;
-pub use error::PublishError;
-pub use options::{PublishEvent, PublishOptions, Published};
+pub use options::{PublishError, PublishEvent, PublishOptions, Published};
 pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

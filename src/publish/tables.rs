@@ -2,8 +2,8 @@
 
 use super::changes::Changes;
 use super::dumps_writer::DumpsWriter;
-use super::error::PublishError;
 use super::live_payload::LiveInput;
+use super::options::PublishError;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
 use super::whole_history::{WholeHistory, day_members};

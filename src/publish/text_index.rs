@@ -19,8 +19,15 @@ pub(crate) fn write_index<'a, W: Write>(
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    let [text, ends, suffix_rows, samples, common_keys, common_rows] = sections;
-    write_texts(out, (text, ends), folded.iter())?;
+    let [
+        text,
+        text_ends,
+        suffix_rows,
+        samples,
+        common_keys,
+        common_rows,
+    ] = sections;
+    write_texts(out, (text, text_ends), folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
     out.ints(suffix_rows, &rows)?;
@@ -32,8 +39,8 @@ pub(crate) fn write_index<'a, W: Write>(
         u32::try_from(starts[suffix.row as usize] + suffix.at as usize)
             .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "texts are longer than 4 GiB"))
     };
-    let sampled: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();
-    out.ints(samples, &sampled?)?;
+    let offsets: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();
+    out.ints(samples, &offsets?)?;
     let common = common(&folded, &suffixes);
     let keys: Vec<u32> = common.iter().map(|(key, _)| *key).collect();
     out.ints(common_keys, &keys)?;

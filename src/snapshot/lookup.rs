@@ -151,21 +151,22 @@ impl History {
         let body = self.find_body(route)?;
         let gzip = context.accepts_gzip && body.has_gzip();
         let etag = self.body_tag(body, gzip);
-        let content = if !(context.needs_content)(&etag) {
+        let sent = if !(context.needs_content)(&etag) {
             Content::Omitted(Some(body.bytes(gzip).into()))
         } else if body.bytes(gzip) >= LONG_BYTES_MIN {
             Content::Long(self.long_body(body, gzip))
         } else {
             let stored = read_stored(&self.storage, body);
-            let form = stored.and_then(|stored| match gzip {
-                true => Ok(stored),
-                false => to_plain(body, stored),
-            });
+            let form = if gzip {
+                stored
+            } else {
+                stored.and_then(|stored| to_plain(body, stored))
+            };
             let form = form.inspect_err(|error| self.corruption.record(error));
             Content::Whole(form.map_err(Missing::Damaged)?)
         };
         Ok(Encoded {
-            content,
+            content: sent,
             etag,
             gzip,
         })

@@ -11,7 +11,8 @@
 //!   (bodies, whole and in pieces), `manifest`.
 //! - The lookup: `published` (opening), `read` (`Snapshot`), `lookup` (by route), `history`,
 //!   `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`.
+//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page` and
+//!   `page_template`.
 //! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
 
 mod body;
@@ -23,6 +24,7 @@ mod history;
 mod list_page;
 mod lookup;
 mod manifest;
+mod page_template;
 mod published;
 mod read;
 mod response_cache;
