@@ -65,7 +65,7 @@ impl Tables<'_> {
                 wanted.push((files, is_kept));
             }
         }
-        let days = self.dataset.days().iter().map(|files| files.day);
+        let days = self.dataset.days.iter().map(|files| files.day);
         let is_same = is_same
             && known
                 .iter()

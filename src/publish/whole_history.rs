@@ -18,7 +18,7 @@ use std::path::Path;
 use flate2::{Compression, GzBuilder};
 
 use super::dumps_writer::{DumpsWriter, HashingWriter};
-use super::error::{PublishError, at};
+use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Cell, CsvWriter, Day, FileKind};
 use crate::model::SortField;

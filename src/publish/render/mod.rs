@@ -23,6 +23,13 @@ pub(crate) struct RankedIsland<'a> {
     pub(crate) previous_rank: Option<usize>,
 }
 
+/// Returns a response: the members that `write` writes, then `meta`.
+fn response(published: UnixSeconds, write: impl FnOnce(Object<'_>) -> Object<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(Object::new(&mut out)).end_with_meta(published);
+    out
+}
+
 /// Returns an island summary with the metrics of `date`. `seen` is the first and the last day on
 /// which the island was seen.
 pub(crate) fn summary(
@@ -115,7 +122,6 @@ pub(crate) fn creator<'a>(
     islands: impl Iterator<Item = &'a [u8]>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let mut out = Vec::new();
     let cells = profile.map(Profile::cells);
     // All members are null without a profile.
     let profile = (1..5).map(|at| cells.map_or(Cell::Text(None), |cells| cells[at]));
@@ -129,20 +135,15 @@ pub(crate) fn creator<'a>(
             .array("islands", islands, Vec::extend_from_slice)
             .end();
     };
-    let body = Object::new(&mut out).object("creator", row, more);
-    body.end_with_meta(published);
-    out
+    response(published, |body| body.object("creator", row, more))
 }
 
 /// `/v1/rankings` and `/v1/new`, from the days that have a file, oldest first.
 pub(crate) fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
-    let mut out = Vec::new();
-    let days = day_texts.iter().rev();
-    Object::new(&mut out)
-        .array("days", days, json)
-        .member("latest", day_texts.last())
-        .end_with_meta(published);
-    out
+    response(published, |body| {
+        body.array("days", day_texts.iter().rev(), json)
+            .member("latest", day_texts.last())
+    })
 }
 
 /// `/v1/rankings/{date}`, from the islands in final order.
@@ -163,13 +164,11 @@ pub(crate) fn ranking(
             .member("peakCCU", place.peak_ccu)
             .end();
     };
-    let mut out = Vec::new();
-    Object::new(&mut out)
-        .member("date", date)
-        .member("previousDate", previous_date)
-        .array("ranking", (1..).zip(places), place)
-        .end_with_meta(published);
-    out
+    response(published, |body| {
+        body.member("date", date)
+            .member("previousDate", previous_date)
+            .array("ranking", (1..).zip(places), place)
+    })
 }
 
 /// `/v1/new/{date}`, from the rows of the islands.
@@ -178,12 +177,10 @@ pub(crate) fn new_islands(
     rows: impl Iterator<Item = Vec<u8>>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let mut out = Vec::new();
-    Object::new(&mut out)
-        .member("date", date)
-        .array("islands", rows, |out, row| out.extend_from_slice(&row))
-        .end_with_meta(published);
-    out
+    response(published, |body| {
+        body.member("date", date)
+            .array("islands", rows, |out, row| out.extend_from_slice(&row))
+    })
 }
 
 /// `/v1/live`, from islands and players in final order.
@@ -200,23 +197,22 @@ pub(crate) fn live(
             .member("players", players)
             .end();
     };
-    let mut out = Vec::new();
-    Object::new(&mut out)
-        .member("time", time.0)
-        .member("resolutionSeconds", RESOLUTION_SECONDS)
-        .member("players", players)
-        .array("islands", rows.iter(), row)
-        .end_with_meta(published);
-    out
+    response(published, |body| {
+        body.member("time", time.0)
+            .member("resolutionSeconds", RESOLUTION_SECONDS)
+            .member("players", players)
+            .array("islands", rows.iter(), row)
+    })
 }
 
 /// `/v1/live/intraday`, from the total players by time.
 pub(crate) fn intraday(points: &[(UnixSeconds, u128)], published: UnixSeconds) -> Vec<u8> {
-    let mut out = Vec::new();
     let points = points.iter().map(|(time, players)| (time.0, players));
-    Object::new(&mut out)
-        .member("resolutionSeconds", RESOLUTION_SECONDS)
-        .array("points", points, |out, point| json(out, &point))
-        .end_with_meta(published);
-    out
+    response(published, |body| {
+        body.member("resolutionSeconds", RESOLUTION_SECONDS).array(
+            "points",
+            points,
+            |out, point| json(out, &point),
+        )
+    })
 }
