@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,26 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
             });
         }
     });
+}
+
+/// Compressed, it is 9 KiB.
+#[test]
+fn a_body_without_end_is_not_read_to_it() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let is_sent = AtomicBool::new(false);
+    let bodies = move |path: &str| {
+        let is_due = path.starts_with("/islands?") && !is_sent.swap(true, Ordering::Relaxed);
+        is_due.then(|| " ".repeat(9 << 20) + "{}")
+    };
+    let upstream = FakeUpstream::with(8, |_| None, Box::new(bodies));
+    let output = once(&paths, &upstream);
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{log}");
+    let problem =
+        "/islands?size=1000: the body is longer than 8388608 bytes (x-epic-correlation-id FN-";
+    assert!(log.contains(problem), "{log}");
+    assert_days(&paths, 8);
 }
 
 /// A 404 means that an island is gone; a catalogue is never gone.
