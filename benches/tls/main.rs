@@ -221,10 +221,22 @@ fn benchmark(quick: bool) -> Outcome<()> {
             &contestants,
         );
     }
-    let before = ours.usage()?.resident_kib;
     let idle = if quick { 10 } else { IDLE };
-    let with = client.idle(target, &request, idle, || Ok(ours.usage()?.resident_kib))?;
-    let each = with.saturating_sub(before) as f64 / idle as f64;
+    measure_idle(&client, &ours, target, &request, idle)
+}
+
+/// Prints the memory of an idle connection.
+fn measure_idle(
+    client: &Client,
+    server: &Server,
+    target: Target,
+    request: &[u8],
+    connections: usize,
+) -> Outcome<()> {
+    let resident = || Ok(server.usage()?.resident_kib);
+    let before = resident()?;
+    let with = client.idle(target, request, connections, resident)?;
+    let each = with.saturating_sub(before) as f64 / connections as f64;
     println!("\nan idle TLS connection after one response: {each:.1} KiB (goal: at most 24)");
     Ok(())
 }

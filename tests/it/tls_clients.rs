@@ -1,5 +1,5 @@
-//! Programs that people use as clients of TLS: Python, nginx and HAProxy as proxies that verify the
-//! certificate. A program that is not installed is left out.
+//! Programs that people use as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify
+//! the certificate. A program that is not installed is left out.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
