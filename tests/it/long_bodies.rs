@@ -385,3 +385,41 @@ fn one_address_does_not_take_all_places_for_downloads() {
         }
     }
 }
+
+#[test]
+fn pages_of_long_bodies_show_their_first_rows() {
+    let catalogue = Catalogue::new();
+    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    let mut client = server.connect();
+    let shown = |page: &str| -> Vec<String> {
+        let (_, table) = page.rsplit_once("<tbody>").unwrap();
+        let links = table.split("islands/").skip(1);
+        links.map(|link| link[..14].to_owned()).collect()
+    };
+    for (page, api, rows) in [
+        ("/new/2026-11-01", FIRST_DAY, 100),
+        ("/creators/large", CREATOR, 50),
+        ("/", "/v1/live", 10),
+    ] {
+        let begun = Instant::now();
+        let html = client.get(page);
+        let took = begun.elapsed();
+        assert_eq!(html.status, 200, "{page}");
+        assert!(
+            took < PROMPT && html.body.len() < 100_000,
+            "{page}: {took:?}"
+        );
+        let body = client.get(api).json();
+        let all = match page {
+            "/creators/large" => &body["creator"]["islands"],
+            _ => &body["islands"],
+        };
+        let all = all.as_array().unwrap().iter().take(rows);
+        let want: Vec<&str> = all.map(|row| row["code"].as_str().unwrap()).collect();
+        assert_eq!(shown(html.text()), want, "{page}");
+    }
+    let island = client.get("/v1/live").json()["islands"][29_999].clone();
+    let page = client.get(&format!("/islands/{}", island["code"].as_str().unwrap()));
+    let players = format!("<dt>Players now<dd>{}<small>", island["players"]);
+    assert!(page.text().contains(&players), "{players}");
+}
