@@ -53,6 +53,21 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
+/// The reason why a route has no body.
+#[derive(Debug)]
+pub enum Missing {
+    /// The payload is not published.
+    Payload,
+    /// The island is not tracked.
+    Island,
+    /// No creator has this slug.
+    Creator,
+    /// The day is not published.
+    Day,
+    /// The body is damaged.
+    Damaged(SnapshotError),
+}
+
 /// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log,
 /// so that repeated requests for a damaged body do not fill it.
 #[derive(Debug)]

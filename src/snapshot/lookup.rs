@@ -5,28 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body::{Content, Encoded, EntityTag, Found, ReadContext};
-use super::error::SnapshotError;
+use super::error::{Missing, SnapshotError};
 use super::format::{BodyRef, Section};
 use super::history::History;
 use super::read::{Snapshot, has_days};
 use super::response_cache::Admission;
 use super::stored_body::{LONG_BYTES_MIN, LongBody, read_stored, to_plain};
 use crate::request::{DayRef, Route};
-
-/// The reason why a route has no body.
-#[derive(Debug)]
-pub enum Missing {
-    /// The payload is not published.
-    Payload,
-    /// The island is not tracked.
-    Island,
-    /// No creator has this slug.
-    Creator,
-    /// The day is not published.
-    Day,
-    /// The body is damaged.
-    Damaged(SnapshotError),
-}
 
 impl Snapshot {
     /// Returns the name of the payload that a route reads if it has not been published.

@@ -39,11 +39,10 @@ mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found, ReadContext};
 pub use dumps::{Dump, DumpDirectory, DumpFile, DumpIndex};
-pub use error::{CorruptionLog, SnapshotError};
+pub use error::{CorruptionLog, Missing, SnapshotError};
 pub use file::Identity;
 pub use format::{BodyRef, Section};
 pub use history::{History, Stamp};
-pub use lookup::Missing;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use published::OpenError;
 pub use read::{Live, Snapshot};

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::body::{Body, Content, EncodedPair, ReadContext};
 use super::dumps::DumpDirectory;
-use super::error::SnapshotError;
+use super::error::{Missing, SnapshotError};
 use super::file::{Identity, SnapshotFile};
 use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
-use super::lookup::Missing;
 use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};
