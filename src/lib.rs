@@ -14,12 +14,15 @@
 //!
 //! # Modules
 //!
-//! Imports point down this list, never up; modules of one row do not import each other.
+//! Imports point down this table, never up; modules in the same table row do not import each other.
+//! Comments cite the specification of the service (SPEC) and the contract of its interfaces (CONTRACT)
+//! by section. Both are requirements of the publisher and not in this repository; what users need of
+//! them is in `site/openapi.json` and the README files.
 //!
 //! | module | contents | independent of |
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
-//! | [`server`] | sockets, requests, operation; names hyper and tokio | the members of responses |
+//! | [`server`] | sockets, requests, operation; with `collect` and `tls` alone names hyper and tokio | the members of responses |
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
 //! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
@@ -43,7 +46,8 @@
 //!
 //! # Three decisions
 //!
-//! - Responses are stored, not computed: a body costs a lookup and a write, and what a publish made
+//! - Bodies and list rows are stored, not computed: a body costs a lookup and a write, a list page a
+//!   copy of its rows, and what a publish made
 //!   can be checked byte for byte. Serializing at request time was rejected. Bodies are stored as
 //!   gzip and inflated when a client asks for the identity form: microseconds, for a fifth of the
 //!   bytes.

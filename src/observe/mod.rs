@@ -4,8 +4,8 @@
 //! systemd. Independent of HTTP, clients and data.
 //!
 //! Files in reading order: `log` is the server log with its rate limit and its deduplication,
-//! `access_log` one line per request; `worker_metrics` are the counters of a worker, `process` the
-//! metrics of the process, `exposition` the page that they are written to; `systemd` is the
+//! `access_log` one line per request; `worker_metrics` are the counters of a worker (the table of
+//! all metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition` the page that they are written to; `systemd` is the
 //! notification protocol.
 
 mod access_log;

@@ -3,7 +3,16 @@
 //! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the
 //! live payload, with every response body already rendered, and the dumps; in a directory or in
 //! memory. Parts whose inputs did not change since the previous publish are kept. Independent of
-//! requests, clients and sockets. Entry points: `run`, then `tables`, `history_payload` and `render`.
+//! requests, clients and sockets.
+//!
+//! In reading order:
+//!
+//! - `run` with its `options`: one publish; `changes`: the inputs that changed since the last one;
+//!   `directory`: the published files and their replacement;
+//! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
+//! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
+//!   and `text_index`; `render`: the JSON of responses;
+//! - `dumps_writer`, `whole_history`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
 #[cfg(test)]

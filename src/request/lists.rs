@@ -1,6 +1,6 @@
 //! The queries of the two lists: parsed from the query string, and written into links.
 //!
-//! Queries that are equal have the same response, so they serve as cache keys.
+//! Equal queries have the same response from one snapshot, so they serve as cache keys.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

@@ -7,7 +7,8 @@
 //! **Independent of** the data (whether an island, creator or day exists is checked later),
 //! sockets, the HTTP library and clocks. Nothing here keeps state.
 //!
-//! Reading order: `endpoint` (the table), `route` (parsing of targets), `lists`, `query`,
+//! Reading order: `endpoint` (the table), `route` (parsing of targets), `lists` (the query parameters of
+//! the lists, declared and parsed), `query`,
 //! `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
 
 mod base_url;

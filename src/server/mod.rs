@@ -1,5 +1,5 @@
-//! The server: sockets, and the path from a request to its response. The only module that names
-//! hyper and tokio; it names no member of a response body but `error`.
+//! The server: sockets, and the path from a request to its response. It names no member of a response
+//! body but `error`.
 //!
 //! Imports point down: `ops` → `accept`, `worker`, `pipeline` → `web` → `http` → `conn`.
 //!

@@ -159,7 +159,7 @@ impl DumpDirectory {
         })
     }
 
-    /// Returns `true` if its name in the published directory is that of another directory now.
+    /// Returns `true` if its name in the published directory now leads to another directory.
     pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
         let found = published.subdirectory(&named.directory);
         found.is_ok_and(|found| found.is_same(&self.directory).is_ok_and(|same| !same))

@@ -30,7 +30,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 #[repr(u32)]
 #[expect(
     missing_docs,
-    reason = "each is described where it is written, in publish::history_payload"
+    reason = "each is described where it is written: publish::{history_payload, list_sections, row_orders}"
 )]
 pub enum Section {
     Stamp = 1,

@@ -135,7 +135,8 @@ impl LongBody {
         }
     }
 
-    /// Opens the body after verifying all of its stored form: 121 MB of JSON are 17 MB.
+    /// Opens the body after verifying all of its stored form. That is cheap: 121 MB of JSON are stored as
+    /// 17 MB.
     pub(crate) fn open(self) -> Result<LongBodyReader, SnapshotError> {
         let mut reader = self.reader();
         while !reader.verify_step()? {}

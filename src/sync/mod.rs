@@ -3,6 +3,9 @@
 //! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where
 //! loom explores all interleavings of models of the lock-free code. All other modules import them
 //! from here.
+//!
+//! `arc_swap` is the value that can be swapped, `ordered_work` a queue of parallel work whose results
+//! come in order, `poller` a thread that polls.
 
 mod arc_swap;
 mod ordered_work;

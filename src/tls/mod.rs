@@ -5,6 +5,7 @@
 //!
 //! - `client`: the certificates that a client trusts
 //! - `server`: the server's certificate and key
+//! - `error`: settings that cannot work
 
 #[cfg(feature = "collect")]
 mod client;

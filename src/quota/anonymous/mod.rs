@@ -16,8 +16,8 @@
 //!   value and probes the next word.
 //! - At that word every admission is one swap from a count below the limit to the next count. The
 //!   swaps of one word have a total order: at most `limit` succeed, each with a distinct `remaining`.
-//! - A thread whose day is still yesterday probes, at or before the client's word, a word of today if
-//!   the client's word was reused. It continues as of today, and its request is counted for today.
+//! - If the client's word already counts for today, a thread whose day is still yesterday meets a word of
+//!   today there or earlier. It continues as of today, and its request is counted for today.
 //!
 //! No other data is published through a word, so every access is `Relaxed`. A failed swap means that
 //! another one succeeded, and a word changes at most `limit` times a day: no client can block another.
@@ -263,7 +263,7 @@ impl AnonymousQuota {
     /// Probes the client's words until one yields a result; starts again when it finds a later day.
     /// `visit` fails with the transition of a word that yields none.
     ///
-    /// Terminates: after a later day was adopted behind the first word, that word is stale and thus free.
+    /// Terminates: once a later day is adopted, the first word is of an older day and thus free.
     #[inline]
     fn probe<T>(
         &self,

@@ -14,7 +14,7 @@ const IN_TIME: u64 = 0;
 const OVERDUE: u64 = 1;
 /// Its task has run since, and is to run again when the runtime has polled for new events.
 const OVERDUE_AND_POLLED: u64 = 2;
-/// Its task has run after that too. If it is overdue at the next check, it ends.
+/// Its task has run a second time, after new events were polled. If it is overdue at the next check, it ends.
 const OVERDUE_AND_IDLE: u64 = 3;
 /// It is to end, for the reason whose number is added.
 const ENDS: u64 = 4;

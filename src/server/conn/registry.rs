@@ -26,7 +26,7 @@ const CHECK_TICKS: u64 = 2;
 const HEARTBEAT_TICKS: u64 = 10;
 /// Connections that are checked without releasing the lock, which a new one needs.
 const CHECKED_MAX: usize = 1024;
-/// Ticks that a disk has for some of a response: ten minutes, as for a mount that comes back.
+/// Ticks to wait for the disk to deliver a piece of a response: ten minutes, as for a mount that comes back.
 const DISK_TICKS: u64 = 6000;
 /// Ticks that a client has to notice that its connection is closed, after it has read its last
 /// response.

@@ -64,7 +64,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     gzip > 0 && gzip >= identity.unwrap_or(0)
 }
 
-/// Whether the client prefers JSON to a page: `Accept` names JSON, and HTML not or with less
+/// Whether the client prefers JSON to a page: `Accept` names JSON, and either omits HTML or gives it less
 /// weight.
 pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
     let (json, html) = json_and_html(headers);

@@ -41,8 +41,8 @@ struct CacheTable {
     slots: Vec<Slot>,
     /// The size of all entries.
     bytes: usize,
-    /// The slot for the route that was not found last, if it was requested twice in a row, and the
-    /// entry's own route not in between. A route that is requested only once is never cached.
+    /// The slot to fill next: its last missed route was requested twice in a row, and its present entry
+    /// was not used in between. A route that is requested only once is never cached.
     wanted: Option<usize>,
     /// The slot after which the next search for an entry to evict begins.
     hand: usize,

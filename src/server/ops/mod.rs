@@ -3,9 +3,10 @@
 //! Files in reading order: `run` starts a server from its settings; `state` is what its threads
 //! share, `quota_state` the part of it that counts requests; `capacity` divides file descriptors
 //! and memory. `publish_reload` replaces data while serving, `state_poller` follows the clock and
-//! `key_reload` the key file, `certificate_reload` the TLS certificate (feature `tls`); `reload` is what
-//! they report. `supervisor` is the main thread, with
-//! signals, watchdog and shutdown; `admin` serves health checks and the page of `metrics`.
+//! `key_reload` the key file, `certificate_reload` the TLS certificate (feature `tls`); `reload` has
+//! their log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown;
+//! `metrics` is the table of all metrics, with names, help texts and values; `admin` serves it and the
+//! health checks.
 //! `in_memory_server` is a server without sockets, for fuzzing.
 
 mod admin;

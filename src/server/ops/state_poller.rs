@@ -11,7 +11,8 @@ use crate::sync::{Ordering, PollTrigger};
 
 /// Polls between two counts of anonymous clients: 15 seconds, as a count reads the whole table.
 const POLLS_PER_COUNT: u32 = 60;
-/// Polls after a jump of the clock that clear the counters of other days: late requests use them.
+/// After a jump of the clock, this many polls clear the counters of other days, since late requests may
+/// still write some.
 const CLEARING_POLLS: u32 = 8;
 
 pub(crate) struct StatePoller {

@@ -1,4 +1,4 @@
-//! HTML pages, files for browsers, and sign-up: everything outside the API. Needs no key and spends no
+//! HTML pages, files for browsers, dumps and sign-up: everything outside the API. Needs no key and spends no
 //! quota.
 //!
 //! - `unmetered`: routes outside the API to their response

@@ -9,7 +9,7 @@ use crate::sync::{Mutex, lock};
 
 /// Burst and refill interval in seconds of a client (an IPv4 address or an IPv6 /64).
 const CLIENT: (u16, u16) = (60, 5);
-/// Clients' worth of requests of an IPv6 /48. Intervals are whole seconds, so that a network has this
+/// An IPv6 /48 may send as many requests as this many clients. Intervals are whole seconds, so that a network has this
 /// many buckets with the rate of a client.
 const NETWORK_BUCKETS: u128 = 8;
 
