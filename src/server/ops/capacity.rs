@@ -19,9 +19,9 @@ const DOWNLOADS_MIN: u32 = 16;
 const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;
 /// The worker caches together have one eighth of `--memory`.
 const WORKER_CACHES_SHARE: usize = 8;
-/// Sixteenths of `--memory` for the caches of the snapshot, beside two for those of the workers. Three are
-/// for the gaps that the
-/// allocator leaves between blocks: a seventh of what is allocated, measured.
+/// Sixteenths of `--memory` for the caches of the snapshot, beside two for those of the workers.
+/// Three are for the gaps that the allocator leaves between blocks: a seventh of what is allocated,
+/// measured.
 const SNAPSHOT_CACHES_SIXTEENTHS: usize = 11;
 
 impl Settings {
