@@ -71,7 +71,9 @@ impl Collector {
     fn adapt_to_clock(&mut self, now: UnixSeconds) {
         self.progress.limit(now);
         self.plan.forget_after(now);
-        (self.flushed, self.synced) = (now, now);
+        // Due now.
+        self.flushed = UnixSeconds(now.0 - SYNC_SECONDS);
+        self.synced = self.flushed;
         (self.not_before, self.platform_failed) = (now, now);
         (self.busy, self.live) = (None, None);
         self.log.push("the clock was set back".to_owned());

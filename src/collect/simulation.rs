@@ -49,6 +49,8 @@ impl Simulation {
 
     /// Ends the collector without a last write, as SIGKILL does, and begins again.
     pub(super) fn crash(&mut self) {
+        let upstream = &mut self.upstream;
+        upstream.uncertain.append(&mut upstream.unsynced);
         self.collector = open(&self.scratch, self.options, self.clock());
         self.validate();
     }
@@ -59,8 +61,9 @@ impl Simulation {
             if !(0..self.tick_seconds).contains(&(self.now.0 - self.ticked.0)) {
                 self.ticked = self.now;
                 let clock = self.clock();
+                let before = self.collector.synced;
                 self.collector.tick(clock).unwrap();
-                if self.collector.synced == clock {
+                if self.collector.synced != before {
                     self.upstream.unsynced.clear();
                 }
             }

@@ -49,8 +49,10 @@ pub(super) struct VirtualUpstream {
     pub(super) requests: u64,
     /// Values given, in order.
     pub(super) given: BTreeMap<Key, Vec<u64>>,
-    /// Those of them that a crash may have taken.
+    /// Those of them that a crash would take.
     pub(super) unsynced: BTreeSet<Key>,
+    /// Those that a crash may have taken, until they are given again.
+    pub(super) uncertain: BTreeSet<Key>,
 }
 
 impl VirtualUpstream {
@@ -63,6 +65,7 @@ impl VirtualUpstream {
             requests: 0,
             given: BTreeMap::new(),
             unsynced: BTreeSet::new(),
+            uncertain: BTreeSet::new(),
         }
     }
 
@@ -209,6 +212,7 @@ impl VirtualUpstream {
                 if let Some(value) = value.filter(|_| day < to.0) {
                     self.given.entry(key).or_default().push(value);
                     self.unsynced.insert(key);
+                    self.uncertain.remove(&key);
                 }
                 json!({"value": value, "timestamp": format!("{}T00:00:00.000Z", UtcDay(day))})
             });
