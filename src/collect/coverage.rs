@@ -24,7 +24,7 @@ const FIRST_SECONDS: i64 = 2 * 3600;
 pub(super) struct Coverage {
     pub(super) day: UtcDay,
     /// Peaks of the previous day, of islands that were not asked yet.
-    missing: HashMap<IslandCode, u64, foldhash::quality::RandomState>,
+    missing: HashMap<IslandCode, u64, ahash::RandomState>,
     missing_peaks: u64,
     all_peaks: u64,
 }

@@ -26,7 +26,7 @@ pub(super) struct Crawl {
     pub(super) cleaned: Cleaned,
     after: Option<String>,
     pages: usize,
-    cursors: HashSet<String, foldhash::quality::RandomState>,
+    cursors: HashSet<String, ahash::RandomState>,
 }
 
 impl Crawl {
@@ -87,7 +87,7 @@ pub(super) struct Rankings {
     genres: Option<Vec<String>>,
     after: Option<String>,
     pages: usize,
-    ranks: HashMap<IslandCode, u32, foldhash::quality::RandomState>,
+    ranks: HashMap<IslandCode, u32, ahash::RandomState>,
 }
 
 impl Rankings {

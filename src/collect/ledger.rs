@@ -126,8 +126,7 @@ impl Ledger {
         let mut bytes_left = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 16, file);
         let mut header = [0; HEADER.len()];
-        let mut newest: HashMap<IslandCode, usize, foldhash::quality::RandomState> =
-            HashMap::default();
+        let mut newest: HashMap<IslandCode, usize, ahash::RandomState> = HashMap::default();
         if read_whole(&mut file, &mut header)? && header == *HEADER {
             bytes_left = bytes_left.saturating_sub(HEADER.len() as u64);
             let mut record = [0; RECORD_BYTES];

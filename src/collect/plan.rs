@@ -39,7 +39,7 @@ pub(super) const UNRANKED: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Plan {
     islands: Vec<Entry>,
-    index: HashMap<IslandCode, u32, foldhash::quality::RandomState>,
+    index: HashMap<IslandCode, u32, ahash::RandomState>,
     /// By the day at whose start a day of the island leaves the window.
     deadlines: BTreeSet<(UtcDay, u32)>,
     /// Active islands without yesterday's metrics, by peak.

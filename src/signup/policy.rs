@@ -1,7 +1,9 @@
 //! The policy of sign-up: settings, rate limits, and the rules for issuing a key.
 
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
+
+use ahash::RandomState;
 
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};

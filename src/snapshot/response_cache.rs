@@ -9,10 +9,9 @@
 //! hand passed stays.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher as _;
 
+use ahash::RandomState;
 use bytes::Bytes;
-use foldhash::quality::RandomState;
 
 use super::body::{Content, Found, ReadContext};
 use crate::request::Route;
@@ -88,7 +87,7 @@ impl ResponseCache {
             recent: (0..keys.next_power_of_two())
                 .map(|_| AtomicU64::new(0))
                 .collect(),
-            hasher: RandomState::default(),
+            hasher: RandomState::new(),
             shard_bytes_max: bytes_max / SHARDS,
         }
     }

@@ -5,9 +5,10 @@
 //! size by a keyed hash, which clients cannot aim at: two addresses that share a count share its
 //! limit.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use ahash::RandomState;
 
 use crate::sync::{AtomicU16, AtomicU32, Ordering};
 

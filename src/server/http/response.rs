@@ -5,11 +5,10 @@
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
+use ahash::RandomState;
 use bytes::Bytes;
-use foldhash::{SharedSeed, quality::SeedableRandomState};
 use hyper::{HeaderMap, StatusCode};
 
 use crate::observe::LocalCounter;
@@ -74,18 +73,14 @@ impl fmt::Display for RequestId {
 /// neither the next one nor the number of responses. No id repeats.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
-    secret: SeedableRandomState,
+    secret: RandomState,
     count: LocalCounter,
 }
 
 impl RequestIds {
     pub(crate) fn new() -> RequestIds {
         RequestIds {
-            // The seed of std's is from the operating system.
-            secret: SeedableRandomState::with_seed(
-                RandomState::new().hash_one(()),
-                SharedSeed::global_random(),
-            ),
+            secret: RandomState::new(),
             count: LocalCounter::default(),
         }
     }

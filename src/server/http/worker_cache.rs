@@ -5,10 +5,8 @@
 //! entries of this cache have their own reference counts, so nothing is written that another core
 //! reads.
 
-use std::hash::BuildHasher as _;
-
+use ahash::RandomState;
 use bytes::Bytes;
-use foldhash::quality::RandomState;
 
 use crate::request::Route;
 use crate::snapshot::{Content, Found};
@@ -70,7 +68,7 @@ impl WorkerCache {
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
             table: Mutex::default(),
-            hasher: RandomState::default(),
+            hasher: RandomState::new(),
             bytes_max,
         }
     }

@@ -1,12 +1,11 @@
 //! Sign-up at `/keys`: an HTTP form in, a page out.
 
-use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Body as _, Incoming};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::oneshot;
@@ -115,10 +114,12 @@ impl SignupHandler {
         if !form.is_posted {
             return Ok(parse_query(form.query.as_deref()));
         }
-        let Some(bytes) = read_form(body).await else {
+        let read = Limited::new(body, FORM_BYTES_MAX).collect().await;
+        let Ok(read) = read else {
             let message = "The form is too long or incomplete.";
             return Err((StatusCode::PAYLOAD_TOO_LARGE, message.to_owned()));
         };
+        let bytes = read.to_bytes();
         let request = std::str::from_utf8(&bytes).ok().and_then(parse_form);
         let message = "This form has no known action. Send do=mail with email, do=issue, \
             or do=revoke with id; each with the pass of the page.";
@@ -203,19 +204,6 @@ impl SignupHandler {
             }
         }
     }
-}
-
-/// Reads a body; `None` if it is too long or incomplete.
-async fn read_form(mut body: Incoming) -> Option<Vec<u8>> {
-    let mut form = Vec::new();
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let bytes = frame.ok()?.into_data().unwrap_or_default();
-        if form.len() + bytes.len() > FORM_BYTES_MAX {
-            return None;
-        }
-        form.extend_from_slice(&bytes);
-    }
-    Some(form)
 }
 
 /// Returns the page of a server without sign-up.
