@@ -32,6 +32,7 @@ pub struct Tls {
 
 impl Tls {
     /// Reads the pair named by `IM_FUZZ_TLS`, a path without its endings `.pem` and `.key`.
+    #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
     pub fn new() -> Tls {
         let path = std::env::var("IM_FUZZ_TLS").unwrap_or_else(|_| "tls".to_owned());
         let read = |ending: &str| {
@@ -78,7 +79,7 @@ impl Tls {
         let name = ServerName::try_from("localhost").expect("a name");
         let client = ClientConnection::new(Arc::clone(&self.client), name).expect("a client");
         let mut client = Client {
-            client,
+            session: client,
             input,
             ends,
             taken: 0,
@@ -116,7 +117,7 @@ impl Tls {
 }
 
 struct Client<'a> {
-    client: ClientConnection,
+    session: ClientConnection,
     /// The rest of the input.
     input: &'a [u8],
     ends: bool,
@@ -132,27 +133,27 @@ impl Client<'_> {
         let before = (self.taken, wire.sent.len());
         while self.taken < wire.received.len() {
             let mut rest = &wire.received[self.taken..];
-            self.taken += self.client.read_tls(&mut rest).expect("bytes in memory");
-            let state = self.client.process_new_packets();
+            self.taken += self.session.read_tls(&mut rest).expect("bytes in memory");
+            let state = self.session.process_new_packets();
             state.expect("records of the server are sound");
-            match self.client.reader().read_to_end(&mut self.received) {
+            match self.session.reader().read_to_end(&mut self.received) {
                 Ok(_) => break,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
         }
-        if !self.client.is_handshaking() && !self.input.is_empty() {
+        if !self.session.is_handshaking() && !self.input.is_empty() {
             let most = self.input.len().min(1 + self.draws.below(700));
             let (record, rest) = self.input.split_at(1 + self.draws.below(most));
-            self.client.writer().write_all(record).expect("memory");
+            self.session.writer().write_all(record).expect("memory");
             self.input = rest;
             if rest.is_empty() && self.ends {
-                self.client.send_close_notify();
+                self.session.send_close_notify();
             }
         }
-        while self.client.wants_write() {
-            self.client.write_tls(&mut wire.sent).expect("memory");
+        while self.session.wants_write() {
+            self.session.write_tls(&mut wire.sent).expect("memory");
         }
-        let is_over = !self.client.is_handshaking() && self.input.is_empty();
+        let is_over = !self.session.is_handshaking() && self.input.is_empty();
         wire.manner.ends = is_over && self.ends;
         before != (self.taken, wire.sent.len())
     }
