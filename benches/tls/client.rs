@@ -52,22 +52,27 @@ impl Client {
         })
     }
 
-    /// Sends `request` again and again on so many connections. Returns the number of responses.
+    /// Sends `request` again and again on so many connections; with `reopen`, each time on a new one.
+    /// Returns the number of responses.
     pub(crate) fn load(
         &self,
         target: Target,
         request: &[u8],
-        connections: usize,
+        (connections, reopen): (usize, bool),
         duration: Duration,
     ) -> Outcome<u64> {
         self.runtime.block_on(async {
             let mut tasks = JoinSet::new();
             for _ in 0..connections {
-                let mut stream = open(self.connector.clone(), target).await?;
-                let request = request.to_owned();
+                let (connector, request) = (self.connector.clone(), request.to_owned());
+                let mut stream = open(connector.clone(), target).await?;
                 tasks.spawn(async move {
                     let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
                     while begun.elapsed() < duration {
+                        if reopen {
+                            let _ = stream.shutdown().await;
+                            stream = open(connector.clone(), target).await?;
+                        }
                         exchange(&mut stream, &request, &mut buffer).await?;
                         count += 1;
                     }
@@ -79,37 +84,6 @@ impl Client {
                 responses += count??;
             }
             Ok(responses)
-        })
-    }
-
-    /// Opens a new connection for each request, `connections` at a time. Returns their number.
-    pub(crate) fn handshakes(
-        &self,
-        target: Target,
-        request: &[u8],
-        connections: usize,
-        duration: Duration,
-    ) -> Outcome<u64> {
-        self.runtime.block_on(async {
-            let mut tasks = JoinSet::new();
-            for _ in 0..connections {
-                let (connector, request) = (self.connector.clone(), request.to_owned());
-                tasks.spawn(async move {
-                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
-                    while begun.elapsed() < duration {
-                        let mut stream = open(connector.clone(), target).await?;
-                        exchange(&mut stream, &request, &mut buffer).await?;
-                        let _ = stream.shutdown().await;
-                        count += 1;
-                    }
-                    Outcome::Ok(count)
-                });
-            }
-            let mut handshakes = 0;
-            while let Some(count) = tasks.join_next().await {
-                handshakes += count??;
-            }
-            Ok(handshakes)
         })
     }
 

@@ -193,7 +193,8 @@ fn benchmark(quick: bool) -> Outcome<()> {
         let request = get(path, &key);
         for round in 0..=rounds {
             for contestant in &mut contestants {
-                contestant.measure(|target| client.load(target, &request, CONNECTIONS, time))?;
+                contestant
+                    .measure(|target| client.load(target, &request, (CONNECTIONS, false), time))?;
                 if round == 0 {
                     contestant.micros.clear();
                 }
@@ -213,7 +214,7 @@ fn benchmark(quick: bool) -> Outcome<()> {
         contestants.extend(rivals(scratch.path(), &directory, &captured, pair)?);
         for _ in 0..rounds {
             for contestant in &mut contestants {
-                contestant.measure(|target| client.handshakes(target, &request, 8, time))?;
+                contestant.measure(|target| client.load(target, &request, (8, true), time))?;
             }
         }
         print(

@@ -13,7 +13,7 @@ pub(super) struct Simulation {
     pub(super) upstream: VirtualUpstream,
     /// The upstream's time.
     pub(super) now: UnixSeconds,
-    /// What the collector's clock shows beyond the upstream's.
+    /// Seconds by which the collector's clock is ahead of the upstream's.
     pub(super) skew: i64,
     pub(super) collector: Collector,
     pub(super) options: Options,

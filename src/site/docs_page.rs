@@ -21,7 +21,7 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
     ("js", "JavaScript", "js"),
 ];
 
-/// What examples are made from.
+/// The inputs of the examples.
 struct Examples<'a> {
     base_url: &'a str,
     /// The code of an island, and the slug of its creator.

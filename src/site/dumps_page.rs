@@ -11,7 +11,7 @@ const FORMS: [(&str, &str); 4] = [
     (".json.gz", "JSON, gzip"),
 ];
 
-/// What is known of tables and files, by name.
+/// Descriptions of tables and files, by name.
 const ABOUT: [(&str, &str); 5] = [
     (
         "islands",

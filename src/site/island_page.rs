@@ -24,7 +24,7 @@ pub const METRIC_NAMES: [&str; 9] = {
     names
 };
 
-/// What the page of an island is made from.
+/// The inputs of the page of an island.
 #[derive(Clone, Copy, Debug)]
 pub struct IslandBodies<'a> {
     /// `/v1/islands/{code}`
