@@ -4,7 +4,6 @@
 //! again.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,9 +11,10 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::hashing_writer::HashingWriter;
 use super::options::{PublishError, at};
 use super::render::DumpJsonWriter;
-use super::whole_history::{KnownMembers, WHOLE_FILES, WholeFile};
+use super::whole_files::{KnownMembers, WHOLE_FILES, WholeFile};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, CsvWriter, FileKind};
 use crate::durable::{self, TEMP_SUFFIX};
@@ -302,44 +302,5 @@ impl Write for GzipTee {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Writer that computes the SHA-256 of what it writes.
-pub(super) struct HashingWriter<W> {
-    out: W,
-    sha256: hmac_sha256::Hash,
-    bytes: u64,
-}
-
-impl<W> HashingWriter<W> {
-    pub(super) fn new(out: W) -> HashingWriter<W> {
-        HashingWriter {
-            out,
-            sha256: hmac_sha256::Hash::new(),
-            bytes: 0,
-        }
-    }
-
-    /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
-    pub(super) fn finish(self) -> (W, u64, String) {
-        let mut text = String::with_capacity(64);
-        for byte in self.sha256.finalize() {
-            write!(text, "{byte:02x}").expect("writing to memory does not fail");
-        }
-        (self.out, self.bytes, text)
-    }
-}
-
-impl<W: Write> Write for HashingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write_all(bytes)?;
-        self.sha256.update(bytes);
-        self.bytes += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }

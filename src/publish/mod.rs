@@ -12,13 +12,14 @@
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
 //!   and `text_index`; `render`: the JSON of responses;
-//! - `dumps_writer`, `whole_history`: files for download; `sample`: the sample dataset in memory.
+//! - `dumps_writer`, `whole_files`, `whole_history`, `hashing_writer`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
 mod dumps_writer;
+mod hashing_writer;
 mod history_input;
 mod history_payload;
 mod list_sections;
@@ -33,6 +34,7 @@ mod sample;
 mod selection_tests;
 mod tables;
 mod text_index;
+mod whole_files;
 mod whole_history;
 
 pub use directory::check_published;

@@ -1,0 +1,242 @@
+//! The files of the whole history, `history.csv.gz` and `ccu.csv.gz`: one gzip member per day.
+//!
+//! gzip files may be concatenated (RFC 1952, section 2.2). A new day therefore adds a member, and
+//! the members of unchanged days are copied from the previous dumps instead of compressed again.
+//! The first member has the header of the table. Each has an extra field, which readers of gzip
+//! skip:
+//!
+//! ```text
+//! "IM" | 8, 16 bits | length of the member, 32 bits | day since 1970, 32 bits
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use flate2::{Compression, GzBuilder};
+
+use super::hashing_writer::HashingWriter;
+use crate::calendar::UtcDay;
+use crate::dataset::{Catalogue, Cell, CsvWriter, Day, FileKind};
+use crate::model::SortField;
+
+/// The names of the files.
+pub(super) const WHOLE_FILES: [&str; 2] = ["history.csv.gz", "ccu.csv.gz"];
+/// The columns behind the date, in the same order.
+const KINDS: [FileKind; 2] = [FileKind::Daily, FileKind::Ccu];
+/// gzip level, as for the other files of CSV.
+const LEVEL: u32 = 2;
+/// The day of the member with the header of the table.
+const HEADER_DAY: i32 = i32::MIN;
+/// The bytes of a member before its day, from which on the extra field differs.
+const LENGTH_AT: usize = 16;
+const START_BYTES: usize = 24;
+/// Bytes that are copied in one call.
+const COPY_BYTES: usize = 1 << 20;
+
+/// The members of a day in both files.
+pub(super) type DayMembers = [Vec<u8>; 2];
+
+/// Returns the start of a member: the fixed header of gzip with an extra field, then the field.
+fn start(day: i32, bytes: u32) -> [u8; START_BYTES] {
+    let mut start = [0; START_BYTES];
+    start[..10].copy_from_slice(&[0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 255]);
+    start[10..LENGTH_AT].copy_from_slice(&[12, 0, b'I', b'M', 8, 0]);
+    start[LENGTH_AT..20].copy_from_slice(&bytes.to_le_bytes());
+    start[20..].copy_from_slice(&day.to_le_bytes());
+    start
+}
+
+/// Compresses the rows of a day.
+fn member(day: i32, csv: &[u8]) -> io::Result<Vec<u8>> {
+    let extra = &start(day, 0)[12..];
+    let builder = GzBuilder::new().extra(extra);
+    let mut gzip = builder.write(Vec::new(), Compression::new(LEVEL));
+    gzip.write_all(csv)?;
+    let mut member = gzip.finish()?;
+    let bytes = u32::try_from(member.len()).map_err(io::Error::other)?;
+    member[..START_BYTES].copy_from_slice(&start(day, bytes));
+    Ok(member)
+}
+
+/// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code.
+pub(super) fn day_members(catalogue: &Catalogue, (date, day): (UtcDay, &Day)) -> DayMembers {
+    let rendered = render_day(catalogue, (date, day));
+    rendered.expect("writing to memory does not fail, and a day is shorter than 4 GiB")
+}
+
+/// Shortens the lifetime of a cell, so that cells of other lifetimes follow.
+fn shorter<'a>(cell: Cell<'static>) -> Cell<'a> {
+    cell
+}
+
+fn render_day(catalogue: &Catalogue, (date, day): (UtcDay, &Day)) -> io::Result<DayMembers> {
+    let text = date.to_string();
+    let date_cell = Cell::Text(Some(&text));
+    let code = |island: u32| Cell::Code(catalogue.islands[island as usize].code);
+    let mut history = CsvWriter::rows_only(Vec::new());
+    for row in &day.daily {
+        let cells = row.metrics.metric_cells().map(shorter);
+        history.row([date_cell, code(row.island)].into_iter().chain(cells))?;
+    }
+    let daily = day.daily.iter();
+    let daily = daily.map(|row| (row.island, row.metrics.count(SortField::PeakCcu)));
+    let ccu = day.ccu.iter().map(|row| (row.island, row.peak_ccu));
+    let mut peaks: Vec<(u32, Option<u64>)> = daily.chain(ccu).collect();
+    peaks.retain(|(_, peak)| peak.is_some());
+    // Islands are numbered by code.
+    peaks.sort_unstable();
+    let mut ccu = CsvWriter::rows_only(Vec::new());
+    for (island, peak) in peaks {
+        ccu.row([date_cell, code(island), Cell::Count(peak)])?;
+    }
+    let [history, ccu] = [history.finish()?, ccu.finish()?];
+    Ok([member(date.0, &history)?, member(date.0, &ccu)?])
+}
+
+/// The members of a published file, which can be copied.
+pub(super) struct KnownMembers {
+    file: File,
+    /// Offset and length by day.
+    members: BTreeMap<i32, (u64, u64)>,
+}
+
+impl KnownMembers {
+    /// Finds the members of a file of `bytes`; `None` if it has anything else.
+    pub(super) fn find(file: File, bytes: u64) -> Option<KnownMembers> {
+        let (mut offset, mut members) = (0, BTreeMap::new());
+        while offset < bytes {
+            let mut found = [0; START_BYTES];
+            file.read_exact_at(&mut found, offset).ok()?;
+            let word = |at: usize| <[u8; 4]>::try_from(&found[at..at + 4]).ok();
+            let length = u32::from_le_bytes(word(LENGTH_AT)?);
+            let day = i32::from_le_bytes(word(20)?);
+            let is_next = members.last_key_value().is_none_or(|(last, _)| *last < day);
+            if found != start(day, length) || (length as usize) < START_BYTES || !is_next {
+                return None;
+            }
+            members.insert(day, (offset, u64::from(length)));
+            offset += u64::from(length);
+        }
+        let is_whole = offset == bytes && members.remove(&HEADER_DAY).is_some();
+        is_whole.then_some(KnownMembers { file, members })
+    }
+
+    /// Returns the days, oldest first.
+    pub(super) fn days(&self) -> impl Iterator<Item = UtcDay> {
+        self.members.keys().map(|day| UtcDay(*day))
+    }
+
+    /// Returns whether a day has a member.
+    pub(super) fn contains(&self, day: UtcDay) -> bool {
+        self.members.contains_key(&day.0)
+    }
+}
+
+/// A file that is being written.
+pub(super) struct WholeFile(BufWriter<HashingWriter<File>>);
+
+impl WholeFile {
+    /// Creates the file at an index of [`WHOLE_FILES`], and writes the member of the header.
+    pub(super) fn create(path: &Path, index: usize) -> io::Result<WholeFile> {
+        let out = HashingWriter::new(File::create_new(path)?);
+        let mut file = WholeFile(BufWriter::with_capacity(COPY_BYTES, out));
+        let columns = KINDS[index].columns().0.join(",");
+        let header = format!("date,{columns}\n");
+        file.append(&member(HEADER_DAY, header.as_bytes())?)?;
+        Ok(file)
+    }
+
+    /// Appends a member.
+    pub(super) fn append(&mut self, member: &[u8]) -> io::Result<()> {
+        self.0.write_all(member)
+    }
+
+    /// Appends the member of a day of another file, which must have one.
+    pub(super) fn copy(&mut self, from: &KnownMembers, day: UtcDay) -> io::Result<()> {
+        let found = from.members.get(&day.0);
+        let (mut offset, mut left) = *found.ok_or(io::ErrorKind::NotFound)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        while left > 0 {
+            let bytes = usize::try_from(left).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
+            from.file.read_exact_at(&mut buffer[..bytes], offset)?;
+            self.0.write_all(&buffer[..bytes])?;
+            offset += bytes as u64;
+            left -= bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// Syncs the file. Returns its length and its SHA-256.
+    pub(super) fn finish(self) -> io::Result<(u64, String)> {
+        let (file, bytes, sha256) = self.0.into_inner()?.finish();
+        file.sync_all()?;
+        Ok((bytes, sha256))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read as _;
+
+    use flate2::read::MultiGzDecoder;
+
+    use super::*;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let name = format!("island-metrics-whole-{}-{name}", std::process::id());
+        std::env::temp_dir().join(name)
+    }
+
+    fn text(path: &Path) -> String {
+        let mut text = String::new();
+        let file = File::open(path).unwrap();
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn members_are_found_again_and_copied() {
+        let (path, copy) = (scratch("a"), scratch("b"));
+        let mut file = WholeFile::create(&path, 1).unwrap();
+        for day in [-3, 0, 7, 8] {
+            let rows = format!("{day}\n").repeat(usize::from(day != 7) * 1_000);
+            file.append(&member(day, rows.as_bytes()).unwrap()).unwrap();
+        }
+        let (bytes, _) = file.finish().unwrap();
+        let known = KnownMembers::find(File::open(&path).unwrap(), bytes).unwrap();
+        assert!(known.days().eq([-3, 0, 7, 8].map(UtcDay)));
+        let mut other = WholeFile::create(&copy, 1).unwrap();
+        for day in [-3, 8] {
+            other.copy(&known, UtcDay(day)).unwrap();
+        }
+        assert!(other.copy(&known, UtcDay(1)).is_err());
+        other.finish().unwrap();
+        let want = format!(
+            "date,code,peakCCU\n{}{}",
+            "-3\n".repeat(1_000),
+            "8\n".repeat(1_000)
+        );
+        assert_eq!(text(&copy), want);
+        // A file that was cut, or changed at the start of a member, has no members.
+        let whole = fs::read(&path).unwrap();
+        for length in [0, 1, START_BYTES, whole.len() - 1] {
+            crate::durable::replace(&copy, &whole[..length]).unwrap();
+            let found = KnownMembers::find(File::open(&copy).unwrap(), length as u64);
+            assert!(found.is_none(), "{length}");
+        }
+        for at in 0..START_BYTES {
+            let mut other = whole.clone();
+            other[at] ^= 0x40;
+            crate::durable::replace(&copy, &other).unwrap();
+            let found = KnownMembers::find(File::open(&copy).unwrap(), bytes);
+            assert!(found.is_none(), "byte {at}");
+        }
+        for path in [path, copy] {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
