@@ -94,11 +94,13 @@ impl Tls {
             server.serve(TokioIo::new(stream), peer).await;
         });
         let has_ended = loop {
-            let progress = client.step(&mut wire.borrow_mut());
+            let mut progress = client.step(&mut wire.borrow_mut());
+            let before = wire.borrow().received.len();
             let mut context = Context::from_waker(&waker);
             if serving.as_mut().poll(&mut context).is_ready() {
                 break true;
             }
+            progress |= wire.borrow().received.len() > before;
             if !woken.take() && !progress {
                 break false;
             }
