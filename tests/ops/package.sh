@@ -2,11 +2,11 @@
 # Builds the binary with `collect` and the Debian package, installs it here, uses it, and removes it again.
 # Requires root on Debian, in a container or on a machine where island-metrics is not installed.
 #   tests/ops/package.sh [--build-only]
-# The binary stays in target/packaged/release, the package in target/package/island-metrics_VERSION_ARCH.deb
+# The binary stays in target/packaged/dist, the package in target/package/island-metrics_VERSION_ARCH.deb
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-bin=target/packaged/release/island-metrics
+bin=target/packaged/dist/island-metrics
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 deb=target/package/island-metrics_${version}_$(dpkg --print-architecture).deb
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-package.XXXXXX")
@@ -49,7 +49,7 @@ stop_server() {
 }
 
 # Not static: a static glibc loads the name services of the machine, which may be of another version.
-cargo build --release --locked --features collect,tls --target-dir target/packaged
+cargo build --profile dist --locked --features collect,tls --target-dir target/packaged
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 [ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &
@@ -83,7 +83,7 @@ tool=target/tools/bin/cargo-deb
 if [ "$($tool --version 2>/dev/null || true)" != "cargo-deb 3.8.0" ]; then
     cargo install --locked cargo-deb --version 3.8.0 --no-default-features --root target/tools --target-dir target/tools-build
 fi
-CARGO_TARGET_DIR=target/packaged $tool --no-build --locked --output "$deb" --strip --quiet
+CARGO_TARGET_DIR=target/packaged $tool --profile dist --no-build --locked --output "$deb" --strip --quiet
 dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
 dpkg-deb --info "$deb" | sed -n 's/^ \(Package\|Version\|Depends\|Installed-Size\): /\1 /p'
 units=$(dpkg-deb --fsys-tarfile "$deb" | tar -t | sed -n 's|.*/systemd/system/\(..*\)|\1|p' | sort | xargs)

@@ -2,7 +2,7 @@
 # Checks the units with systemd's tools: that they are valid, how exposed they leave the services, and that
 # the system calls of the binary are among those they allow. Needs no running systemd; strace for the last.
 # A binary without the feature `collect` leaves that command out.
-#   BIN=target/packaged/release/island-metrics tests/ops/systemd.sh
+#   BIN=target/packaged/dist/island-metrics tests/ops/systemd.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
