@@ -95,8 +95,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         }
         error
     })?;
-    let payloads = [done.manifest.history, done.manifest.live];
-    for payload in payloads.into_iter().flatten() {
+    for payload in done.manifest.payloads() {
         let path = to.join(&payload.file);
         report(&format!("{} {} bytes", path.display(), payload.bytes));
     }

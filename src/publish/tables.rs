@@ -73,9 +73,15 @@ impl Tables<'_> {
                 .flatten()
                 .all(|known| known.days().eq(days.clone()));
         let (dataset, dumps) = (self.dataset, &*self.dumps);
+        let render = |day: UtcDay| {
+            let at = dataset.days.binary_search_by_key(&day, |files| files.day);
+            let files = &dataset.days[at.expect("the day is one of the dataset")];
+            let rows = dataset.day(catalogue, files)?;
+            Ok(day_members(catalogue, (day, &rows)))
+        };
         let mut whole = match known {
             Some(_) if is_same && dumps.keep_whole() => None,
-            known => Some(WholeHistory::create(dumps, known, days.collect())?),
+            known => Some(WholeHistory::create(dumps, known, days.collect(), &render)?),
         };
         let read = |at: usize| {
             let (files, is_kept) = wanted[at];

@@ -6,8 +6,10 @@
 //! skip:
 //!
 //! ```text
-//! "IM" | 8, 16 bits | length of the member, 32 bits | day since 1970, 32 bits
+//! "IM" | 12, 16 bits | CRC-32 of what follows | length of the member, 32 bits | day since 1970, 32 bits
 //! ```
+//!
+//! The CRC-32 covers the compressed bytes, so that a copy is verified without being inflated.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,34 +32,44 @@ const KINDS: [FileKind; 2] = [FileKind::Daily, FileKind::Ccu];
 const LEVEL: u32 = 2;
 /// The day of the member with the header of the table.
 const HEADER_DAY: i32 = i32::MIN;
-/// The bytes of a member before its day, from which on the extra field differs.
-const LENGTH_AT: usize = 16;
-const START_BYTES: usize = 24;
-/// Bytes that are copied in one call.
-const COPY_BYTES: usize = 1 << 20;
+/// Offsets in a member: its CRC-32, its length, and the end of its extra field.
+const CHECKSUM_AT: usize = 16;
+const LENGTH_AT: usize = 20;
+const START_BYTES: usize = 28;
+/// Size of the write buffer in bytes.
+const BUFFER: usize = 1 << 20;
 
 /// The members of a day in both files.
 pub(super) type DayMembers = [Vec<u8>; 2];
 
 /// Returns the start of a member: the fixed header of gzip with an extra field, then the field.
-fn start(day: i32, bytes: u32) -> [u8; START_BYTES] {
+fn start(day: i32, bytes: u32, checksum: u32) -> [u8; START_BYTES] {
     let mut start = [0; START_BYTES];
     start[..10].copy_from_slice(&[0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 4, 255]);
-    start[10..LENGTH_AT].copy_from_slice(&[12, 0, b'I', b'M', 8, 0]);
-    start[LENGTH_AT..20].copy_from_slice(&bytes.to_le_bytes());
-    start[20..].copy_from_slice(&day.to_le_bytes());
+    start[10..CHECKSUM_AT].copy_from_slice(&[16, 0, b'I', b'M', 12, 0]);
+    start[CHECKSUM_AT..LENGTH_AT].copy_from_slice(&checksum.to_le_bytes());
+    start[LENGTH_AT..24].copy_from_slice(&bytes.to_le_bytes());
+    start[24..].copy_from_slice(&day.to_le_bytes());
     start
+}
+
+/// Returns the 32 bits at an offset of a member.
+fn word(member: &[u8], at: usize) -> u32 {
+    let word = member[at..].first_chunk();
+    u32::from_le_bytes(*word.expect("a member is longer than its start"))
 }
 
 /// Compresses the rows of a day.
 fn member(day: i32, csv: &[u8]) -> io::Result<Vec<u8>> {
-    let extra = &start(day, 0)[12..];
+    let extra = &start(day, 0, 0)[12..];
     let builder = GzBuilder::new().extra(extra);
     let mut gzip = builder.write(Vec::new(), Compression::new(LEVEL));
     gzip.write_all(csv)?;
     let mut member = gzip.finish()?;
     let bytes = u32::try_from(member.len()).map_err(io::Error::other)?;
-    member[..START_BYTES].copy_from_slice(&start(day, bytes));
+    member[..START_BYTES].copy_from_slice(&start(day, bytes, 0));
+    let checksum = crc32fast::hash(&member[LENGTH_AT..]);
+    member[..START_BYTES].copy_from_slice(&start(day, bytes, checksum));
     Ok(member)
 }
 
@@ -110,11 +122,11 @@ impl KnownMembers {
         while offset < bytes {
             let mut found = [0; START_BYTES];
             file.read_exact_at(&mut found, offset).ok()?;
-            let word = |at: usize| <[u8; 4]>::try_from(&found[at..at + 4]).ok();
-            let length = u32::from_le_bytes(word(LENGTH_AT)?);
-            let day = i32::from_le_bytes(word(20)?);
+            let (length, checksum) = (word(&found, LENGTH_AT), word(&found, CHECKSUM_AT));
+            let day = word(&found, 24).cast_signed();
             let is_next = members.last_key_value().is_none_or(|(last, _)| *last < day);
-            if found != start(day, length) || (length as usize) < START_BYTES || !is_next {
+            let is_start = found == start(day, length, checksum);
+            if !is_start || (length as usize) < START_BYTES || !is_next {
                 return None;
             }
             members.insert(day, (offset, u64::from(length)));
@@ -127,6 +139,15 @@ impl KnownMembers {
     /// Returns the days, oldest first.
     pub(super) fn days(&self) -> impl Iterator<Item = UtcDay> {
         self.members.keys().map(|day| UtcDay(*day))
+    }
+
+    /// Reads the member of a day; `None` if there is none or if it is damaged.
+    pub(super) fn read(&self, day: UtcDay) -> Option<Vec<u8>> {
+        let (offset, bytes) = *self.members.get(&day.0)?;
+        let mut member = vec![0; usize::try_from(bytes).ok()?];
+        self.file.read_exact_at(&mut member, offset).ok()?;
+        let is_sound = word(&member, CHECKSUM_AT) == crc32fast::hash(&member[LENGTH_AT..]);
+        is_sound.then_some(member)
     }
 
     /// Returns whether a day has a member.
@@ -142,7 +163,7 @@ impl WholeFile {
     /// Creates the file at an index of [`WHOLE_FILES`], and writes the member of the header.
     pub(super) fn create(path: &Path, index: usize) -> io::Result<WholeFile> {
         let out = HashingWriter::new(File::create_new(path)?);
-        let mut file = WholeFile(BufWriter::with_capacity(COPY_BYTES, out));
+        let mut file = WholeFile(BufWriter::with_capacity(BUFFER, out));
         let columns = KINDS[index].columns().0.join(",");
         let header = format!("date,{columns}\n");
         file.append(&member(HEADER_DAY, header.as_bytes())?)?;
@@ -152,21 +173,6 @@ impl WholeFile {
     /// Appends a member.
     pub(super) fn append(&mut self, member: &[u8]) -> io::Result<()> {
         self.0.write_all(member)
-    }
-
-    /// Appends the member of a day of another file, which must have one.
-    pub(super) fn copy(&mut self, from: &KnownMembers, day: UtcDay) -> io::Result<()> {
-        let found = from.members.get(&day.0);
-        let (mut offset, mut left) = *found.ok_or(io::ErrorKind::NotFound)?;
-        let mut buffer = vec![0; COPY_BYTES];
-        while left > 0 {
-            let bytes = usize::try_from(left).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
-            from.file.read_exact_at(&mut buffer[..bytes], offset)?;
-            self.0.write_all(&buffer[..bytes])?;
-            offset += bytes as u64;
-            left -= bytes as u64;
-        }
-        Ok(())
     }
 
     /// Syncs the file. Returns its length and its SHA-256.
@@ -211,9 +217,9 @@ mod tests {
         assert!(known.days().eq([-3, 0, 7, 8].map(UtcDay)));
         let mut other = WholeFile::create(&copy, 1).unwrap();
         for day in [-3, 8] {
-            other.copy(&known, UtcDay(day)).unwrap();
+            other.append(&known.read(UtcDay(day)).unwrap()).unwrap();
         }
-        assert!(other.copy(&known, UtcDay(1)).is_err());
+        assert!(known.read(UtcDay(1)).is_none());
         other.finish().unwrap();
         let want = format!(
             "date,code,peakCCU\n{}{}",
@@ -228,12 +234,17 @@ mod tests {
             let found = KnownMembers::find(File::open(&copy).unwrap(), length as u64);
             assert!(found.is_none(), "{length}");
         }
-        for at in 0..START_BYTES {
+        // No other byte can change unnoticed: at the start of a member nothing is found, elsewhere
+        // the day of the byte cannot be read.
+        let (first, length) = known.members[&-3];
+        for at in 0..first + length {
             let mut other = whole.clone();
-            other[at] ^= 0x40;
+            other[usize::try_from(at).unwrap()] ^= 0x40;
             crate::durable::replace(&copy, &other).unwrap();
             let found = KnownMembers::find(File::open(&copy).unwrap(), bytes);
-            assert!(found.is_none(), "byte {at}");
+            let is_damaged = found.is_none_or(|found| found.read(UtcDay(-3)).is_none());
+            let is_header = (CHECKSUM_AT as u64..first).contains(&at);
+            assert!(is_damaged || is_header, "byte {at}");
         }
         for path in [path, copy] {
             fs::remove_file(path).unwrap();

@@ -6,25 +6,30 @@ use super::whole_files::{DayMembers, KnownMembers, WHOLE_FILES, WholeFile};
 use crate::calendar::UtcDay;
 
 /// Both files while they are written, day by day.
-pub(super) struct WholeHistory {
+pub(super) struct WholeHistory<'a> {
     files: [WholeFile; 2],
     known: Option<[KnownMembers; 2]>,
     /// All days, newest first; those that are written are removed.
     left: Vec<UtcDay>,
+    /// Renders the members of a day.
+    render: &'a dyn Fn(UtcDay) -> Result<DayMembers, PublishError>,
 }
 
-impl WholeHistory {
-    /// Creates the files for `days`, oldest first.
+impl<'a> WholeHistory<'a> {
+    /// Creates the files for `days`, oldest first. Members that are not known, or are damaged, are
+    /// rendered.
     pub(super) fn create(
         dumps: &DumpsWriter,
         known: Option<[KnownMembers; 2]>,
         mut days: Vec<UtcDay>,
-    ) -> Result<WholeHistory, PublishError> {
+        render: &'a dyn Fn(UtcDay) -> Result<DayMembers, PublishError>,
+    ) -> Result<WholeHistory<'a>, PublishError> {
         days.reverse();
         Ok(WholeHistory {
             files: [dumps.create_whole(0)?, dumps.create_whole(1)?],
             known,
             left: days,
+            render,
         })
     }
 
@@ -37,23 +42,28 @@ impl WholeHistory {
     ) -> Result<(), PublishError> {
         let is_copied = |other: UtcDay| other < day || (other == day && members.is_none());
         self.copy_while(is_copied)?;
-        if let Some(members) = members {
-            self.left.pop();
-            for (index, member) in members.iter().enumerate() {
-                let appended = self.files[index].append(member);
-                appended.map_err(at(WHOLE_FILES[index].as_ref()))?;
-            }
-        }
-        Ok(())
+        let Some(members) = members else {
+            return Ok(());
+        };
+        self.left.pop();
+        self.append(&members)
     }
 
     fn copy_while(&mut self, is_copied: impl Fn(UtcDay) -> bool) -> Result<(), PublishError> {
         while let Some(day) = self.left.pop_if(|day| is_copied(*day)) {
-            let known = self.known.iter().flatten();
-            for (index, (file, known)) in self.files.iter_mut().zip(known).enumerate() {
-                let copied = file.copy(known, day);
-                copied.map_err(at(WHOLE_FILES[index].as_ref()))?;
-            }
+            let known = self.known.as_ref();
+            let members =
+                known.and_then(|[history, ccu]| Some([history.read(day)?, ccu.read(day)?]));
+            let members = members.map_or_else(|| (self.render)(day), Ok)?;
+            self.append(&members)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, members: &DayMembers) -> Result<(), PublishError> {
+        for (index, (file, member)) in self.files.iter_mut().zip(members).enumerate() {
+            let appended = file.append(member);
+            appended.map_err(at(WHOLE_FILES[index].as_ref()))?;
         }
         Ok(())
     }

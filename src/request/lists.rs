@@ -103,12 +103,26 @@ impl IslandQuery {
 
     /// Returns the parameters that differ from their defaults, except those of the page.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let sort = (self.sort != SORT_DEFAULT).then_some(self.sort.as_str());
-        let order = (self.order != ORDER_DEFAULT).then_some(self.order.as_str());
-        let created_in = self.created_in.map(CreatedIn::as_str);
-        let [tag, creator, q] = [&self.tag, &self.creator, &self.q].map(Option::as_deref);
-        let names = IslandQuery::PARAMETERS.into_iter();
-        let given = names.zip([tag, creator, created_in, q, sort, order]);
+        // Without `..`, so that a new parameter must be listed here.
+        let IslandQuery {
+            tag,
+            creator,
+            created_in,
+            q,
+            folded: _,
+            sort,
+            order,
+            page: _,
+        } = self;
+        let given = [
+            ("tag", tag.as_deref()),
+            ("creator", creator.as_deref()),
+            ("createdIn", created_in.map(CreatedIn::as_str)),
+            ("q", q.as_deref()),
+            ("sort", (*sort != SORT_DEFAULT).then_some(sort.as_str())),
+            ("order", (*order != ORDER_DEFAULT).then_some(order.as_str())),
+        ];
+        let given = given.into_iter();
         given.filter_map(|(name, value)| Some((name, value?)))
     }
 }

@@ -76,7 +76,13 @@ impl Manifest {
 
     /// Returns the entries of its payloads.
     pub fn payloads(&self) -> impl Iterator<Item = &Payload> {
-        self.history.iter().chain(&self.live)
+        // Without `..`, so that a new payload must be listed here.
+        let Manifest {
+            history,
+            live,
+            dumps: _,
+        } = self;
+        history.iter().chain(live)
     }
 
     /// Returns whether it contains a file or directory.

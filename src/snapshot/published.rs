@@ -64,7 +64,8 @@ impl Snapshot {
         );
         let mut snapshot = Snapshot::new(history?, live?, service);
         let named = manifest.payloads();
-        let opened = snapshot.identities().into_iter().flatten();
+        let opened = snapshot.identities().into_iter();
+        let opened = opened.filter_map(|(_, identity)| identity);
         if !named
             .zip(opened)
             .all(|(payload, opened)| payload.names(opened))

@@ -163,20 +163,33 @@ impl Snapshot {
         self.dumps.as_ref()?.as_ref().ok()
     }
 
-    /// Returns the number of islands, creators and days.
-    pub fn counts(&self) -> [u64; 3] {
-        let counts = self.history.as_ref().map(|history| {
-            let (islands, creators) = (history.rows.len(), history.creator_rows.len());
-            [islands, creators, history.days.len()].map(|count| count as u64)
-        });
-        counts.unwrap_or_default()
+    /// Returns the number of rows of each kind.
+    pub fn counts(&self) -> [(&'static str, usize); 3] {
+        let count = |rows: fn(&History) -> usize| self.history.as_deref().map_or(0, rows);
+        [
+            ("islands", count(|history| history.rows.len())),
+            ("creators", count(|history| history.creator_rows.len())),
+            ("days", count(|history| history.days.len())),
+        ]
     }
 
-    /// Returns the identities of the history and the live payload.
-    pub fn identities(&self) -> [Option<Identity>; 2] {
+    /// Returns the identity of each payload by its name.
+    pub fn identities(&self) -> [(&'static str, Option<Identity>); 2] {
+        // Without `..`, so that a new payload must be listed here.
+        let Snapshot {
+            history,
+            live,
+            published: _,
+            health: _,
+            tags: _,
+            dumps: _,
+            service: _,
+            index: _,
+            pages: _,
+        } = self;
         [
-            self.history.as_ref().map(|history| history.identity),
-            self.live.as_ref().map(|live| live.identity),
+            ("history", history.as_ref().map(|history| history.identity)),
+            ("live", live.as_ref().map(|live| live.identity)),
         ]
     }
 

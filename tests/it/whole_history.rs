@@ -104,28 +104,22 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
     );
     publish(&dataset, &to, TIMES[1]);
     assert_eq!(inodes(), links, "linked");
-    // The bytes of the known days are those of the publish before, even damaged ones: they are
-    // copied, not made again.
-    let daily = fs::read_link(to.join("dumps")).unwrap();
+    // The members of known days are copied, not rendered again: a changed one with a correct
+    // checksum shows it.
     let at = first[0].len() - 12;
-    for name in fs::read_dir(&to).unwrap() {
-        let path = name.unwrap().path().join("history.csv.gz");
-        if path.exists() {
-            let mut bytes = first[0].clone();
-            bytes[at] ^= 1;
-            write_bytes(&path, &bytes);
-        }
-    }
-    assert!(to.join(daily).exists());
+    let mut marked = first[0].clone();
+    marked[at] ^= 1;
+    seal_last_member(&mut marked);
+    rewrite_history(&to, &marked);
     write_file(
         &dataset.join("daily/2026-11-20.csv"),
         &day(&[("1000-0000-0000", "9")]),
     );
     publish(&dataset, &to, TIMES[2]);
     let second = read();
-    assert!(second[1].starts_with(&first[1]) && second[1].len() > first[1].len());
-    assert_eq!(second[0][..at], first[0][..at]);
-    assert_eq!(second[0][at], first[0][at] ^ 1);
+    for (known, second) in [&marked, &first[1]].into_iter().zip(&second) {
+        assert!(second.starts_with(known) && second.len() > known.len());
+    }
     // A changed day is rendered, and the days around it are copied.
     write_file(
         &dataset.join("daily/2026-11-19.csv"),
@@ -140,6 +134,55 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
         .map(|row| row.split(',').nth(2).unwrap())
         .collect();
     assert_eq!(peaks, ["5", "", "8", "9"]);
+}
+
+#[test]
+fn a_damaged_member_is_rendered_again() {
+    let dir = TempDir::new();
+    let (dataset, to) = (dir.join("dataset"), dir.join("published"));
+    write_dataset(&dataset);
+    let history = to.join("dumps/history.csv.gz");
+    publish(&dataset, &to, TIMES[0]);
+    let mut known = fs::read(&history).unwrap();
+    // A byte of the compressed rows, of the checksum of the rows, and of the header of the member.
+    for (number, before_end) in [(1, 12), (2, 6), (3, last_member(&known) - 24)] {
+        let mut damaged = known.clone();
+        let at = known.len() - before_end;
+        damaged[at] ^= 1;
+        rewrite_history(&to, &damaged);
+        let name = format!("daily/2026-11-{}.csv", 19 + number);
+        write_file(&dataset.join(name), &day(&[("1000-0000-0000", "9")]));
+        publish(&dataset, &to, TIMES[number]);
+        let repaired = fs::read(&history).unwrap();
+        assert!(repaired.starts_with(&known), "byte {at}");
+        assert_eq!(text(&history), daily_rows(&to.join("dumps")), "byte {at}");
+        known = repaired;
+    }
+}
+
+/// Returns the length of the last member of a file.
+fn last_member(file: &[u8]) -> usize {
+    let mut left = file;
+    loop {
+        let length = u32::from_le_bytes(left[20..24].try_into().unwrap()) as usize;
+        if length == left.len() {
+            return length;
+        }
+        left = &left[length..];
+    }
+}
+
+/// Corrects the checksum of the last member of a file.
+fn seal_last_member(file: &mut [u8]) {
+    let start = file.len() - last_member(file);
+    let checksum = crc32fast::hash(&file[start + 20..]);
+    file[start + 16..start + 20].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Overwrites the published `history.csv.gz`.
+fn rewrite_history(to: &Path, bytes: &[u8]) {
+    let dumps = fs::canonicalize(to.join("dumps")).unwrap();
+    write_bytes(&dumps.join("history.csv.gz"), bytes);
 }
 
 fn day(rows: &[(&str, &str)]) -> String {

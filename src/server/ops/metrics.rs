@@ -115,10 +115,9 @@ const METRICS: &[Metric] = metrics! {
     Gauge "island_metrics_snapshot_published_timestamp_seconds"
         "Publish time of each served payload, in Unix seconds."
         |server, page| {
-            let identities = server.snapshot.load_full().identities();
-            for (payload, identity) in ["history", "live"].iter().zip(identities) {
+            for (payload, identity) in server.snapshot.load_full().identities() {
                 if let Some(identity) = identity {
-                    page.sample(&[("payload", payload)], identity.published.0);
+                    page.sample(&[("payload", &payload)], identity.published.0);
                 }
             }
         };
@@ -128,8 +127,9 @@ const METRICS: &[Metric] = metrics! {
     Gauge "island_metrics_snapshot_rows"
         "Served rows by kind."
         |server, page| {
-            let counts = server.snapshot.load_full().counts();
-            labelled(page, "kind", ["islands", "creators", "days"], counts);
+            for (kind, count) in server.snapshot.load_full().counts() {
+                page.sample(&[("kind", &kind)], count);
+            }
         };
     Counter "island_metrics_snapshot_damaged_answers_total"
         "Responses that could not be sent because the served history is damaged."

@@ -129,7 +129,7 @@ impl ServerState {
         match snapshot.published {
             None => "nothing is published".to_owned(),
             Some(published) => {
-                let [islands, ..] = snapshot.counts();
+                let [(_, islands), ..] = snapshot.counts();
                 format!("serving {islands} islands, published {published}")
             }
         }
