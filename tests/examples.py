@@ -18,7 +18,7 @@ def get(path):
 
 
 def shortened(answer):
-    """Arrays longer than 13 show three items: who reads an example wants the shape."""
+    """Shortens arrays of more than 13 items to three, which show the form."""
     if isinstance(answer, list):
         return [shortened(item) for item in answer[: 3 if len(answer) > 13 else None]]
     if isinstance(answer, dict):

@@ -73,7 +73,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Requests a second of the open loop.
+    /// Requests per second of the open loop.
     pub(crate) fn requests_per_second(&self) -> f64 {
         self.rate * self.contestants[0].requests.depth as f64
     }

@@ -24,7 +24,7 @@ pub(crate) struct Busy {
     pub(crate) cpu: f64,
     /// Share of the time that the server waited for its core.
     pub(crate) waited: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) throughput: f64,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Plan {
     pub(crate) requests: Vec<String>,
     /// Further header lines, one text for each connection in turn.
     pub(crate) headers: Vec<String>,
-    /// Requests a second on the connections; a closed loop if `None`.
+    /// Requests per second on the connections; a closed loop if `None`.
     pub(crate) rate: Option<f64>,
     /// Visits a second.
     pub(crate) visits: f64,

@@ -43,7 +43,7 @@ struct Settings {
     run: Duration,
     /// Interval of publishes, longer than the server takes to load one.
     interval: Duration,
-    /// Requests a second.
+    /// Requests per second.
     rate: f64,
 }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use self::DefaultValue::{Absent, Described, Literal};
 use self::ValueKind::{Integer, Switch, Text};
+use crate::publish::DEFAULT_CREDIT;
 use crate::quota::TableSize;
 
 /// Prefix of the environment variables of all flags.
@@ -151,7 +152,7 @@ const FILE: ValueKind = Text("PATH", "a file");
 const HOW: ValueKind = Text("HOW", "ip or email");
 const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as ann@example.com");
 const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
-const RATE: ValueKind = Text("N", "a number of requests a second from 0.1 to 1000");
+const RATE: ValueKind = Text("N", "a number of requests per second from 0.1 to 1000");
 const SERIES: ValueKind = Text("SERIES", "in-match or in-client");
 const TIER: ValueKind = Text("TIER", "free, starter or pro");
 const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
@@ -186,8 +187,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("publish", "publishes a dataset to a directory, atomically", &[
         flag("dataset", DIRECTORY, Absent, "dataset directory"),
         flag("to", DIRECTORY, Absent, "published directory; created if missing"),
-        flag("generated-at", TIME, Described("now"), "publish timestamp, as 2026-11-20T12:05:00Z"),
-        flag("credit", CREDIT, Literal("Data: island-metrics, CC BY 4.0"),
+        flag("generated-at", TIME, Described("now"), "publish timestamp, such as 2026-11-20T12:05:00Z"),
+        flag("credit", CREDIT, Literal(DEFAULT_CREDIT),
             "attribution that users of the dumps must show"),
         switch("force", "replaces a newer publish, and renders everything"),
         switch("full", "renders everything, even what has not changed"),
@@ -208,23 +209,23 @@ pub(crate) const COMMANDS: &[Command] = &[
     ]),
     Command { operand: "ID", ..command("keys revoke", "disables a key; a running server applies it within a second", &[STATE]) },
     Command { operand: "ID", ..command("keys restore", "enables a revoked key again", &[STATE]) },
-    command("synth", "writes a realistic synthetic dataset; same arguments, same bytes", &[
+    command("synth", "writes a realistic synthetic dataset; the same arguments give the same bytes", &[
         flag("islands", SIZE, Literal("2000"), "number of islands"),
         flag("creators", SIZE, Literal("800"), "number of creators"),
-        flag("days", SIZE, Literal("30"), "days with daily files"),
-        flag("long-run-days", SIZE, Described("twice --days, at most 60"), "earlier days, with long-run peaks only"),
-        flag("rows", SIZE, Described("three in ten"), "islands that have a row on a day"),
+        flag("days", SIZE, Literal("30"), "number of days with daily files"),
+        flag("long-run-days", SIZE, Described("twice --days, at most 60"), "number of earlier days, which have only long-run peaks"),
+        flag("rows", SIZE, Described("three in ten"), "number of islands with a row on each day"),
         flag("seed", SEED, Literal("1"), "seed of the random numbers"),
         flag("to", DIRECTORY, Absent, "directory to write to; must be new or empty"),
     ]),
     command("collect", "keeps a dataset up to date from the public API of the platform", &[
         flag("dataset", DIRECTORY, Absent, "dataset directory; created if missing"),
         flag("state", DIRECTORY, Absent, "directory of the collector's own state; created if missing"),
-        flag("contact", CONTACT, Absent, "address or URL of the operator, sent in User-Agent"),
+        flag("contact", CONTACT, Absent, "e-mail address or URL of the operator, sent in User-Agent"),
         flag("upstream", UPSTREAM, Literal("https://api.fortnite.com/ecosystem/v1"), "base URL of the API"),
         flag("rate", RATE, Literal("3"),
-            "maximum of requests per second, from 0.1 to 1000; above 10 for an upstream on this machine only"),
-        flag("live", Integer(0, 100_000), Literal("800"), "islands of the live snapshot; 0 for none"),
+            "maximum number of requests per second, from 0.1 to 1000; more than 10 only for an upstream on this machine"),
+        flag("live", Integer(0, 100_000), Literal("800"), "number of islands in the live snapshot; 0 for none"),
         flag("platform", SERIES, Literal("in-match"), "players of the platform: in-match or in-client"),
         flag("ca-file", FILE, Described("the certificates of the system"), "PEM file of certificates to trust"),
         switch("once", "exits when everything that is due is done"),
@@ -243,22 +244,22 @@ pub(crate) const COMMANDS: &[Command] = &[
 const SERVE: &[Flag] = &[
     Flag { repeatable: true, ..flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on") },
     Flag { repeatable: true, ..flag("listen-tls", ADDR, Described("none"),
-        "address and port for TLS; without --listen, the only ones") },
+        "address and port to listen on with TLS; without --listen, no other address is used") },
     flag("tls-certificate", FILE, Described("none"),
-        "certificate and its intermediate ones; a new one is used within a second"),
-    flag("tls-key", FILE, Described("none"), "private key of the certificate"),
+        "certificate and its intermediates, in PEM; a new file is used within a second"),
+    flag("tls-key", FILE, Described("none"), "private key of the certificate, in PEM"),
     flag("published", DIRECTORY, Described("the sample dataset"), "published directory to serve"),
     flag("base-url", URL, Described("the first listening address"), "base URL of links in responses"),
     flag("contact", CONTACT, Described("none"), "e-mail address or URL of the publisher, shown on pages"),
     flag("workers", Integer(1, 1024), Described("the number of cores"), "worker threads"),
     flag("memory", BYTES, Literal("256MiB"),
-        "memory for bodies and pages, besides rows and row orders; 67108864 and 64MiB are the same"),
+        "memory for caches of bodies and pages, such as 67108864 or 64MiB"),
     flag("state", DIRECTORY, Described("none: no keys, and counters are lost on exit"),
         "directory of keys and quota counters"),
     KEY_PREFIX,
     flag("signup", HOW, Described("closed"),
-        "opens /keys: free keys for the client's own IP address, or for an e-mail address"),
-    flag("mailer", COMMAND, Described("none"), "for --signup email: command that sends mail like `sendmail -i -t`"),
+        "opens sign-up at /keys; each free key belongs to an IP address or an e-mail address"),
+    flag("mailer", COMMAND, Described("none"), "command that sends mail for --signup email, called like `sendmail -i -t`"),
     flag("signup-daily", COUNT, Literal("1000"), "free keys issued by sign-up per UTC day, in total"),
     Flag { repeatable: true, ..flag("trusted-proxy", CIDR, Described("none"), "network whose X-Forwarded-For is trusted") },
     flag("limit-anonymous", U16, Literal("100"), "requests per UTC day for an address without a key"),
@@ -266,18 +267,18 @@ const SERVE: &[Flag] = &[
     flag("limit-starter", COUNT, Literal("20000"), "requests per UTC day for a starter key"),
     flag("limit-pro", COUNT, Literal("100000"), "requests per UTC day for a pro key"),
     flag("quota-clients", QUOTA_CLIENTS, Literal("5000000"),
-        "capacity of the counters: addresses per day, 15 bytes each"),
+        "number of addresses per day that have a counter, 15 bytes each"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth"),
         "maximum number of connections"),
     flag("connections-per-address", U16, Literal("1024"),
-        "maximum per IPv4 address or IPv6 /64; trusted proxies have no limit"),
+        "maximum number of connections per IPv4 address or IPv6 /64; trusted proxies have no limit"),
     flag("connection-requests", COUNT, Literal("100000"), "requests on a connection before it is closed"),
     flag("connection-seconds", UP_TO_A_DAY, Literal("3600"),
         "age at which a connection is closed after its next response"),
     flag("first-byte-seconds", UP_TO_A_DAY, Literal("10"), "timeout for the first byte on a connection"),
     flag("head-seconds", UP_TO_A_DAY, Literal("10"), "timeout from the first byte of a request to the end of its head"),
     flag("idle-seconds", UP_TO_A_DAY, Literal("75"),
-        "timeout from a response to the next request; longer than that of a proxy in front"),
+        "timeout from a response to the next request; must be longer than that of a proxy in front"),
     flag("send-seconds", UP_TO_A_DAY, Literal("10"), "timeout for a client to accept more of a response"),
     flag("drain-seconds", Integer(1, 3600), Literal("25"),
         "time to finish requests after SIGTERM; a second signal exits immediately"),

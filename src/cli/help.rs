@@ -26,7 +26,7 @@ pub(crate) fn help(name: &str) -> String {
         }
     }
     text.push_str(
-        "\nEach flag may be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
+        "\nEach flag can also be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
     );
     text
 }

@@ -61,13 +61,13 @@ impl Cleaned {
 impl fmt::Display for Cleaned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
-            (self.codes, "rows that are no islands left out"),
+            (self.codes, "rows without an island code left out"),
             (self.titles, "titles cleaned"),
             (self.creators, "creators left out"),
             (self.tags, "tags cleaned or left out"),
         ];
         let mut counts = counts.iter().filter(|(count, _)| *count > 0);
-        counts.try_for_each(|(count, what)| write!(f, "; {count} {what}"))
+        counts.try_for_each(|(count, what)| write!(f, "; {what}: {count}"))
     }
 }
 

@@ -53,7 +53,7 @@ impl Client {
         let tls = match tls {
             Some(config) => {
                 let name = ServerName::try_from(upstream.host.clone());
-                let name = name.map_err(|_| format!("{} is no host name", upstream.host))?;
+                let name = name.map_err(|_| format!("{} is not a host name", upstream.host))?;
                 Some((TlsConnector::from(config), name))
             }
             None => None,

@@ -67,7 +67,7 @@ pub(super) struct Counts {
     pub(super) broken: u64,
     /// Requests given up after several failures.
     pub(super) given_up: u64,
-    /// Values out of range, left out.
+    /// Values that were left out because they are out of range.
     pub(super) refused: u64,
     /// Values that replaced others in `daily/`.
     pub(super) revised: u64,
@@ -144,7 +144,7 @@ impl Collector {
         let mut log = Vec::new();
         if contents.bytes_cut > 0 {
             let bytes = contents.bytes_cut;
-            log.push(format!("cut {bytes} damaged bytes from the end of the ledger; their islands are asked again"));
+            log.push(format!("cut {bytes} damaged bytes from the end of the ledger; their islands are requested again"));
         }
         let ledger = Ledger::open(state, &contents.islands)
             .map_err(io_error("write the ledger in", state))?;

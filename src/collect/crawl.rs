@@ -72,7 +72,7 @@ impl Crawl {
         if self.pages == MAX_PAGES || !self.cursors.insert(next.clone()) {
             let pages = self.pages;
             return Err(format!(
-                "the catalogue does not end: its cursor repeats or leads on after {pages} pages"
+                "the catalogue does not end: its cursor repeats or continues after {pages} pages"
             ));
         }
         self.after = Some(next);

@@ -27,7 +27,7 @@ type Metric = (
 #[rustfmt::skip] // one metric, one paragraph
 const METRICS: &[Metric] = &[
     ("island_metrics_collect_responses_total",
-        "Responses by result: usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: none, or unusable.",
+        "Responses by result. usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: no response, or an unusable one.",
         Kind::Counter, |it, page| {
             let counts = &it.collector.counts;
             for (result, count) in [("usable", counts.usable), ("throttled", counts.throttled), ("gone", counts.gone),
@@ -39,13 +39,13 @@ const METRICS: &[Metric] = &[
         "Requests postponed after three failures in a row.",
         Kind::Counter, |it, page| page.value(it.collector.counts.given_up)),
     ("island_metrics_collect_values_refused_total",
-        "Values out of range, left out.",
+        "Values that were left out because they are out of range.",
         Kind::Counter, |it, page| page.value(it.collector.counts.refused)),
     ("island_metrics_collect_values_revised_total",
-        "Rows of daily files that the upstream revised.",
+        "Rows of daily files that changed because the upstream revised them.",
         Kind::Counter, |it, page| page.value(it.collector.counts.revised)),
     ("island_metrics_collect_codes_skipped_total",
-        "Catalogue rows whose code is not that of an island.",
+        "Catalogue rows whose code is not an island code.",
         Kind::Counter, |it, page| page.value(it.collector.counts.cleaned.codes)),
     ("island_metrics_collect_fields_cleaned_total",
         "Titles, creators and tags that were cut or cleaned.",
@@ -57,7 +57,7 @@ const METRICS: &[Metric] = &[
         "Islands in the plan.",
         Kind::Gauge, |it, page| page.value(it.sizes.islands)),
     ("island_metrics_collect_islands_due",
-        "Islands to request now: fresh: active ones without yesterday; unasked: never requested; inactive: at the end of their back-off.",
+        "Islands to request now. fresh: active, without metrics of yesterday; unasked: never requested; inactive: at the end of their back-off.",
         Kind::Gauge, |it, page| {
             let PlanSizes { fresh, unasked, inactive_due, .. } = it.sizes;
             for (what, count) in [("fresh", fresh), ("unasked", unasked), ("inactive", inactive_due)] {
@@ -65,10 +65,10 @@ const METRICS: &[Metric] = &[
             }
         }),
     ("island_metrics_collect_islands_at_risk",
-        "Islands of which a day leaves the upstream's window in under 36 hours.",
+        "Islands with a day that leaves the upstream's window within 36 hours.",
         Kind::Gauge, |it, page| page.value(it.sizes.at_risk)),
     ("island_metrics_collect_islands_gone",
-        "Islands that the upstream does not show any more.",
+        "Islands that the upstream no longer lists.",
         Kind::Gauge, |it, page| page.value(it.sizes.gone)),
     ("island_metrics_collect_next_loss_timestamp_seconds",
         "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.",

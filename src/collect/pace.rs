@@ -13,15 +13,15 @@ const LONGEST_PAUSE_MS: u64 = 60_000;
 const LONGEST_RETRY_AFTER_MS: u64 = 3_600_000;
 /// Time in which the rate recovers by a tenth of `--rate`.
 const RECOVERY_STEP_MS: u64 = 5_000;
-/// Initial rate for an upstream that is not on this machine, in requests a second.
+/// Initial rate for an upstream that is not on this machine, in requests per second.
 const CAREFUL_START: f64 = 1.0;
 
 /// When the next request may be sent.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Upper limit, requests a second.
+    /// Upper limit, requests per second.
     limit: f64,
-    /// Current rate, requests a second.
+    /// Current rate, requests per second.
     rate: f64,
     recovered_at: u64,
     next_at: u64,
@@ -31,7 +31,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Creates a pace of at most `limit` requests a second. `seed` is for the jitter.
+    /// Creates a pace of at most `limit` requests per second. `seed` is for the jitter.
     pub(super) fn new(limit: f64, is_loopback: bool, now: u64, seed: u64) -> Pace {
         let rate = if is_loopback {
             limit
@@ -53,7 +53,7 @@ impl Pace {
         self.next_at
     }
 
-    /// Current rate in requests a second.
+    /// Current rate in requests per second.
     pub(super) fn rate(&self) -> f64 {
         self.rate
     }

@@ -153,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Forgets responses of a future that the clock no longer shows. Their islands are asked again.
+    /// Forgets responses of a future that the clock no longer shows. Their islands are requested again.
     pub(super) fn forget_after(&mut self, now: UnixSeconds) {
         for entry in &mut self.islands {
             let state = &mut entry.state;

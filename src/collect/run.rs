@@ -274,7 +274,7 @@ impl Loop {
         let shown = error.to_string();
         if self.write_error.as_ref() != Some(&shown) {
             report(Event::Line(&format!(
-                "{shown}; collecting goes on when this works again"
+                "{shown}; collecting continues when this works again"
             )));
         }
         self.write_error = Some(shown);
@@ -331,7 +331,7 @@ impl Loop {
                 if let Some((count, since)) = self.failures.take() {
                     let seconds = since.elapsed().as_secs();
                     report(Event::Line(&format!(
-                        "the upstream answers again after {count} failures in {seconds} s"
+                        "the upstream responds again after {count} failures in {seconds} s"
                     )));
                 }
                 return Ok(());
@@ -351,7 +351,7 @@ impl Loop {
         if count == 1 {
             let seconds = pause / 1000;
             report(Event::Line(&format!(
-                "{target}: {reason}; the next attempt follows in {seconds} s"
+                "{target}: {reason}; the next attempt is in {seconds} s"
             )));
         }
         self.failures = Some((count, since));

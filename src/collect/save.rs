@@ -85,7 +85,7 @@ impl Collector {
         if is_long(now) && !self.busy.is_some_and(|(_, tried)| is_long(tried)) {
             let directory = self.dataset.directory().display();
             self.log.push(format!(
-                "readers have held the lock of {directory} for ten minutes; files are written when they end"
+                "readers have held the lock of {directory} for ten minutes; files are written when they release it"
             ));
         }
         self.busy = Some((since, now));
@@ -195,7 +195,8 @@ impl Collector {
         self.is_catalogue_changed = false;
         if is_new {
             let count = rows.len();
-            self.log.push(format!("{day}: shown, with {count} islands"));
+            self.log
+                .push(format!("{day}: written, with {count} islands"));
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub struct CollectSettings {
     pub contact: Contact,
     /// Base URL of the upstream.
     pub upstream: Upstream,
-    /// Requests a second at most.
+    /// Requests per second at most.
     pub rate: Rate,
     /// Islands of the live snapshot; 0 for no live snapshot.
     pub live: usize,
@@ -87,7 +87,7 @@ impl fmt::Display for Contact {
     }
 }
 
-/// A number of requests a second, from 0.1 to 1000.
+/// A number of requests per second, from 0.1 to 1000.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(f64);
 
@@ -95,7 +95,7 @@ impl Rate {
     /// Highest rate for an upstream that is not on a loopback address.
     pub const REMOTE_MAX: f64 = 10.0;
 
-    /// Requests a second.
+    /// Requests per second.
     pub fn per_second(self) -> f64 {
         self.0
     }
@@ -113,7 +113,7 @@ impl FromStr for Rate {
             .ok()
             .filter(|rate| is_plain && (0.1..=1000.0).contains(rate));
         rate.map(Rate)
-            .ok_or_else(|| "a number of requests a second from 0.1 to 1000".to_owned())
+            .ok_or_else(|| "a number of requests per second from 0.1 to 1000".to_owned())
     }
 }
 

@@ -32,19 +32,19 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     let catalogue = match progress.full_crawl {
         0 => format!(
             "never, so islands are missing here; a cold start of {REAL_ISLANDS} islands takes {:.1} hours \
-             at {rate} requests a second",
+             at {rate} requests per second",
             hours(REAL_ISLANDS)
         ),
         time => moment(time),
     };
     Ok(format!(
         "islands: {}\n\
-         never asked: {}, {:.1} hours at {rate} requests a second\n\
-         active and not asked for yesterday: {}\n\
+         never requested: {}, {:.1} hours at {rate} requests per second\n\
+         active, without metrics of yesterday: {}\n\
          inactive and due: {}\n\
-         a day leaves the upstream's window in under 36 hours: {}\n\
-         not shown by the upstream any more: {}\n\
-         due in all: {due}, {:.1} hours at {rate} requests a second\n\
+         with a day that leaves the upstream's window within 36 hours: {}\n\
+         no longer listed by the upstream: {}\n\
+         due in all: {due}, {:.1} hours at {rate} requests per second\n\
          last full crawl: {catalogue}\n\
          last live step written: {}\n\
          last merge into daily/: {}\n",

@@ -127,8 +127,7 @@ impl<'a> CsvRecords<'a> {
             self.check_length(fields())?;
         }
         if self.quotes == Quotes::Unclosed {
-            let problem =
-                "must end with a quote as it begins with one, got none up to the end of the file";
+            let problem = "must end with a quote because it begins with one, got none before the end of the file";
             return Err((Some(self.width - 1), problem.to_owned()));
         }
         if memchr::memchr(0, &text).is_some()
@@ -162,7 +161,7 @@ impl<'a> CsvRecords<'a> {
             .filter(|(_, field)| field.len() > FIELD_BYTES_MAX);
         if let Some((place, field)) = long.next() {
             let hint = if field.contains(&b'\n') {
-                "; a stray quote makes one field of the lines that follow"
+                "; a stray quote joins the lines that follow into one field"
             } else {
                 ""
             };

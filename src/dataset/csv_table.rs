@@ -124,8 +124,7 @@ impl<'a> CsvTable<'a> {
             return Ok(Some(false));
         }
         if self.records.quotes == Quotes::Stray {
-            let problem = "a quoted field must end behind its closing quote, got text there; \
-                           a stray quote makes one field of all up to the next quote";
+            let problem = "a quoted field must end at its closing quote, got text after it; a stray quote joins everything up to the next quote into one field";
             self.fault_at(None, problem.to_owned());
         }
         Ok(Some(true))
@@ -265,7 +264,7 @@ fn missing_columns_fault(absent: &[&str], header: &str) -> String {
 fn control_character(text: &str) -> Option<String> {
     let (at, found) = text.char_indices().find(|(_, c)| c.is_control())?;
     let hint = if matches!(found, '\n' | '\r') {
-        ", a line break; a stray quote makes one field of the lines that follow"
+        ", a line break; a stray quote joins the lines that follow into one field"
     } else {
         ""
     };

@@ -226,7 +226,7 @@ pub(super) fn late_fault(
         return None;
     }
     Some(format!(
-        "{name} must be no later than tomorrow, got {}; by this machine's clock today is {today} (UTC)",
+        "{name} must be no later than tomorrow, got {}; by the clock of this machine, today is {today} (UTC)",
         found(time)
     ))
 }

@@ -298,7 +298,8 @@ fn each_fault_is_reported_with_its_place() {
 
 #[test]
 fn an_unclosed_quote_is_reported_where_its_row_starts() {
-    let want = "must end with a quote as it begins with one, got none up to the end of the file";
+    let want =
+        "must end with a quote because it begins with one, got none before the end of the file";
     let file = "ccu/2026-11-19.csv";
     for (content, place) in [
         ("\"", "1:1: the field"),
@@ -359,7 +360,7 @@ fn tomorrow_is_the_latest_valid_day() {
     assert_eq!(day("2027-01-01"), None);
     assert_eq!(day("1969-07-20"), None);
     let want = "the day must be no later than tomorrow, got 2027-01-02; \
-                by this machine's clock today is 2026-12-31 (UTC)";
+                by the clock of this machine, today is 2026-12-31 (UTC)";
     assert_eq!(day("2027-01-02").as_deref(), Some(want));
 }
 

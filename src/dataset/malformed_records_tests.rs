@@ -18,7 +18,7 @@ fn with_islands(rows: &str) -> String {
 
 #[test]
 fn a_control_character_in_a_text_is_reported_where_its_row_starts() {
-    let hint = ", a line break; a stray quote makes one field of the lines that follow";
+    let hint = ", a line break; a stray quote joins the lines that follow into one field";
     let must = "must not contain control characters, got";
     for (row, want) in [
         (
@@ -60,8 +60,7 @@ fn a_control_character_in_a_text_is_reported_where_its_row_starts() {
 
 #[test]
 fn a_stray_quote_is_reported_in_unread_columns_too() {
-    let want = ": a quoted field must end behind its closing quote, got text there; \
-                a stray quote makes one field of all up to the next quote";
+    let want = ": a quoted field must end at its closing quote, got text after it; a stray quote joins everything up to the next quote into one field";
     let swallowed = "3000-0000-0000,,,,,\"stray\n4000-0000-0000,,,,,\n5000-0000-0000,,,,,";
     let text = with_islands(&format!("{swallowed}\"sound\"\n"));
     assert_eq!(text, format!("{ISLANDS}:4{want}"));
@@ -122,7 +121,7 @@ fn a_record_without_end_is_reported_and_nothing_after_it_is_read() {
     assert!(text.starts_with(&format!("{ISLANDS}{want}")), "{text}");
     assert!(
         text.ends_with(&format!(
-            "a stray quote makes one field of the lines that follow{rest}"
+            "a stray quote joins the lines that follow into one field{rest}"
         )),
         "{text}"
     );
@@ -179,7 +178,7 @@ fn a_header_is_reported_with_its_missing_columns() {
 #[test]
 fn a_day_or_step_later_than_tomorrow_is_reported_with_todays_date() {
     let must = "must be no later than tomorrow, got";
-    let clock = "by this machine's clock today is 2026-11-21 (UTC)";
+    let clock = "by the clock of this machine, today is 2026-11-21 (UTC)";
     let daily = GOOD[2].1.lines().next().unwrap();
     for (file, content, want) in [
         ("ccu/2026-11-22.csv", "code,peakCCU\n", None),

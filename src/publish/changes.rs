@@ -120,6 +120,7 @@ impl KnownSources {
 }
 
 /// Differences between the dataset and the previous publish.
+#[derive(Default)]
 pub(super) struct Changes {
     /// Inputs of the previous publish; empty if everything is published again.
     before: KnownSources,

@@ -8,10 +8,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::hashing_writer::HashingWriter;
+use super::hashing_writer::{HashingWriter, Output};
 use super::options::{PublishError, at};
 use super::render::DumpJsonWriter;
 use super::whole_files::{KnownMembers, WHOLE_FILES, WholeFile};
@@ -19,7 +20,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, CsvWriter, FileKind};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpFile, DumpIndex, Dumps};
+use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
 use crate::sync::{Mutex, lock};
 
 /// Prefix of dump directory names.
@@ -36,13 +37,16 @@ const JSON_LEVEL: u32 = 1;
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
 
-/// A dump directory that is being written.
+/// Dumps that are being written.
 pub(super) struct DumpsWriter {
-    directory: PathBuf,
+    /// The unfinished directory; `None` if the dumps are written to memory.
+    directory: Option<PathBuf>,
     published: UnixSeconds,
     /// Dumps of the previous publish, unless they are missing or damaged.
     before: Option<(Directory, HashMap<String, DumpFile>)>,
     files: Mutex<Vec<DumpFile>>,
+    /// The content of files in memory.
+    contents: Mutex<HashMap<String, Bytes>>,
     tables: usize,
     kept_tables: usize,
 }
@@ -68,14 +72,61 @@ impl DumpsWriter {
             let by_name = files.map(|file| (file.file.clone(), file)).collect();
             Some((directory, by_name))
         });
-        Ok(DumpsWriter {
-            directory,
+        let mut dumps = DumpsWriter::in_memory(published);
+        (dumps.directory, dumps.before) = (Some(directory), before);
+        Ok(dumps)
+    }
+
+    /// Creates a writer to memory.
+    pub(super) fn in_memory(published: UnixSeconds) -> DumpsWriter {
+        DumpsWriter {
+            directory: None,
             published,
-            before,
+            before: None,
             files: Mutex::default(),
+            contents: Mutex::default(),
             tables: 0,
             kept_tables: 0,
-        })
+        }
+    }
+
+    /// Returns the path of a file, or its name in memory.
+    fn path(&self, name: &str) -> PathBuf {
+        let directory = self.directory.clone().unwrap_or_default();
+        directory.join(name)
+    }
+
+    /// Creates a file.
+    fn create(&self, name: &str) -> io::Result<HashingWriter<Output>> {
+        let output = if self.directory.is_some() {
+            let path = self.path(name);
+            // The name may be a hard link to a file of the previous dumps, which must not change.
+            durable::remove(&path)?;
+            // Unbuffered, since writes are large.
+            Output::File(File::create_new(path)?)
+        } else {
+            Output::Memory(Vec::new())
+        };
+        Ok(HashingWriter::new(output))
+    }
+
+    /// Completes a file: syncs it, or keeps its content, and adds it to the index.
+    fn complete(&self, name: &str, file: HashingWriter<Output>) -> io::Result<()> {
+        let (output, bytes, sha256) = file.finish();
+        let file = name.to_owned();
+        match output {
+            Output::File(file) => file.sync_all()?,
+            Output::Memory(content) => {
+                lock(&self.contents).insert(file.clone(), content.into());
+            }
+        }
+        lock(&self.files).push(DumpFile {
+            modified: self.modified(name, &sha256),
+            file,
+            bytes,
+            sha256,
+        });
+        Ok(())
     }
 
     /// Links the dumps of a table that is the same as before, given as the names of its dataset
@@ -123,23 +174,18 @@ impl DumpsWriter {
 
     /// Creates a file of the whole history, by its index in [`WHOLE_FILES`].
     pub(super) fn create_whole(&self, index: usize) -> Result<WholeFile, PublishError> {
-        let path = self.directory.join(WHOLE_FILES[index]);
-        // It may be a link, if the other one could not be linked.
-        durable::remove(&path).map_err(at(&path))?;
-        WholeFile::create(&path, index).map_err(at(&path))
+        let name = WHOLE_FILES[index];
+        let file = self.create(name);
+        let file = file.and_then(|file| WholeFile::begin(file, index));
+        file.map_err(at(&self.path(name)))
     }
 
     /// Completes a file of the whole history.
     pub(super) fn finish_whole(&self, index: usize, file: WholeFile) -> Result<(), PublishError> {
         let name = WHOLE_FILES[index];
-        let (bytes, sha256) = file.finish().map_err(at(&self.directory.join(name)))?;
-        lock(&self.files).push(DumpFile {
-            modified: self.modified(name, &sha256),
-            file: name.to_owned(),
-            bytes,
-            sha256,
-        });
-        Ok(())
+        let file = file.finish();
+        let completed = file.and_then(|file| self.complete(name, file));
+        completed.map_err(at(&self.path(name)))
     }
 
     /// Links a file of the previous publish if it has its recorded length.
@@ -149,7 +195,7 @@ impl DumpsWriter {
         if from.file(name).ok()?.metadata().ok()?.len() != file.bytes {
             return None;
         }
-        fs::hard_link(from.path().join(name), self.directory.join(name)).ok()?;
+        fs::hard_link(from.path().join(name), self.path(name)).ok()?;
         Some(file.clone())
     }
 
@@ -165,34 +211,33 @@ impl DumpsWriter {
         kind: FileKind,
         rows: &(impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone),
     ) -> Result<(), PublishError> {
-        let names = dumps_of(name);
-        let [csv, csv_gzip, json, json_gzip] =
-            names.each_ref().map(|name| self.directory.join(name));
+        let [csv, csv_gzip, json, json_gzip] = dumps_of(name);
         let write_csv = || {
-            let files = GzipTee::create(&csv, &csv_gzip, CSV_LEVEL)?;
+            let files = self.create_tee(&csv, &csv_gzip, CSV_LEVEL)?;
             let mut table = CsvWriter::begin(kind, files)?;
             rows.clone().try_for_each(|row| table.row(row))?;
-            table.finish()?.finish()
+            self.complete_tee(table.finish()?, &csv, &csv_gzip)
         };
         let write_json = || {
-            let files = GzipTee::create(&json, &json_gzip, JSON_LEVEL)?;
+            let files = self.create_tee(&json, &json_gzip, JSON_LEVEL)?;
             let mut table = DumpJsonWriter::begin(kind, files);
             rows.clone().try_for_each(|row| table.row(row))?;
-            table.finish()?.finish()
+            self.complete_tee(table.finish()?, &json, &json_gzip)
         };
-        let written = [
-            write_csv().map_err(at(&csv))?,
-            write_json().map_err(at(&json))?,
-        ];
-        let files = names.into_iter().zip(written.into_iter().flatten());
-        let files = files.map(|(file, (bytes, sha256))| DumpFile {
-            modified: self.modified(&file, &sha256),
-            file,
-            bytes,
-            sha256,
-        });
-        lock(&self.files).extend(files);
-        Ok(())
+        write_csv().map_err(at(&self.path(&csv)))?;
+        write_json().map_err(at(&self.path(&json)))
+    }
+
+    fn create_tee(&self, name: &str, gzip_name: &str, level: u32) -> io::Result<GzipTee> {
+        Ok(GzipTee {
+            gzip: GzEncoder::new(self.create(gzip_name)?, Compression::new(level)),
+            plain: self.create(name)?,
+        })
+    }
+
+    fn complete_tee(&self, files: GzipTee, name: &str, gzip_name: &str) -> io::Result<()> {
+        self.complete(name, files.plain)?;
+        self.complete(gzip_name, files.gzip.finish()?)
     }
 
     /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even
@@ -213,22 +258,31 @@ impl DumpsWriter {
             .to_string()
     }
 
-    /// Writes the index, syncs everything and renames the directory into place.
-    pub(super) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
+    /// Returns the index of the files.
+    fn index(&self, credit: &str) -> DumpIndex {
         let mut files = std::mem::take(&mut *lock(&self.files));
         files.sort_unstable_by(|one, other| one.file.cmp(&other.file));
-        let index = DumpIndex {
+        DumpIndex {
             generated_at: self.published.to_string(),
             license: "CC-BY-4.0".to_owned(),
             license_url: "https://creativecommons.org/licenses/by/4.0/".to_owned(),
             credit: credit.to_owned(),
             notice: NOTICE.to_owned(),
             files,
-        };
-        let text = index.to_json();
-        let path = self.directory.join(DumpIndex::FILE);
+        }
+    }
+
+    /// Returns the dumps that were written to memory.
+    pub(super) fn into_memory(self, credit: &str) -> Result<DumpDirectory, String> {
+        DumpDirectory::in_memory(self.index(credit), &lock(&self.contents))
+    }
+
+    /// Writes the index, syncs everything and renames the directory into place.
+    pub(super) fn finish(self, root: &Path, credit: &str) -> Result<Dumps, PublishError> {
+        let text = self.index(credit).to_json();
+        let path = self.path(DumpIndex::FILE);
         durable::replace(&path, &text).map_err(at(&path))?;
-        for folder in FOLDERS.map(|folder| self.directory.join(folder)) {
+        for folder in FOLDERS.map(|folder| self.path(folder)) {
             durable::sync_directory(&folder).map_err(at(&folder))?;
         }
         let checksum = format!("{:08x}", crc32fast::hash(&text));
@@ -239,7 +293,7 @@ impl DumpsWriter {
             name.push_str(REPEAT_SUFFIX);
         }
         let path = root.join(&name);
-        fs::rename(&self.directory, &path).map_err(at(&path))?;
+        fs::rename(self.path(""), &path).map_err(at(&path))?;
         durable::sync_directory(root).map_err(at(root))?;
         Ok(Dumps {
             directory: name,
@@ -252,8 +306,10 @@ impl DumpsWriter {
 /// Removes the unfinished directory if the publish fails.
 impl Drop for DumpsWriter {
     fn drop(&mut self) {
-        // Best effort: the next publish removes leftovers.
-        let _ = durable::remove(&self.directory);
+        if let Some(directory) = &self.directory {
+            // Best effort: the next publish removes leftovers.
+            let _ = durable::remove(directory);
+        }
     }
 }
 
@@ -265,32 +321,8 @@ fn dumps_of(name: &str) -> [String; 4] {
 
 /// Writer of a file and its gzip form in one pass.
 struct GzipTee {
-    plain: HashingWriter<File>,
-    gzip: GzEncoder<HashingWriter<File>>,
-}
-
-impl GzipTee {
-    fn create(path: &Path, gzip_path: &Path, level: u32) -> io::Result<GzipTee> {
-        let create = |path| {
-            // The name may be a hard link to a file of the previous dumps, which must not change.
-            durable::remove(path)?;
-            // Unbuffered, since writes are large.
-            File::create_new(path).map(HashingWriter::new)
-        };
-        Ok(GzipTee {
-            gzip: GzEncoder::new(create(gzip_path)?, Compression::new(level)),
-            plain: create(path)?,
-        })
-    }
-
-    /// Syncs both files. Returns the length and the SHA-256 of each.
-    fn finish(self) -> io::Result<[(u64, String); 2]> {
-        let sync = |file: HashingWriter<File>| {
-            let (file, bytes, sha256) = file.finish();
-            file.sync_all().map(|()| (bytes, sha256))
-        };
-        Ok([sync(self.plain)?, sync(self.gzip.finish()?)?])
-    }
+    plain: HashingWriter<Output>,
+    gzip: GzEncoder<HashingWriter<Output>>,
 }
 
 impl Write for GzipTee {

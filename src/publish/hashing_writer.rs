@@ -1,6 +1,8 @@
-//! A writer that computes the SHA-256 of what it writes.
+//! [`HashingWriter`], which computes the SHA-256 of what it writes, and [`Output`], where dumps are
+//! written to.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write};
 
 /// Writer that computes the SHA-256 of what it writes.
@@ -39,5 +41,24 @@ impl<W: Write> Write for HashingWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// A dump that is being written.
+pub(super) enum Output {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Memory(content) => content.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -38,6 +38,6 @@ mod whole_files;
 mod whole_history;
 
 pub use directory::check_published;
-pub use options::{PublishError, PublishEvent, PublishOptions, Published};
+pub use options::{DEFAULT_CREDIT, PublishError, PublishEvent, PublishOptions, Published};
 pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

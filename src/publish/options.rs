@@ -7,6 +7,9 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::LoadError;
 use crate::snapshot::{Manifest, OpenError, SnapshotError};
 
+/// Default of [`PublishOptions::credit`].
+pub const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
+
 /// Options of a publish.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions<'a> {

@@ -3,9 +3,11 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use super::changes::Changes;
+use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
-use super::live_payload::LiveInput;
-use super::packed_day::PackedDay;
+use super::options::DEFAULT_CREDIT;
+use super::tables::Tables;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
@@ -43,19 +45,16 @@ fn open(memory_bytes: usize, service: &Service) -> Result<Snapshot, Box<dyn Erro
     let files = Files::Embedded(SAMPLE_FILES);
     // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
-    let catalogue = dataset.catalogue()?;
-    let mut days = Vec::new();
-    for files in &dataset.days {
-        let day = dataset.day(&catalogue, files)?;
-        days.push((files.day, PackedDay::new(&day, catalogue.islands.len())));
-    }
-    let latest = dataset.steps.last();
-    let latest = latest.map(|step| dataset.step(&catalogue, step));
-    let live = LiveInput {
-        latest: latest.transpose()?,
-        totals: Vec::new(),
-        platform: dataset.platform()?,
+    let mut dumps = DumpsWriter::in_memory(PUBLISHED);
+    let mut tables = Tables {
+        dataset: &dataset,
+        changes: &Changes::default(),
+        dumps: &mut dumps,
+        notify: &mut |_| {},
     };
+    let catalogue = tables.catalogue()?;
+    let days = tables.days(&catalogue)?;
+    let live = tables.live(&catalogue)?;
     dataset.finish_checks()?;
     let input = HistoryInput::new(&catalogue, days, PUBLISHED);
     let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
@@ -63,12 +62,15 @@ fn open(memory_bytes: usize, service: &Service) -> Result<Snapshot, Box<dyn Erro
     let history = History::open(Storage::Memory(history.into()), memory_bytes)?;
     live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
     let live = Live::open(Storage::Memory(live_bytes.into()))?;
-    Ok(Snapshot::new(Some(Arc::new(history)), Some(live), service))
+    let mut snapshot = Snapshot::new(Some(Arc::new(history)), Some(live), service);
+    snapshot.dumps = Some(Ok(Arc::new(dumps.into_memory(DEFAULT_CREDIT)?)));
+    Ok(snapshot)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::DumpContent;
 
     #[test]
     fn the_embedded_files_are_those_of_the_directory() {
@@ -93,5 +95,20 @@ mod tests {
         let sample = open_sample(1 << 20, &Service::new("http://x.test")).unwrap();
         let health = sample.health.choose(false).content.into_bytes().unwrap();
         assert!(health.starts_with(b"{\"status\":\"ok\""));
+    }
+
+    #[test]
+    fn the_dumps_of_the_sample_have_its_files() {
+        let sample = open_sample(1 << 20, &Service::new("http://x.test")).unwrap();
+        let dumps = sample.dumps().unwrap();
+        for (name, text) in SAMPLE_FILES {
+            let DumpContent::Memory(found) = &dumps.find(name).unwrap().content else {
+                panic!("{name} must be in memory");
+            };
+            assert_eq!(found, text, "{name}");
+        }
+        // Four forms of each, two files of the whole history, and the index.
+        let all = dumps.list("", "\u{10ffff}", usize::MAX);
+        assert_eq!(all.len(), SAMPLE_FILES.len() * 4 + 3);
     }
 }

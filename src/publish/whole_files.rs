@@ -15,11 +15,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
 
-use super::hashing_writer::HashingWriter;
+use super::hashing_writer::{HashingWriter, Output};
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Cell, CsvWriter, Day, FileKind};
 use crate::model::SortField;
@@ -157,12 +156,11 @@ impl KnownMembers {
 }
 
 /// A file that is being written.
-pub(super) struct WholeFile(BufWriter<HashingWriter<File>>);
+pub(super) struct WholeFile(BufWriter<HashingWriter<Output>>);
 
 impl WholeFile {
-    /// Creates the file at an index of [`WHOLE_FILES`], and writes the member of the header.
-    pub(super) fn create(path: &Path, index: usize) -> io::Result<WholeFile> {
-        let out = HashingWriter::new(File::create_new(path)?);
+    /// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
+    pub(super) fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<WholeFile> {
         let mut file = WholeFile(BufWriter::with_capacity(BUFFER, out));
         let columns = KINDS[index].columns().0.join(",");
         let header = format!("date,{columns}\n");
@@ -175,11 +173,9 @@ impl WholeFile {
         self.0.write_all(member)
     }
 
-    /// Syncs the file. Returns its length and its SHA-256.
-    pub(super) fn finish(self) -> io::Result<(u64, String)> {
-        let (file, bytes, sha256) = self.0.into_inner()?.finish();
-        file.sync_all()?;
-        Ok((bytes, sha256))
+    /// Flushes the buffer and returns the underlying writer.
+    pub(super) fn finish(self) -> io::Result<HashingWriter<Output>> {
+        Ok(self.0.into_inner()?)
     }
 }
 
@@ -187,6 +183,7 @@ impl WholeFile {
 mod tests {
     use std::fs;
     use std::io::Read as _;
+    use std::path::Path;
 
     use flate2::read::MultiGzDecoder;
 
@@ -195,6 +192,11 @@ mod tests {
     fn scratch(name: &str) -> std::path::PathBuf {
         let name = format!("island-metrics-whole-{}-{name}", std::process::id());
         std::env::temp_dir().join(name)
+    }
+
+    fn create(path: &Path) -> WholeFile {
+        let file = File::create_new(path).unwrap();
+        WholeFile::begin(HashingWriter::new(Output::File(file)), 1).unwrap()
     }
 
     fn text(path: &Path) -> String {
@@ -207,15 +209,15 @@ mod tests {
     #[test]
     fn members_are_found_again_and_copied() {
         let (path, copy) = (scratch("a"), scratch("b"));
-        let mut file = WholeFile::create(&path, 1).unwrap();
+        let mut file = create(&path);
         for day in [-3, 0, 7, 8] {
             let rows = format!("{day}\n").repeat(usize::from(day != 7) * 1_000);
             file.append(&member(day, rows.as_bytes()).unwrap()).unwrap();
         }
-        let (bytes, _) = file.finish().unwrap();
+        let (_, bytes, _) = file.finish().unwrap().finish();
         let known = KnownMembers::find(File::open(&path).unwrap(), bytes).unwrap();
         assert!(known.days().eq([-3, 0, 7, 8].map(UtcDay)));
-        let mut other = WholeFile::create(&copy, 1).unwrap();
+        let mut other = create(&copy);
         for day in [-3, 8] {
             other.append(&known.read(UtcDay(day)).unwrap()).unwrap();
         }

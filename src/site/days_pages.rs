@@ -50,7 +50,7 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
         format!(" Changes are relative to {}.", Escaped(previous))
     });
     let content = format!(
-        "<h1>Ranking of {}</h1><p>The islands with the most concurrent players on the day.{against}</p>{}{}\
+        "<h1>Ranking of {}</h1><p>The islands with the highest numbers of concurrent players on this day.{against}</p>{}{}\
          <p class=\"soft small\">As JSON: <a href=\"{root}docs#getRanking\"><code>/v1/rankings/{}</code></a></p>",
         day(date, &body.meta.generated_at),
         links.html("rankings", date),
@@ -59,7 +59,7 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     );
     let page = Page {
         title: &format!("Ranking of {date}"),
-        description: "The ten game islands with the most concurrent players of a day.",
+        description: "The ten game islands with the highest numbers of concurrent players on a day.",
         section: "rankings",
         root,
         assets: &[],
@@ -81,12 +81,14 @@ pub(super) fn ranking_table(ranking: &[RankedIsland], root: &str) -> String {
 
 /// Returns a change of rank, with its direction as a sign and in words, not in colour alone.
 fn change(island: &RankedIsland) -> String {
-    let was = each(island.previous_rank, |rank| format!("rank {rank} before"));
+    let was = each(island.previous_rank, |rank| {
+        format!("previous rank: {rank}")
+    });
     let span = |class: &str, sign: &str, by: u64| {
         format!("<span class={class} title=\"{was}\">{sign}{by}</span>")
     };
     match island.delta {
-        None => "<span class=soft title=\"no peak on the day before\">new</span>".to_owned(),
+        None => "<span class=soft title=\"no peak on the previous day\">new</span>".to_owned(),
         Some(0) => format!("<span class=soft title=\"{was}\">=</span>"),
         Some(by) if by > 0 => span("up", "+", by.unsigned_abs()),
         Some(by) => span("down", "\u{2212}", by.unsigned_abs()),
@@ -101,13 +103,15 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
     let about = match islands.len() {
         0 => "No island was first seen on this day.".to_owned(),
         NEW_ROWS_MAX => {
-            format!("The first {NEW_ROWS_MAX} islands first seen on this day, by peak.")
+            format!(
+                "Of the islands first seen on this day, these {NEW_ROWS_MAX} have the highest peaks."
+            )
         }
         1 => "1 island was first seen on this day.".to_owned(),
         number => format!("{number} islands were first seen on this day."),
     };
     let content = format!(
-        "<h1>New islands of {}</h1><p>{about} The metrics are those of the day.</p>{}{table}\
+        "<h1>New islands of {}</h1><p>{about} The metrics are for this day.</p>{}{table}\
          <p class=\"soft small\">As JSON: <a href=\"{root}docs#getNewIslands\"><code>/v1/new/{}</code></a></p>",
         day(&date, published),
         links.html("new", &date),

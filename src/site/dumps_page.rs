@@ -98,8 +98,8 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let (folder, credit) = (page.folder, Escaped(page.credit));
     let content = format!(
         "<h1>Dumps</h1><p class=lead>All data as files, without a key and without a quota.</p><p>Published {}. Programs \
-         can read the list of all files with their lengths, SHA-256 and times of change from \
-         <a href=\"{folder}index.json\">index.json</a>.</p><p class=note>When you use the data, show: {credit}</p>\
+         can read a list of all files with their lengths, SHA-256 checksums and modification times from \
+         <a href=\"{folder}index.json\">index.json</a>.</p><p class=note>When you use the data, show this line: {credit}</p>\
          {others}<h2>Tables</h2>{tables}{folders}",
         ago(page.published),
     );

@@ -46,8 +46,8 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
         let (date, table) = (&ranking.date, ranking_table(&ranking.ranking, ""));
         let (marked, date) = (day(date, published), Escaped(date));
         format!(
-            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Ranking of this day and of \
-             others</a></p></section>"
+            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Rankings of this day and of other \
+             days</a></p></section>"
         )
     });
     let live = each(bodies.live, live);
@@ -57,7 +57,7 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
          free JSON API, as files, and on these pages.</p>{form}<div id=summary>{tiles}{players}<div class=two>{top}{live}\
          </div></div><h2>Use the API</h2><p>No key is needed to start:</p><pre>curl '{base_url}/v1/islands?limit=2'</pre>\
          <p>See the <a href=docs>API reference</a>, complete <a href=recipes>recipes</a>, and the \
-         <a href=\"dumps/\">dumps</a>, which have all data as files.</p>"
+         <a href=\"dumps/\">dumps</a>, which contain all data as files.</p>"
     );
     let page = Page {
         title: "",

@@ -124,7 +124,7 @@ fn newest_day(island: &IslandSummary, date: &str, published: &str) -> String {
         tile(metric.label, &metric.text(&island.metrics))
     });
     let date = day(date, published);
-    format!("<h2>Metrics of {date}</h2><dl class=tiles>{tiles}</dl>")
+    format!("<h2>Metrics for {date}</h2><dl class=tiles>{tiles}</dl>")
 }
 
 /// Returns the links to choose a metric, its chart, and its values as a table.

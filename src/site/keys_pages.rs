@@ -86,7 +86,7 @@ pub fn keys_closed(service: &Service) -> String {
 /// Returns the page after a link was mailed, if the address accepts mail.
 pub fn keys_mailed() -> String {
     keys_page(
-        "<h1>Check your mail</h1><p>We have sent a link to the address. It is valid for an hour. With it you can see, \
+        "<h1>Check your mail</h1><p>We have sent a link to your address. It is valid for an hour. Use it to see, \
          create and revoke your keys.</p><p>If no mail arrives within a few minutes, check the spam folder, then \
          <a href=keys>request another link</a>.</p>",
     )
@@ -108,7 +108,7 @@ pub fn keys_form(token: &str, service: &Service) -> String {
     let (token, tiers) = (hidden(token), tiers(service));
     keys_page(&format!(
         "<h1>Get a free key</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
-         <p>Enter your e-mail address. We send a link with which you can see, create and revoke your keys.</p>\
+         <p>Enter your e-mail address. We will send you a link to see, create and revoke your keys.</p>\
          <form method=post action=keys>{token}<p class=row><label for=email>E-mail address</label>\
          <input id=email name=email type=email required maxlength=254 autocomplete=email>\
          <button name=do value=mail>Send the link</button></p></form><p class=\"soft small\">The address is stored with \
@@ -141,7 +141,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let active = list.keys.iter().filter(is_active).count();
     let (limit, max) = (count(u64::from(list.service.limits[1])), list.free_max);
     let shared = if list.is_shared {
-        "<p class=\"soft small\">Keys belong to the IP address that you come from. Other people with this address can \
+        "<p class=\"soft small\">These keys belong to your IP address. Other people who share this address can \
          see the ids of the keys and revoke them. The keys themselves are not shown again.</p>"
     } else {
         ""

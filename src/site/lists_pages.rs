@@ -41,7 +41,7 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         .first()
         .and_then(|island| island.metrics.date.as_deref());
     let date = each(date, |date| {
-        format!(", with metrics of {}", day(date, &meta.generated_at))
+        format!(", with metrics for {}", day(date, &meta.generated_at))
     });
     let island = each(query.island, |code| {
         format!("<p>Island with this code: <a href=\"islands/{code}\">{code}</a></p>")
@@ -68,7 +68,7 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     let title = if q.is_empty() { "Islands" } else { q };
     let page = Page {
         title,
-        description: "All tracked game islands with their metrics of the newest day.",
+        description: "All tracked game islands with their metrics for the newest day.",
         section: "islands",
         root: "",
         assets: &[],
@@ -140,7 +140,7 @@ fn about(query: ListQuery<'_>) -> String {
 fn other_searches(q: &str) -> String {
     let (encoded, q) = (encoded(q), Escaped(q));
     format!(
-        "<p>A title must contain the whole text, with its accents. You can also look for \
+        "<p>A title must contain the whole text, including its accents. You can also look for \
          <a href=\"creators?q={encoded}\">creators whose name contains <bdi>{q}</bdi></a> or \
          <a href=\"islands?tag={encoded}\">islands with the tag <bdi>{q}</bdi></a>.</p>"
     )
@@ -173,11 +173,11 @@ pub fn creators(body: &[u8], q: &str) -> String {
     let content = format!(
         "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Name contains</label>\
          <input id=q name=q type=search maxlength=200 value=\"{text}\"><button>Show</button></form>\
-         <p role=status>{total} {noun}{about}, by the sum of the peaks of their islands.</p>{table}{links}"
+         <p role=status>{total} {noun}{about}, sorted by the sum of their islands' peaks.</p>{table}{links}"
     );
     let page = Page {
         title: "Creators",
-        description: "Creators of tracked game islands, with sums over their islands.",
+        description: "Creators of tracked game islands, with the totals of their islands.",
         section: "creators",
         root: "",
         assets: &[],
@@ -194,7 +194,7 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
         .first()
         .and_then(|island| island.metrics.date.as_deref());
     let date = each(date, |date| {
-        format!("<h2>Sums of {}</h2>", day(date, &meta.generated_at))
+        format!("<h2>Totals for {}</h2>", day(date, &meta.generated_at))
     });
     let tiles = [
         ("Islands", Some(sums.island_count)),
@@ -228,7 +228,7 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
         .then(|| list_url("../islands", &[], ("creator", &sums.slug)));
     let rest = each(rest, |url| {
         format!(
-            "<p><a href=\"{url}\">All {} islands, to sort and filter</a></p>",
+            "<p><a href=\"{url}\">Sort and filter all {} islands</a></p>",
             count(meta.total)
         )
     });

@@ -7,7 +7,7 @@
 //! PUBLISHED/dumps-20261121T120500Z-…/   index.json and the files that it names
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
@@ -106,7 +106,8 @@ pub struct DumpDirectory {
     pub published: UnixSeconds,
     /// The line that users of the data show.
     pub credit: String,
-    directory: Arc<Directory>,
+    /// `None` if the dumps are in memory.
+    directory: Option<Arc<Directory>>,
     dumps: BTreeMap<String, Arc<Dump>>,
 }
 
@@ -121,48 +122,81 @@ pub struct Dump {
     pub modified: UnixSeconds,
     /// Its media type, by its name.
     pub content_type: &'static str,
-    /// Its content if it is in memory, as that of the index is.
-    pub content: Option<Bytes>,
-    /// The directory of its file, kept open: by the time of a request, its name may be that of
-    /// another one.
-    directory: Arc<Directory>,
+    /// Its content.
+    pub content: DumpContent,
     name: String,
+}
+
+/// The place of a dump's content.
+#[derive(Clone, Debug)]
+pub enum DumpContent {
+    /// Memory, as for the index.
+    Memory(Bytes),
+    /// A file of this directory, which is kept open: by the time of a request, its name may be that
+    /// of another one.
+    File(Arc<Directory>),
 }
 
 impl DumpDirectory {
     /// Opens the dumps that the manifest of a published directory names.
     pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
         let (directory, index, text) = DumpIndex::open(published, named)?;
-        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
-        let malformed = |problem: &str| SnapshotError::malformed(&part, problem);
         let directory = Arc::new(directory);
-        let modified = UnixSeconds::parse(&index.generated_at)
-            .ok_or_else(|| malformed("generatedAt is not a timestamp"))?;
+        let content_of = |_: &str| Some(DumpContent::File(Arc::clone(&directory)));
+        let mut dumps = DumpDirectory::new(index, text, content_of).map_err(|problem| {
+            let part = format!("{}/{}", named.directory, DumpIndex::FILE);
+            SnapshotError::malformed(&part, problem)
+        })?;
+        dumps.directory = Some(directory);
+        Ok(dumps)
+    }
+
+    /// Creates dumps in memory from the content of each file in the index, by name.
+    pub fn in_memory(
+        index: DumpIndex,
+        contents: &HashMap<String, Bytes>,
+    ) -> Result<DumpDirectory, String> {
+        let text = index.to_json();
+        let content_of = |name: &str| contents.get(name).cloned().map(DumpContent::Memory);
+        DumpDirectory::new(index, text, content_of)
+    }
+
+    fn new(
+        index: DumpIndex,
+        text: Vec<u8>,
+        content_of: impl Fn(&str) -> Option<DumpContent>,
+    ) -> Result<DumpDirectory, String> {
+        let modified = UnixSeconds::parse(&index.generated_at);
+        let modified = modified.ok_or("generatedAt is not a timestamp")?;
         let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
         let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
-        let name = DumpIndex::FILE.to_owned();
-        let mut itself = Dump::new(&directory, &name, text.len() as u64, (etag, modified));
-        itself.content = Some(text.into());
-        let mut dumps = BTreeMap::from([(name, Arc::new(itself))]);
+        let (name, bytes) = (DumpIndex::FILE, text.len() as u64);
+        let content = DumpContent::Memory(text.into());
+        let itself = Dump::new(name, bytes, (etag, modified), content);
+        let mut dumps = BTreeMap::from([(name.to_owned(), Arc::new(itself))]);
         for file in index.files {
-            let dump = Dump::of_file(&file, &directory)
-                .map_err(|problem| malformed(&format!("{:?}: {problem}", file.file)))?;
+            let content = content_of(&file.file).ok_or("content is missing");
+            let dump = content.and_then(|content| Dump::of_file(&file, content));
+            let dump = dump.map_err(|problem| format!("{:?}: {problem}", file.file))?;
             if let Some(_twice) = dumps.insert(file.file, Arc::new(dump)) {
-                return Err(malformed("it names a file twice"));
+                return Err("it names a file twice".to_owned());
             }
         }
         Ok(DumpDirectory {
             published: modified,
             credit: index.credit,
-            directory,
+            directory: None,
             dumps,
         })
     }
 
     /// Returns `true` if its name in the published directory now leads to another directory.
     pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
+        let Some(directory) = &self.directory else {
+            return false;
+        };
         let found = published.subdirectory(&named.directory);
-        found.is_ok_and(|found| found.is_same(&self.directory).is_ok_and(|same| !same))
+        found.is_ok_and(|found| found.is_same(directory).is_ok_and(|same| !same))
     }
 
     /// Returns names and lengths of the files from a name up to another one, at most `max`.
@@ -182,10 +216,10 @@ impl DumpDirectory {
 
 impl Dump {
     fn new(
-        directory: &Arc<Directory>,
         name: &str,
         bytes: u64,
         (etag, modified): (String, UnixSeconds),
+        content: DumpContent,
     ) -> Dump {
         Dump {
             bytes,
@@ -197,13 +231,12 @@ impl Dump {
                 Some((_, "gz")) => "application/gzip",
                 _ => "application/octet-stream",
             },
-            content: None,
-            directory: Arc::clone(directory),
+            content,
             name: name.to_owned(),
         }
     }
 
-    fn of_file(file: &DumpFile, directory: &Arc<Directory>) -> Result<Dump, &'static str> {
+    fn of_file(file: &DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
         if !is_local_path(&file.file) {
             return Err("file must be a path within the directory, without control characters");
         }
@@ -215,30 +248,32 @@ impl Dump {
         let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
         let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
         let version = (etag, modified);
-        Ok(Dump::new(directory, &file.file, file.bytes, version))
+        Ok(Dump::new(&file.file, file.bytes, version, content))
     }
 
     /// Creates a dump in memory, like the index.
     #[cfg(test)]
     pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
-        let directory = Arc::new(Directory::open(std::path::Path::new(".")).unwrap());
-        let version = (
-            format!("\"{}\"", "0".repeat(32)),
-            UnixSeconds(1_795_262_700),
-        );
-        let mut dump = Dump::new(&directory, name, text.len() as u64, version);
-        dump.content = Some(Bytes::from_static(text));
-        dump
+        let etag = format!("\"{}\"", "0".repeat(32));
+        let version = (etag, UnixSeconds(1_795_262_700));
+        let content = DumpContent::Memory(Bytes::from_static(text));
+        Dump::new(name, text.len() as u64, version, content)
     }
 
     /// Returns its path, for messages.
     pub fn path(&self) -> PathBuf {
-        self.directory.path().join(&self.name)
+        match &self.content {
+            DumpContent::Memory(_) => PathBuf::from(&self.name),
+            DumpContent::File(directory) => directory.path().join(&self.name),
+        }
     }
 
     /// Opens its file, which must have the length in the index. May wait for a disk.
     pub fn open(&self) -> io::Result<File> {
-        let file = self.directory.file(&self.name)?;
+        let DumpContent::File(directory) = &self.content else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let file = directory.file(&self.name)?;
         let bytes = file.metadata()?.len();
         if bytes != self.bytes {
             let problem = format!(

@@ -38,7 +38,7 @@ mod throttle;
 mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, Found, ReadContext};
-pub use dumps::{Dump, DumpDirectory, DumpFile, DumpIndex};
+pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
 pub use error::{CorruptionLog, Missing, SnapshotError};
 pub use file::Identity;
 pub use format::{BodyRef, Section};

@@ -26,7 +26,7 @@ impl PageTemplate {
             [islands, creators] if rest.is_empty() => {
                 Ok([islands, creators].map(|parts: &[Bytes; PARTS]| PageTemplate(parts.clone())))
             }
-            _ => Err(Section::Frames.malformed("it has not the parts of two templates")),
+            _ => Err(Section::Frames.malformed("it does not have the parts of two templates")),
         }
     }
 

@@ -162,7 +162,7 @@ fn the_man_page_lists_every_command_and_flag_with_its_help() {
     }
     for Flag { name, .. } in &table[0].flags {
         let variable = name.to_uppercase().replace('-', "_");
-        expected.push(format!("ISLAND_METRICS_{variable}\nIs --{name}."));
+        expected.push(format!("ISLAND_METRICS_{variable}\nSame as --{name}."));
     }
     assert_entries(PATH, &found, &expected);
 }

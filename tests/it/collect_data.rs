@@ -179,7 +179,7 @@ fn a_lone_surrogate_is_replaced() {
     let scene = Scene::new();
     let page = r#"{"data":[{"code":"4821-0077-1530","title":"a \ud83d b","tags":[]}]}"#;
     scene.bodies.set("/islands?", &page);
-    assert!(scene.collect().contains("; 1 titles cleaned"));
+    assert!(scene.collect().contains("; titles cleaned: 1"));
     assert_eq!(
         scene.rows("islands.csv"),
         ["4821-0077-1530,a \u{FFFD} b,,,"]
@@ -192,7 +192,7 @@ fn control_characters_are_dropped_from_titles_and_zero_width_ones_stay() {
         collected(json!({"code": CODE, "title": "a\u{0}b\u{85}\tc\u{200B}d", "tags": ["x\u{7}y"]}));
     assert_eq!(row, "4821-0077-1530,abc\u{200B}d,,,xy");
     assert!(
-        log.contains("; 1 titles cleaned; 1 tags cleaned or left out"),
+        log.contains("; titles cleaned: 1; tags cleaned or left out: 1"),
         "{log}"
     );
 }
@@ -202,7 +202,7 @@ fn a_title_without_text_is_empty() {
     for title in [json!("\u{0}\u{1}"), json!(""), json!(null), json!(7)] {
         let (row, log) = collected(json!({"code": CODE, "title": title, "tags": []}));
         assert_eq!(row, "4821-0077-1530,,,,");
-        assert!(log.contains("; 1 titles cleaned"), "{log}");
+        assert!(log.contains("; titles cleaned: 1"), "{log}");
     }
 }
 
@@ -210,7 +210,7 @@ fn a_title_without_text_is_empty() {
 fn a_long_title_is_cut_between_characters() {
     let (row, log) = collected(json!({"code": CODE, "title": "界".repeat(700), "tags": []}));
     assert_eq!(row, format!("4821-0077-1530,{},,,", "界".repeat(341)));
-    assert!(log.contains("; 1 titles cleaned"), "{log}");
+    assert!(log.contains("; titles cleaned: 1"), "{log}");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn codes_of_other_shapes_are_left_out() {
     scene.catalogue(&rows);
     let log = scene.collect();
     assert!(
-        log.contains("; 6 rows that are no islands left out"),
+        log.contains("; rows without an island code left out: 6"),
         "{log}"
     );
     assert_eq!(scene.rows("islands.csv"), ["4821-0077-1530,t,,,"]);
@@ -247,7 +247,7 @@ fn an_absent_creator_is_none_and_an_invalid_one_is_left_out() {
     for creator in ["a/b".to_owned(), "x".repeat(65), "a\u{1}".to_owned()] {
         let (row, log) = collected(json!({"code": CODE, "title": "t", "creatorCode": creator}));
         assert_eq!(row, "4821-0077-1530,t,,,");
-        assert!(log.contains("; 1 creators left out"), "{log}");
+        assert!(log.contains("; creators left out: 1"), "{log}");
     }
 }
 
@@ -257,7 +257,7 @@ fn unknown_tags_stay_and_those_that_cannot_be_written_are_cleaned() {
     let (row, log) =
         collected(json!({"code": CODE, "title": "t", "tags": tags, "createdIn": "OTHER"}));
     assert_eq!(row, "4821-0077-1530,t,,,brand new tag|a/b|search & destroy");
-    assert!(log.contains("; 3 tags cleaned or left out"), "{log}");
+    assert!(log.contains("; tags cleaned or left out: 3"), "{log}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
                 let has_id = lines[0].contains("(x-epic-correlation-id FN-");
                 assert!(has_id || reason == "no response", "{log}");
                 assert!(
-                    log.contains("the upstream answers again after 1 failures"),
+                    log.contains("the upstream responds again after 1 failures"),
                     "{log}"
                 );
                 assert_days(&paths, 8);
@@ -174,7 +174,7 @@ fn the_plan_is_printed_without_a_request() {
     };
     let before = plan();
     assert!(before.contains("islands: 0\n"), "{before}");
-    let cold = "a cold start of 300000 islands takes 0.4 hours at 200 requests a second";
+    let cold = "a cold start of 300000 islands takes 0.4 hours at 200 requests per second";
     assert!(before.contains(cold), "{before}");
     assert!(!directory.join("state").exists() && !directory.join("dataset").exists());
     assert!(upstream.seen().is_empty());
@@ -183,10 +183,10 @@ fn the_plan_is_printed_without_a_request() {
     let after = plan();
     for line in [
         "islands: 30\n",
-        "never asked: 0, 0.0 hours",
-        "active and not asked for yesterday: 0\n",
+        "never requested: 0, 0.0 hours",
+        "active, without metrics of yesterday: 0\n",
         "under 36 hours: 0\n",
-        "due in all: 0, 0.0 hours at 200 requests a second\n",
+        "due in all: 0, 0.0 hours at 200 requests per second\n",
     ] {
         assert!(after.contains(line), "{line}: {after}");
     }
@@ -194,7 +194,7 @@ fn the_plan_is_printed_without_a_request() {
     // A dataset of another publisher, without a state.
     fs::remove_dir_all(&paths.1).unwrap();
     let adopted = plan();
-    assert!(adopted.contains("never asked: 30,"), "{adopted}");
+    assert!(adopted.contains("never requested: 30,"), "{adopted}");
     assert_eq!(upstream.seen().len(), seen);
 }
 

@@ -117,7 +117,7 @@ fn memory_and_cpu_at_the_real_size() {
     let second_kib = second.kib("VmHWM:");
     eprintln!("memory, started again: {} MiB at most", second_kib >> 10);
     eprintln!(
-        "CPU at 3 requests a second: {:.2} % of a core",
+        "CPU at 3 requests per second: {:.2} % of a core",
         share * 100.0
     );
     assert!(

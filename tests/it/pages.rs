@@ -145,8 +145,8 @@ fn every_link_of_a_page_leads_somewhere() {
             let address = address.split('#').next().unwrap().replace("&amp;", "&");
             let path = address.strip_prefix("../").unwrap_or(&address);
             let path = path.trim_start_matches("./");
-            // The sample has no dumps, and sign-up is closed.
-            if path.is_empty() || path.starts_with("http") || path == "dumps/" || path == "keys" {
+            // Sign-up is closed.
+            if path.is_empty() || path.starts_with("http") || path == "keys" {
                 continue;
             }
             // A few are enough.

@@ -39,7 +39,7 @@ struct Settings {
     rounds: usize,
     /// Honest load alone before each wave.
     quiet: Duration,
-    /// Honest requests a second.
+    /// Honest requests per second.
     rate: f64,
     /// Connections of each kind of flood.
     flood: usize,
@@ -126,7 +126,7 @@ pub(super) fn run(extent: &Extent, faults: &Faults) -> Outcome<()> {
     let subject = Subject::start(|serve| settings.timeouts.set(serve))?;
     let mut attack = Attack::new(&settings, &subject, faults)?;
     println!(
-        "{} attackers at a time beside {:.0} honest requests a second on {CONNECTIONS} connections, and {:.0} visits",
+        "{} attackers at a time beside {:.0} honest requests per second on {CONNECTIONS} connections, and {:.0} visits",
         settings.wave.size(),
         settings.rate,
         attack.visits

@@ -285,7 +285,7 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     load.run_for(settings.peak)?;
     let rate = load.run_for(settings.peak)?.responses_per_second() * RATE_SHARE;
     println!(
-        "{} targets; {rate:.0} requests a second, 70 % of the most",
+        "{} targets; {rate:.0} requests per second, 70 % of the most",
         targets.len()
     );
     let publisher = &mut platform.publisher;

@@ -119,7 +119,7 @@ impl ApiError {
             ApiError::NotReady(payload) => {
                 return format!("{payload} has not been published; see /v1/health").into();
             }
-            ApiError::NoDumps => "no dumps have been published; the sample dataset has none",
+            ApiError::NoDumps => "no dumps have been published",
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {

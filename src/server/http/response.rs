@@ -18,7 +18,7 @@ use crate::server::http::body::{Download, ResponseBody};
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
 use crate::server::http::request_head::is_not_modified;
-use crate::snapshot::{Content, Dump, Encoded, EntityTag};
+use crate::snapshot::{Content, Dump, DumpContent, Encoded, EntityTag};
 
 /// On every response that pages of other sites may read.
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
@@ -196,8 +196,10 @@ impl ApiResponse {
             response.more_lines.push_str(&line);
         }
         match (part, &dump.content) {
-            (Some(part), Some(bytes)) => response.body = ResponseBody::Whole(part.of(bytes)),
-            (Some(part), None) => {
+            (Some(part), DumpContent::Memory(bytes)) => {
+                response.body = ResponseBody::Whole(part.of(bytes))
+            }
+            (Some(part), DumpContent::File(_)) => {
                 let download = Download::Dump(Arc::clone(dump), part);
                 response.pending_body = Some(Box::new(PendingBody::Download(download, None)));
             }

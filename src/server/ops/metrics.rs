@@ -51,7 +51,7 @@ const METRICS: &[Metric] = metrics! {
             }
         };
     Histogram "island_metrics_http_request_duration_seconds"
-        "Time from reading a request, or several pipelined ones, to the last byte of the responses. One in 16 is measured."
+        "Time from reading a request, or several pipelined requests, to the last byte of the responses. One in 16 is measured."
         |server, page| {
             let count = |at: usize| server.sum(|worker| &worker.durations.buckets[at]);
             let nanos = server.sum(|worker| &worker.durations.sum_nanos);
@@ -76,14 +76,14 @@ const METRICS: &[Metric] = metrics! {
         "Accepted connections."
         |server, page| page.value(server.sum(|worker| &worker.accepted));
     Counter "island_metrics_http_connections_refused_total"
-        "Connections closed because of the limit of their address, and times that the limit of all connections was reached."
+        "Connections closed because of the limit per address, and times that the limit of all connections was reached."
         |server, page| {
             let refused = server.sum(|worker| &worker.refused);
             let full = server.sum(|worker| &worker.full);
             labelled(page, "reason", ["address", "full"], [refused, full]);
         };
     Counter "island_metrics_http_connections_cut_total"
-        "Connections closed by the server, by the timeout that expired; room: closed to admit others."
+        "Connections closed by the server, by the timeout that expired. room: closed to admit other connections."
         |server, page| {
             let count = |at: usize| server.sum(|worker| &worker.closed[at]);
             labelled(page, "reason", CloseReason::LABELS, (0..).map(count));
@@ -104,7 +104,7 @@ const METRICS: &[Metric] = metrics! {
         "Addresses with a counter of their own today, updated every 15 seconds."
         |server, page| page.value(server.metrics.clients.load(Ordering::Relaxed));
     Gauge "island_metrics_quota_clients_max"
-        "Addresses per day that the counters have space for."
+        "Number of addresses per day that can have a counter of their own."
         |server, page| page.value(server.quota.anonymous.clients_max());
     Gauge "island_metrics_quota_overflow_clients"
         "Counters in use that several addresses share because the table is full."
@@ -158,7 +158,7 @@ const METRICS: &[Metric] = metrics! {
             labelled(page, "what", pollers.map(|poller| poller.source), ages);
         };
     Counter "island_metrics_tls_handshakes_total"
-        "TLS handshakes by result; resumed: continued a session; not_tls: the client sent something else, such as plain HTTP."
+        "TLS handshakes by result. resumed: continued a session; not_tls: the client did not send TLS but, for example, plain HTTP."
         |server, page| {
             let count = |at: usize| server.sum(|worker| &worker.handshakes[at]);
             labelled(page, "result", HandshakeResult::LABELS, (0..).map(count));

@@ -141,7 +141,7 @@ impl PublishReloader {
         let Some((published, manifest)) = read else {
             let directory = self.directory.display();
             self.status.errors.write(format!(
-                "nothing is published in {directory}; run `island-metrics publish --to {directory}`"
+                "nothing is published in {directory}; run `island-metrics publish --dataset DIR --to {directory}`"
             ));
             return Ok(None);
         };

@@ -35,7 +35,7 @@ impl QuotaState {
                 let today = clock.now().day;
                 if let Some(newest) = file.day().filter(|newest| today.0 > newest.0 + 1) {
                     log(&format!(
-                        "the quota counters are of {newest}; today is {today}"
+                        "the quota counters belong to {newest}; today is {today}"
                     ));
                 }
                 let anonymous = AnonymousQuota::open(directory, sizes, today, &log)?;

@@ -153,7 +153,7 @@ impl ServerState {
     }
 }
 
-/// Opens what is published and starts the poller of the published directory. The sample has none.
+/// Opens what is published and starts the poller of the published directory. The sample has no poller.
 fn open_data(
     settings: &Settings,
     service: &Service,

@@ -120,7 +120,7 @@ impl Supervisor {
                 Event::Reload if self.stopping.is_none() => self.start_reload(),
                 Event::Reload | Event::ReopenLogs => self.reopen_logs(),
                 Event::Stop if self.stopping.is_some() => {
-                    let line = "second signal: open requests are aborted";
+                    let line = "second signal: requests in progress are aborted";
                     self.server.log.write(line);
                     return;
                 }
@@ -217,7 +217,7 @@ impl Supervisor {
     }
 
     fn stop(&mut self) {
-        let line = "stopping: no new connections are accepted, open requests are completed";
+        let line = "stopping: no new connections are accepted, requests in progress are completed";
         self.server.log.write(line);
         self.notifier.stopping(line);
         for worker in &self.server.workers {
@@ -241,8 +241,7 @@ fn stall_report(
     let seconds = age.as_secs();
     is_new.then(|| {
         format!(
-            "no poll of {source} was completed for {seconds} seconds: a disk may not respond; \
-             still serving what was loaded before"
+            "no poll of {source} was completed for {seconds} seconds: a disk may not be responding; the data that was loaded before is still served"
         )
     })
 }
