@@ -1,7 +1,6 @@
 //! The command `serve`: flags to server settings.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use super::arguments::{Arguments, digits};
@@ -14,7 +13,6 @@ use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
 use crate::signup::{AddressProof, SignupPolicy};
-use crate::snapshot::Manifest;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -28,7 +26,6 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
             .iter()
             .map(|url| format!("listening on {url}"))
             .collect();
-        lines.extend(settings.published.as_deref().and_then(unpublished));
         if let (None, Some(address)) = (&settings.published, urls.first()) {
             let hint = "serving the sample dataset; --published DIR serves yours. Try:";
             lines.push(hint.to_owned());
@@ -39,20 +36,6 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
         lines
     };
     Ok(server::run(&settings, &started, report)?)
-}
-
-/// Returns a line for the log if nothing has been published to a directory.
-fn unpublished(directory: &Path) -> Option<String> {
-    let manifest = directory.join(Manifest::FILE);
-    let is_missing = manifest.try_exists().is_ok_and(|exists| !exists);
-    let directory = directory.display().to_string();
-    is_missing.then(|| {
-        format!(
-            "nothing has been published to {directory}, so the API responds with 503; publish with: \
-             island-metrics publish --dataset DIR --to '{}'",
-            directory.replace('\'', "'\\''")
-        )
-    })
 }
 
 /// The settings of a server, each valid by itself.

@@ -80,13 +80,9 @@ pub(super) struct ListMeta {
 pub(super) struct CreatorSums {
     pub(super) slug: String,
     pub(super) island_count: u64,
-    #[serde(rename = "peakCCU")]
-    pub(super) peak_ccu: Option<u64>,
-    pub(super) unique_players: Option<u64>,
-    pub(super) minutes_played: Option<u64>,
-    pub(super) favorites: Option<u64>,
-    pub(super) plays: Option<u64>,
-    pub(super) recommendations: Option<u64>,
+    /// The first six; the others and the date are `None`.
+    #[serde(flatten)]
+    pub(super) metrics: IslandMetrics,
 }
 
 /// `/v1/creators/{slug}`, without the islands
@@ -230,8 +226,9 @@ pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
         return Vec::new();
     };
     let players = islands.iter();
-    let players = players.filter_map(|one| Some((one.code.parse().ok()?, one.players)));
-    let mut players: Vec<_> = players.collect();
+    let mut players: Vec<_> = players
+        .filter_map(|one| Some((one.code.parse().ok()?, one.players)))
+        .collect();
     players.sort_unstable();
     players
 }

@@ -62,7 +62,7 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
         description: "The ten game islands with the highest numbers of concurrent players on a day.",
         section: "rankings",
         root,
-        assets: &[],
+        ..Page::default()
     };
     Some(page.html(&content))
 }
@@ -122,7 +122,7 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
         description: "The game islands that were first seen on a day.",
         section: "new",
         root,
-        assets: &[],
+        ..Page::default()
     };
     Some(page.html(&content))
 }

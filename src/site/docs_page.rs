@@ -98,8 +98,8 @@ pub fn docs(
         title: "API reference",
         description: document.info("summary"),
         section: "docs",
-        root: "",
         assets: &["docs.css", "docs.js"],
+        ..Page::default()
     };
     page.html(&content)
 }

@@ -57,7 +57,7 @@ pub struct DumpsPage<'a> {
 
 /// Returns the page.
 pub fn dumps(page: DumpsPage<'_>) -> String {
-    let (files, folders) = page.top_level();
+    let (files, mut folders) = page.top_level();
     let mut tables: Vec<&str> = Vec::new();
     let mut others = Vec::new();
     for (name, bytes) in &files {
@@ -94,6 +94,8 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     );
     let head = "<h2>Whole history</h2><table><thead><tr><th>File<th class=n>Size<th>Content</thead><tbody>";
     let others = wrapped(head, &others, "</table>");
+    // Names are sorted, but daily metrics are requested most.
+    folders.sort_by_key(|folder| folder != "daily");
     let folders = each(folders, |folder| page.folder_section(&folder));
     let (folder, credit) = (page.folder, Escaped(page.credit));
     let content = format!(
@@ -108,7 +110,7 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
         description: "All data as files in CSV and JSON, without a key and without a quota.",
         section: "dumps/",
         root: page.root,
-        assets: &[],
+        ..Page::default()
     };
     frame.html(&content)
 }
@@ -148,11 +150,8 @@ impl DumpsPage<'_> {
             .or(groups.first().map(String::as_str))
             .unwrap_or_default();
         let links = each(&groups, |group| {
-            let current = if group == chosen {
-                " aria-current=true"
-            } else {
-                ""
-            };
+            let current = (group == chosen).then_some(" aria-current=true");
+            let current = current.unwrap_or_default();
             let page = if self.folder.is_empty() { "" } else { "dumps" };
             let url = format!("{page}?group={folder}/{group}#{folder}");
             format!("<a href=\"{}\"{current}>{group}</a> ", Escaped(&url))

@@ -63,8 +63,8 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
         title: "",
         description: "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.",
         section: "",
-        root: "",
         assets: CHARTS,
+        ..Page::default()
     };
     page.html(&content)
 }

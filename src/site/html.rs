@@ -35,8 +35,8 @@ const FOOTER: [(&str, &str); 5] = [
     ("llms.txt", "llms.txt"),
 ];
 
-/// The frame of a page.
-#[derive(Clone, Copy)]
+/// The frame of a page. By default, the page is at the root and loads no other assets.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Page<'a> {
     /// The title without the name of the site, as text.
     pub(super) title: &'a str,
@@ -72,8 +72,8 @@ impl Page<'_> {
         });
         let links = |entries: &[(&str, &str)]| {
             each(entries, |(path, text)| {
-                let is_current = *path == self.section;
-                let current = if is_current { " aria-current=page" } else { "" };
+                let current = (*path == self.section).then_some(" aria-current=page");
+                let current = current.unwrap_or_default();
                 format!("<a href=\"{root}{path}\"{current}>{text}</a> ")
             })
         };
@@ -107,7 +107,7 @@ pub fn message_page(title: &str, message: &str, root: &str) -> String {
         description: message,
         section: "",
         root,
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
 }
@@ -188,6 +188,12 @@ pub(super) fn count(number: impl Into<Option<u64>>) -> String {
     out
 }
 
+/// Returns a number with its noun, in the singular or the plural.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// Returns a figure and its name. `value` is HTML.
 pub(super) fn tile(name: &str, value: &str) -> String {
     format!("<div><dt>{name}<dd>{value}</div>")
@@ -225,15 +231,15 @@ fn dated(iso: &str, text: &str, start: Option<i64>, old: i64, published: &str) -
     let age = UnixSeconds::parse(published)
         .zip(start)
         .map_or(0, |(published, start)| published.0 - start);
-    let (count, unit) = match age / DAY_SECONDS {
+    let (number, unit) = match age / DAY_SECONDS {
         0 => (age / 3_600, "hour"),
         days => (days, "day"),
     };
-    let plural = if count == 1 { "" } else { "s" };
+    let age_text = counted(number.unsigned_abs(), unit);
     let hidden = if age < old { " hidden" } else { "" };
     let (iso, text) = (Escaped(iso), Escaped(text));
     format!(
-        "<time datetime=\"{iso}\" data-old={old}>{text}</time><span class=old{hidden}> {count} {unit}{plural} old</span>"
+        "<time datetime=\"{iso}\" data-old={old}>{text}</time><span class=old{hidden}> {age_text} old</span>"
     )
 }
 

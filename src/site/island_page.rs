@@ -100,7 +100,7 @@ fn about(island: &IslandSummary) -> String {
     });
     let tags = each(&island.tags, |tag| {
         let (encoded, tag) = (encoded(tag), Escaped(tag));
-        format!(" <a href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
+        format!(" <a class=tag href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
     });
     let tags = wrapped("<br>Tags:", &tags, "");
     let code = Escaped(&island.code);
@@ -131,16 +131,11 @@ fn newest_day(island: &IslandSummary, date: &str, published: &str) -> String {
 fn chart(metric: &Metric, days: &[(&str, u64)], code: &str) -> String {
     let code = Escaped(code);
     let choices = each(METRICS.iter().enumerate(), |(at, other)| {
-        let query = if at == 0 {
-            String::new()
-        } else {
-            format!("?metric={}", other.name)
-        };
-        let current = if other.name == metric.name {
-            " aria-current=true"
-        } else {
-            ""
-        };
+        let query = each((at > 0).then_some(other.name), |name| {
+            format!("?metric={name}")
+        });
+        let current = (other.name == metric.name).then_some(" aria-current=true");
+        let current = current.unwrap_or_default();
         format!(
             "<a href=\"{code}{query}#history\"{current}>{}</a> ",
             other.label

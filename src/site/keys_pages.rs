@@ -47,8 +47,7 @@ fn keys_page(content: &str) -> String {
         title: "Keys",
         description: "API keys and their limits.",
         section: "keys",
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&format!("<div class=text>{content}</div>"))
 }

@@ -6,10 +6,10 @@ use super::api_bodies::{
     Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
 };
 use super::html::{
-    Escaped, Page, count, day, each, encoded, list_url, options, page_links, tile, unreadable_page,
-    wrapped,
+    Escaped, Page, count, counted, day, each, encoded, list_url, options, page_links, tile,
+    unreadable_page, wrapped,
 };
-use super::tables::{METRICS, creator_table, island_table};
+use super::tables::{METRICS, SORTED, creator_table, island_table};
 use crate::model::IslandCode;
 
 /// A query of a list, as its page needs it.
@@ -35,12 +35,8 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     let Ok(IslandListBody { islands, meta }) = from_slice(body) else {
         return unreadable_page("");
     };
-    let (q, total) = (query.get("q"), count(meta.total));
-    let noun = if meta.total == 1 { "island" } else { "islands" };
-    let date = islands
-        .first()
-        .and_then(|island| island.metrics.date.as_deref());
-    let date = each(date, |date| {
+    let (q, total) = (query.get("q"), counted(meta.total, "island"));
+    let date = each(date_of(&islands), |date| {
         format!(", with metrics for {}", day(date, &meta.generated_at))
     });
     let island = each(query.island, |code| {
@@ -61,7 +57,7 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         (meta.total, meta.limit, meta.offset),
     );
     let content = format!(
-        "<h1>Islands</h1>{}<p role=status>{total} {noun}{}{date}.</p>{island}{other_searches}{table}{links}",
+        "<h1>Islands</h1>{}<p role=status>{total}{}{date}.</p>{island}{other_searches}{table}{links}",
         filters(query),
         about(query),
     );
@@ -70,10 +66,14 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         title,
         description: "All tracked game islands with their metrics for the newest day.",
         section: "islands",
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
+}
+
+/// Returns the day of the metrics of a list.
+fn date_of(islands: &[IslandSummary]) -> Option<&str> {
+    islands.first()?.metrics.date.as_deref()
 }
 
 /// Returns the form of the filters.
@@ -91,7 +91,7 @@ fn filters(query: ListQuery<'_>) -> String {
         [("", "any"), ("uefn", "UEFN"), ("creative", "Creative")],
         query.get("createdIn"),
     );
-    let sorts = METRICS[..6]
+    let sorts = METRICS[..SORTED]
         .iter()
         .map(|metric| (metric.name, metric.label));
     let sorts = options(sorts, query.get("sort"));
@@ -157,14 +157,7 @@ pub fn creators(body: &[u8], q: &str) -> String {
         &[("q", q)],
         (meta.total, meta.limit, meta.offset),
     );
-    let (total, noun) = (
-        count(meta.total),
-        if meta.total == 1 {
-            "creator"
-        } else {
-            "creators"
-        },
-    );
+    let total = counted(meta.total, "creator");
     let about = wrapped(
         " whose name contains <b><bdi>",
         &text.to_string(),
@@ -173,14 +166,13 @@ pub fn creators(body: &[u8], q: &str) -> String {
     let content = format!(
         "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Name contains</label>\
          <input id=q name=q type=search maxlength=200 value=\"{text}\"><button>Show</button></form>\
-         <p role=status>{total} {noun}{about}, sorted by the sum of their islands' peaks.</p>{table}{links}"
+         <p role=status>{total}{about}, sorted by the sum of their islands' peaks.</p>{table}{links}"
     );
     let page = Page {
         title: "Creators",
         description: "Creators of tracked game islands, with the totals of their islands.",
         section: "creators",
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
 }
@@ -190,20 +182,18 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     let (CreatorBody { creator }, _) = start_of::<_, IslandSummary>(body, "}}", 0)?;
     let IslandListBody { islands, meta } = from_slice(islands).ok()?;
     let Creator { sums, profile } = creator;
-    let date = islands
-        .first()
-        .and_then(|island| island.metrics.date.as_deref());
-    let date = each(date, |date| {
+    let date = each(date_of(&islands), |date| {
         format!("<h2>Totals for {}</h2>", day(date, &meta.generated_at))
     });
+    let metrics = &sums.metrics;
     let tiles = [
         ("Islands", Some(sums.island_count)),
-        ("Sum of peaks", sums.peak_ccu),
-        ("Players", sums.unique_players),
-        ("Minutes played", sums.minutes_played),
-        ("Plays", sums.plays),
-        ("Favorites", sums.favorites),
-        ("Recommendations", sums.recommendations),
+        ("Sum of peaks", metrics.peak_ccu),
+        ("Players", metrics.unique_players),
+        ("Minutes played", metrics.minutes_played),
+        ("Plays", metrics.plays),
+        ("Favorites", metrics.favorites),
+        ("Recommendations", metrics.recommendations),
     ];
     let tiles = each(tiles, |(name, value)| tile(name, &count(value)));
     let profile_tiles = [
@@ -245,7 +235,7 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
         description: &description,
         section: "creators",
         root: "../",
-        assets: &[],
+        ..Page::default()
     };
     Some(page.html(&content))
 }

@@ -43,8 +43,7 @@ pub(super) fn objects_page(service: &Service) -> String {
         title: "Objects",
         description: "Every member of every response of the API.",
         section: "objects",
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
 }

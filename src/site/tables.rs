@@ -73,7 +73,7 @@ pub(super) const METRICS: [Metric; 9] = [
 ];
 
 /// The number of metrics by which lists can be sorted.
-const SORTED: usize = 6;
+pub(super) const SORTED: usize = 6;
 
 impl Metric {
     /// Returns the value in its unit.
@@ -118,23 +118,12 @@ pub(super) fn island_table(
             (true, "asc") => " aria-sort=ascending",
             (true, _) => " aria-sort=descending",
         };
-        // The link of the sorted column turns the order around.
-        let other = if is_sorted && order != "asc" {
-            "asc"
-        } else {
-            ""
-        };
-        let given: Vec<(&str, &str)> = given
-            .iter()
-            .copied()
-            .filter(|(name, _)| *name != "order")
-            .collect();
-        let given: Vec<(&str, &str)> = given.into_iter().chain([("order", other)]).collect();
-        let by = if metric.name == METRICS[0].name {
-            ""
-        } else {
-            metric.name
-        };
+        // The link of the sorted column reverses the order.
+        let other = (is_sorted && order != "asc").then_some("asc");
+        let given = given.iter().copied().filter(|(name, _)| *name != "order");
+        let given: Vec<(&str, &str)> = given.chain(other.map(|asc| ("order", asc))).collect();
+        let by = Some(metric.name).filter(|name| *name != METRICS[0].name);
+        let by = by.unwrap_or_default();
         let url = list_url(&format!("{root}islands"), &given, ("sort", by));
         format!("<th class={class}{aria}><a href=\"{url}\" title=\"Sort by {label}\">{short}</a>")
     });
@@ -162,13 +151,13 @@ pub(super) fn creator_table(creators: &[CreatorSums], root: &str) -> String {
         );
         let sums = each(
             [
-                creator.unique_players,
-                creator.minutes_played,
-                creator.plays,
+                creator.metrics.unique_players,
+                creator.metrics.minutes_played,
+                creator.metrics.plays,
             ],
             |sum| format!("<td class=\"n wide\">{}", count(sum)),
         );
-        let peak = count(creator.peak_ccu);
+        let peak = count(creator.metrics.peak_ccu);
         format!("<tr><td>{link}<td class=n>{islands}<td class=n>{peak}{sums}")
     });
     let head = "<table><thead><tr><th>Creator<th class=n>Islands<th class=n>Sum of peaks\

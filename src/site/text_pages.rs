@@ -67,8 +67,7 @@ fn text_page(title: &str, description: &str, section: &str, markdown: &str) -> S
         title,
         description,
         section,
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
 }
@@ -99,8 +98,7 @@ pub(super) fn recipes(service: &Service) -> String {
         title: "Recipes",
         description: "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.",
         section: "recipes",
-        root: "",
-        assets: &[],
+        ..Page::default()
     };
     page.html(&content)
 }

@@ -185,7 +185,7 @@ fn the_plan_is_printed_without_a_request() {
         "islands: 30\n",
         "never requested: 0, 0.0 hours",
         "active, without metrics of yesterday: 0\n",
-        "under 36 hours: 0\n",
+        "within 36 hours: 0\n",
         "due in all: 0, 0.0 hours at 200 requests per second\n",
     ] {
         assert!(after.contains(line), "{line}: {after}");

@@ -195,6 +195,15 @@ fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
 #[test]
 fn a_browser_is_told_in_a_page_what_is_not_there() {
     let (_server, mut client) = sample();
+    let dir = TempDir::new();
+    let none = dir.join("none");
+    let empty = Server::start(&[
+        "--limit-anonymous",
+        "5",
+        "--published",
+        none.to_str().unwrap(),
+    ]);
+    let mut empty = empty.connect();
     let browser = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let deepest = "/a".repeat(8);
     for (target, status, root, words) in [
@@ -206,6 +215,11 @@ fn a_browser_is_told_in_a_page_what_is_not_there() {
         ("/a/b//c", 404, "../../../", "<h1>Not found</h1>"),
         (&deepest, 404, "../../../../../../../", "<h1>Not found</h1>"),
     ] {
+        let client = if status == 503 {
+            &mut empty
+        } else {
+            &mut client
+        };
         let page = client.request("GET", target, &browser);
         assert_eq!(page.status, status, "{target}");
         assert_eq!(page.expect("content-type"), "text/html; charset=utf-8");

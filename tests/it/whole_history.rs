@@ -160,6 +160,28 @@ fn a_damaged_member_is_rendered_again() {
     }
 }
 
+#[test]
+fn the_sample_has_the_dumps_of_its_publish() {
+    let dir = TempDir::new();
+    let dataset = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample");
+    let to = dir.join("published");
+    publish(&dataset, &to, "2026-11-21T12:05:00Z");
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    let index = client.get("/dumps/index.json").json();
+    let files = index["files"].as_array().unwrap().iter();
+    let mut names: Vec<&str> = files.map(|file| file["file"].as_str().unwrap()).collect();
+    assert!(names.len() > 200, "{}", names.len());
+    names.push("index.json");
+    for name in names {
+        let found = client.get(&format!("/dumps/{name}")).body;
+        assert!(
+            found == fs::read(to.join("dumps").join(name)).unwrap(),
+            "{name}"
+        );
+    }
+}
+
 /// Returns the length of the last member of a file.
 fn last_member(file: &[u8]) -> usize {
     let mut left = file;

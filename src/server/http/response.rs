@@ -197,7 +197,7 @@ impl ApiResponse {
         }
         match (part, &dump.content) {
             (Some(part), DumpContent::Memory(bytes)) => {
-                response.body = ResponseBody::Whole(part.of(bytes))
+                response.body = ResponseBody::Whole(part.of(bytes));
             }
             (Some(part), DumpContent::File(_)) => {
                 let download = Download::Dump(Arc::clone(dump), part);

@@ -139,9 +139,11 @@ impl PublishReloader {
             format!("{}: {error}", path.display())
         })?;
         let Some((published, manifest)) = read else {
-            let directory = self.directory.display();
+            let directory = self.directory.display().to_string();
             self.status.errors.write(format!(
-                "nothing is published in {directory}; run `island-metrics publish --dataset DIR --to {directory}`"
+                "nothing has been published to {directory}, so the API responds with 503; publish with: \
+                 island-metrics publish --dataset DIR --to '{}'",
+                directory.replace('\'', "'\\''")
             ));
             return Ok(None);
         };

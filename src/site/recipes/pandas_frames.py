@@ -47,13 +47,13 @@ def plot(series, title, file):
 
 
 def history():
-    """All days of all islands from the dump, which costs no quota, by date and code."""
+    """All days of all islands from the dump, which does not count against the quota, by date and code."""
     frame = pd.read_csv(BASE + "/dumps/history.csv.gz", dtype={"code": "string"}, parse_dates=["date"])
     return frame.convert_dtypes().set_index(["date", "code"])
 
 
 def dump():
-    """All islands from the dump. A server without dumps, such as one with the sample dataset, responds with 503."""
+    """All islands from the dump."""
     # An island may be called "NA". Only an empty field is null.
     frame = pd.read_csv(BASE + "/dumps/islands.csv.gz", dtype="string", keep_default_na=False, na_values=[""])
     frame["tags"] = frame["tags"].fillna("").str.split("|")
