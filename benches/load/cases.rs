@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use crate::common::http::{Response, fetch, found, get};
 use crate::common::loops::Requests;
+use crate::common::nginx;
 use crate::common::process::{Server, command, reference};
+use crate::common::requests::{PAGE, nearest, pages, searches};
 use crate::common::{Outcome, SERVER_CORE, bare};
-use crate::requests::{PAGE, nearest, pages, searches};
+use crate::epoll;
 use crate::settings::Settings;
-use crate::{epoll, nginx};
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

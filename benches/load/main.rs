@@ -6,9 +6,7 @@
 //! `--save` medians and a chart in `benches/results` and the table in `benches/README.md`, which
 //! describes this bench.
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
 )]
@@ -18,10 +16,8 @@ mod chart;
 #[path = "../common/mod.rs"]
 mod common;
 mod epoll;
-mod nginx;
 mod readme;
 mod report;
-mod requests;
 mod rivals;
 mod rounds;
 mod settings;

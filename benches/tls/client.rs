@@ -52,6 +52,19 @@ impl Client {
         })
     }
 
+    /// Returns the version, cipher suite and key exchange group that a server chooses.
+    pub(crate) fn negotiated(&self, target: Target) -> Outcome<String> {
+        self.runtime.block_on(async {
+            let stream = handshake(&self.connector, target).await?;
+            let session = stream.get_ref().1;
+            let version = session.protocol_version().ok_or("no version")?;
+            let suite = session.negotiated_cipher_suite().ok_or("no suite")?;
+            let group = session.negotiated_key_exchange_group();
+            let group = group.ok_or("no group")?.name();
+            Ok(format!("{version:?} {:?} {group:?}", suite.suite()))
+        })
+    }
+
     /// Sends `request` again and again on so many connections; with `reopen`, each time on a new one.
     /// Returns the number of responses.
     pub(crate) fn load(
@@ -109,14 +122,21 @@ impl Client {
 }
 
 async fn open(connector: TlsConnector, target: Target) -> Outcome<Box<dyn Stream>> {
+    if target.is_tls {
+        return Ok(Box::new(handshake(&connector, target).await?));
+    }
+    Ok(Box::new(socket(target).await?))
+}
+
+async fn socket(target: Target) -> Outcome<TcpStream> {
     let socket = TcpStream::connect(target.address).await?;
     socket.set_nodelay(true)?;
-    if !target.is_tls {
-        return Ok(Box::new(socket));
-    }
+    Ok(socket)
+}
+
+async fn handshake(connector: &TlsConnector, target: Target) -> Outcome<TlsStream<TcpStream>> {
     let name = ServerName::try_from("localhost")?;
-    let stream: TlsStream<TcpStream> = connector.connect(name, socket).await?;
-    Ok(Box::new(stream))
+    Ok(connector.connect(name, socket(target).await?).await?)
 }
 
 /// Sends a request and reads its whole response, which must be a 200.

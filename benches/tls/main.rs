@@ -3,10 +3,9 @@
 //!
 //! In: the release binary with the feature `tls`, a synthetic dataset, certificates made with
 //! `openssl`. Out: CPU time per request and per full handshake, and the memory of an idle connection.
+//! `benches/README.md` describes this bench.
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
 )]
@@ -14,14 +13,6 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../load/nginx.rs"]
-mod nginx;
-#[path = "../load/requests.rs"]
-#[expect(
-    dead_code,
-    reason = "of it, only the requests for bodies of given sizes are used"
-)]
-mod requests;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -39,10 +30,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::client::{Client, Target};
 use crate::common::http::{found, get};
 use crate::common::process::{Scratch, Server, command, pin_load, run};
+use crate::common::requests::nearest;
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{Size, TINY};
-use crate::common::{Outcome, SERVER_CORE, bare, is_quick, world};
-use crate::requests::nearest;
+use crate::common::{Outcome, SERVER_CORE, bare, is_quick, nginx, world};
 
 /// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
 const HYPER: &str = "--bare-hyper-tls";
@@ -123,6 +114,18 @@ fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, T
     Ok((Arc::new(server), target))
 }
 
+/// Fails unless all of the contestants that speak TLS choose the same version, suite and group.
+fn check_same(client: &Client, contestants: &[Contestant]) -> Outcome<String> {
+    let targets = contestants.iter().map(|contestant| contestant.target);
+    let targets = targets.filter(|target| target.is_tls);
+    let chosen = targets.map(|target| client.negotiated(target));
+    let chosen = chosen.collect::<Outcome<Vec<String>>>()?;
+    if chosen.iter().any(|choice| *choice != chosen[0]) {
+        return Err(format!("they differ: {chosen:?}").into());
+    }
+    Ok(chosen[0].clone())
+}
+
 /// Starts the bare hyper and nginx on a captured response.
 fn rivals(scratch: &Path, name: &str, captured: &Path, pair: &Pair) -> Outcome<Vec<Contestant>> {
     let [certificate, key] = pair.paths();
@@ -147,11 +150,19 @@ fn rivals(scratch: &Path, name: &str, captured: &Path, pair: &Pair) -> Outcome<V
 
 fn print(title: &str, contestants: &[Contestant]) {
     println!("\n{title}");
-    println!("  {:<20}{:>10}{:>20}", "", "CPU us", "island-metrics ÷ it");
+    println!(
+        "  {:<20}{:>10}{:>20}{:>18}",
+        "", "CPU us", "island-metrics ÷ it", "(quartiles)"
+    );
     for contestant in contestants {
+        let ours = contestants[0].micros.iter();
+        let mut ratios: Vec<f64> = ours.zip(&contestant.micros).map(|(a, b)| a / b).collect();
+        ratios.sort_by(f64::total_cmp);
+        let [low, high] = [1, 3].map(|at| ratios[(ratios.len() - 1) * at / 4]);
         let ratio = median_ratio(&contestants[0].micros, &contestant.micros);
         let micros = median(contestant.micros.iter().copied());
-        println!("  {:<20}{micros:>10.2}{ratio:>20.2}", contestant.name);
+        let name = contestant.name;
+        println!("  {name:<20}{micros:>10.2}{ratio:>20.2}{low:>12.2} {high:.2}");
     }
 }
 
@@ -190,6 +201,7 @@ fn benchmark(quick: bool) -> Outcome<()> {
             &captured,
             &ecdsa,
         )?);
+        let chosen = check_same(&client, &contestants)?;
         let request = get(path, &key);
         for round in 0..=rounds {
             for contestant in &mut contestants {
@@ -201,7 +213,7 @@ fn benchmark(quick: bool) -> Outcome<()> {
             }
         }
         print(
-            &format!("{size} B, TLS 1.3, requests on open connections"),
+            &format!("{size} B, requests on open connections, {chosen}"),
             &contestants,
         );
     }
@@ -212,13 +224,14 @@ fn benchmark(quick: bool) -> Outcome<()> {
         let mut contestants = vec![Contestant::new("island-metrics", &ours, target)];
         let directory = name.replace(' ', "-");
         contestants.extend(rivals(scratch.path(), &directory, &captured, pair)?);
+        let chosen = check_same(&client, &contestants)?;
         for _ in 0..rounds {
             for contestant in &mut contestants {
                 contestant.measure(|target| client.load(target, &request, (8, true), time))?;
             }
         }
         print(
-            &format!("full handshake and one request, {name}"),
+            &format!("full handshake and one request, {name}, {chosen}"),
             &contestants,
         );
     }
@@ -247,7 +260,10 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
     let key = PrivateKeyDer::from_pem_file(key)?;
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions()?;
-    let config = config.with_no_client_auth().with_single_cert(chain, key)?;
+    let mut config = config.with_no_client_auth().with_single_cert(chain, key)?;
+    // Like those of the release server. nginx sends two.
+    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    config.send_tls13_tickets = 1;
     bare::serve_with(captured, Some(&Arc::new(config).into()))
 }
 

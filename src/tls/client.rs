@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
-use super::{TlsError, certificates, provider, read_pem};
+use super::{TlsError, certificates, open, provider, read_pem};
 
 /// Paths of the bundle of trusted certificates in common distributions.
 const BUNDLES: [&str; 4] = [
@@ -47,7 +47,7 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsErr
         .or_else(of_distribution);
     let path = path.ok_or(TlsError::NoBundle)?;
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path, &read_pem(&path)?)? {
+    for certificate in certificates(&path, &read_pem(&path, open(&path)?)?)? {
         // A bundle may contain certificates that the library does not support.
         let _ = roots.add(certificate);
     }

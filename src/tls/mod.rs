@@ -28,6 +28,8 @@ pub use error::TlsError;
 #[cfg(feature = "tls")]
 pub use server::{CertificateLoader, ServerCertificate};
 
+use crate::regular_file;
+
 /// Longer files are refused. The bundles of distributions have a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -35,18 +37,29 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Reads a PEM file. Opening does not wait for the other end of a pipe.
-fn read_pem(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |error: std::io::Error| TlsError::pem(path, format!("cannot read it: {error}"));
+/// Opens a regular file. Opening does not wait for the other end of a pipe.
+fn open(path: &Path) -> Result<File, TlsError> {
+    match regular_file::open(path) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(TlsError::pem(path, "there is no such file".to_owned())),
+        Err(error) => Err(unreadable(path, &error)),
+    }
+}
+
+/// Reads the text of a PEM file that is open.
+fn read_pem(path: &Path, file: File) -> Result<Vec<u8>, TlsError> {
     let mut text = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    let limited = &mut file.take(FILE_BYTES_MAX + 1);
-    limited.read_to_end(&mut text).map_err(failed)?;
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
+    read.map_err(|error| unreadable(path, &error))?;
     if text.len() as u64 > FILE_BYTES_MAX {
         let problem = format!("the file must have at most {FILE_BYTES_MAX} bytes");
         return Err(TlsError::pem(path, problem));
     }
     Ok(text)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> TlsError {
+    TlsError::pem(path, format!("cannot read it: {error}"))
 }
 
 /// Returns all certificates of a PEM file, at least one.

@@ -1,6 +1,6 @@
 //! The server's certificate and key, read from two PEM files that others replace at any time.
 
-use std::fs;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{self, ServerConfig, SignatureAlgorithm};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
-use super::{TlsError, certificates, provider, read_pem};
+use super::{TlsError, certificates, open, provider, read_pem, unreadable};
 use crate::calendar::UnixSeconds;
 
 /// A certificate in use.
@@ -60,8 +60,12 @@ impl CertificateLoader {
     /// Reads both files. Returns `None` if their contents are those of the last call: comparing a few
     /// kilobytes costs less than rules about times of files and links that are replaced.
     pub fn load(&mut self) -> Result<Option<ServerCertificate>, TlsError> {
-        check_mode(&self.key)?;
-        let contents = [read_pem(&self.certificate)?, read_pem(&self.key)?];
+        let (certificate, key) = (open(&self.certificate)?, open(&self.key)?);
+        check_mode(&self.key, &key)?;
+        let contents = [
+            read_pem(&self.certificate, certificate)?,
+            read_pem(&self.key, key)?,
+        ];
         if self.contents.as_ref() == Some(&contents) {
             return Ok(None);
         }
@@ -155,9 +159,9 @@ impl ServerCertificate {
 }
 
 /// Refuses a key that users outside of the file's group may read.
-fn check_mode(path: &Path) -> Result<(), TlsError> {
-    let failed = |error: std::io::Error| TlsError::pem(path, format!("cannot read it: {error}"));
-    let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
+fn check_mode(path: &Path, key: &File) -> Result<(), TlsError> {
+    let metadata = key.metadata().map_err(|error| unreadable(path, &error))?;
+    let mode = metadata.permissions().mode() & 0o777;
     let by_others = mode & 0o007;
     if by_others == 0 {
         return Ok(());
@@ -171,9 +175,10 @@ fn check_mode(path: &Path) -> Result<(), TlsError> {
 
 fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(text).map_err(|error| {
-        let is_encrypted = text.windows(9).any(|words| words == b"ENCRYPTED");
+        // PKCS #8 names it in the label, the older formats in a header.
+        let is_encrypted = text.windows(9).any(|word| word == b"ENCRYPTED");
         let problem = match error {
-            pem::Error::NoItemsFound if is_encrypted => {
+            _ if is_encrypted => {
                 "the private key is encrypted; decrypt it with `openssl pkey -in FILE -out FILE`"
                     .to_owned()
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::collect_service::Collector;
 use crate::collecting::{assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, now};
 use crate::support::TempDir;
@@ -299,6 +300,34 @@ fn numbers_out_of_range_are_left_out() {
         assert!(
             log.contains("left out 1 values that are out of range"),
             "{log}"
+        );
+    }
+}
+
+#[test]
+fn metrics_count_what_was_cleaned_skipped_and_left_out() {
+    let scene = Scene::new();
+    scene.catalogue(&[
+        // A title, a creator and two tags.
+        json!({"code": CODE, "title": "a\u{7}b", "creatorCode": "a/b", "tags": ["x|y", "", "fine"]}),
+        json!({"code": "playlist_solo", "title": "x", "tags": []}),
+        json!({"title": "no code"}),
+    ]);
+    // A peak and a retention.
+    scene.days(CODE, &metrics(&json!(1e30), &json!(1.5), &day(1)));
+    let collector = Collector::start(&scene.upstream, "200");
+    collector.manager.await_line("READY=1");
+    let counted = collector.await_metrics(|metrics| metrics["values_refused_total"] > 1.5);
+    for (name, count) in [
+        ("values_refused_total", 2.0),
+        ("codes_skipped_total", 2.0),
+        ("fields_cleaned_total", 4.0),
+        ("values_revised_total", 0.0),
+    ] {
+        assert!(
+            (counted[name] - count).abs() < 0.1,
+            "{name}: {}",
+            counted[name]
         );
     }
 }

@@ -12,14 +12,14 @@ use crate::service::Manager;
 use crate::support::Client;
 
 /// A collector under a service manager. Killed when dropped.
-struct Collector {
-    manager: Manager,
+pub(crate) struct Collector {
+    pub(crate) manager: Manager,
     child: Child,
     admin: SocketAddr,
 }
 
 impl Collector {
-    fn start(upstream: &FakeUpstream, rate: &str) -> Collector {
+    pub(crate) fn start(upstream: &FakeUpstream, rate: &str) -> Collector {
         let manager = Manager::new();
         let (admin, port) = crate::admin::address();
         let mut command = manager.command();
@@ -59,7 +59,7 @@ impl Collector {
 
     /// Metrics for which a condition holds, within some seconds.
     #[track_caller]
-    fn await_metrics(
+    pub(crate) fn await_metrics(
         &self,
         condition: impl Fn(&BTreeMap<String, f64>) -> bool,
     ) -> BTreeMap<String, f64> {

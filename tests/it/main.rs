@@ -20,8 +20,9 @@
 //!   clients; `exhaustion`: limits of memory and CPU time per client
 //! - `dumps`: the files outside the API; `long_bodies`: bodies of many megabytes
 //! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
-//! - `tls`, `tls_clients`, `tls_reload`: the same over TLS, other programs as clients, and certificates
-//!   that change, with the feature `tls`
+//! - `tls`: the same over TLS, with the feature `tls`; `tls_handshakes`: half ones, and many of them;
+//!   `tls_policy`: versions, suites and attacks; `tls_certificates`: unusual ones; `tls_reload`: those that
+//!   change; `tls_clients`: other programs as clients
 //!
 //! Tests of clients and keys:
 //! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
@@ -116,9 +117,15 @@ mod tidy;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
+mod tls_certificates;
+#[cfg(feature = "tls")]
 mod tls_clients;
 #[cfg(feature = "tls")]
+mod tls_handshakes;
+#[cfg(feature = "tls")]
 mod tls_pairs;
+#[cfg(feature = "tls")]
+mod tls_policy;
 #[cfg(feature = "tls")]
 mod tls_reload;
 mod torn;

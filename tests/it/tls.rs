@@ -1,50 +1,31 @@
-//! TLS (CONTRACT section 10): handshakes, their limits, and responses over TLS.
+//! Responses over TLS (CONTRACT section 10): the same as without, sessions, and connections that are
+//! cut.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, TempDir, command, is_slow, publish, run};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, StreamOwned};
+
+use crate::support::{Client, command, publish, run};
 use crate::tls_pairs::{
-    ECDSA, NAMES, RSA, VALID, arguments, client_config, connect, curl, fetch, has_openssl, pair,
-    pair_of, start, text,
+    LAST, Scene, arguments, client_config_with, connect, curl, fetch, text, without_tickets,
 };
-
-/// Runs `openssl s_client` with these arguments and input. Returns what it prints.
-fn s_client(address: SocketAddr, more: &[&str], input: &str) -> String {
-    let target = address.to_string();
-    let mut child = Command::new("openssl")
-        .args(["s_client", "-connect", &target, "-servername", "localhost"])
-        .args(more)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It may have ended already.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let (out, err) = (output.stdout, output.stderr);
-    String::from_utf8_lossy(&[out, err].concat()).into_owned()
-}
-
-const LAST: &str = "GET /v1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 #[test]
 fn both_versions_answer_as_without_tls_and_name_hsts() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (server, address) = start(&pair, &[]);
+    let Some(scene) = Scene::new() else { return };
+    let (server, address) = scene.start(&[]);
     let plain = Client::connect(server.addr()).get("/v1/islands?limit=2");
     assert!(plain.header("strict-transport-security").is_none());
     for version in ["--tlsv1.3", "--tls-max=1.2"] {
         let version: Vec<&str> = version.split('=').collect();
-        let output = curl(address, &pair, &[&version[..], &["-D", "-"]].concat());
+        let output = curl(address, &scene.pair, &[&version[..], &["-D", "-"]].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -56,29 +37,25 @@ fn both_versions_answer_as_without_tls_and_name_hsts() {
 
 #[test]
 fn without_a_plain_listener_links_and_log_are_https() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
+    let Some(scene) = Scene::new() else { return };
     let words = ["serve", "--listen-tls", "127.0.0.1:0", "--print-config"];
-    let output = run(&[&words[..], &arguments(&pair)].concat());
+    let output = run(&[&words[..], &arguments(&scene.pair)].concat());
     assert!(output.status.success());
     let mut command = command();
     command
         .args(["serve", "--listen-tls", "127.0.0.1:0"])
-        .args(arguments(&pair));
+        .args(arguments(&scene.pair));
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening on ") {
         line.clear();
-        assert!(std::io::BufRead::read_line(&mut log, &mut line).unwrap() > 0);
+        assert!(log.read_line(&mut line).unwrap() > 0);
     }
     let (_, address) = line.trim().split_once("listening on https://").unwrap();
     let response = fetch(
         address.parse().unwrap(),
-        &client_config(&pair),
+        &scene.client_config(),
         "/v1/islands?limit=1",
     );
     child.kill().unwrap();
@@ -90,100 +67,10 @@ fn without_a_plain_listener_links_and_log_are_https() {
 }
 
 #[test]
-fn old_versions_weak_ciphers_renegotiation_and_other_protocols_are_refused() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    for (name, key) in [("ecdsa", ECDSA), ("rsa", RSA)] {
-        let pair = pair_of(&directory.join("tls"), name, key, VALID, NAMES);
-        let (_server, address) = start(&pair, &[]);
-        // Security level 0, so that the client itself refuses none of them.
-        for refused in [
-            &["-tls1"][..],
-            &["-tls1_1"],
-            &["-tls1_2", "-cipher", "AES128-SHA:@SECLEVEL=0"],
-            &["-tls1_2", "-cipher", "AES128-GCM-SHA256:@SECLEVEL=0"],
-            &[
-                "-tls1_2",
-                "-cipher",
-                "ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:@SECLEVEL=0",
-            ],
-            &[
-                "-tls1_2",
-                "-cipher",
-                "DHE-RSA-AES128-GCM-SHA256:@SECLEVEL=0",
-            ],
-            &["-tls1_2", "-cipher", "NULL:eNULL:aNULL:@SECLEVEL=0"],
-            &["-alpn", "h2"],
-        ] {
-            let cipher = if refused[0].starts_with("-tls1") && refused.len() == 1 {
-                &["-cipher", "ALL:@SECLEVEL=0"][..]
-            } else {
-                &[]
-            };
-            let said = s_client(address, &[refused, cipher].concat(), LAST);
-            assert!(!said.contains("HTTP/1.1 200"), "{name} {refused:?}: {said}");
-        }
-        for accepted in [
-            &["-tls1_2"][..],
-            &["-tls1_3"],
-            &["-alpn", "h2,http/1.1"],
-            &["-tls1_2", "-cipher", "CHACHA20"],
-        ] {
-            let said = s_client(address, &[accepted, &["-ign_eof"]].concat(), LAST);
-            assert!(said.contains("HTTP/1.1 200"), "{name} {accepted:?}: {said}");
-        }
-        // A line `R` asks for a new handshake.
-        let said = s_client(address, &["-tls1_2"], "R\nGET /v1 HTTP/1.0\r\n\r\n");
-        assert!(!said.contains("HTTP/1.1 200"), "{said}");
-    }
-}
-
-#[test]
-fn a_session_continues_on_any_worker() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (_server, address) = start(&pair, &["--workers", "4"]);
-    let config = client_config(&pair);
-    fetch(address, &config, "/v1");
-    for _ in 0..10 {
-        let mut client = connect(address, &config);
-        client.write_all(LAST.as_bytes()).unwrap();
-        let mut response = String::new();
-        client.read_to_string(&mut response).unwrap();
-        let kind = client.conn.handshake_kind();
-        assert_eq!(kind, Some(tokio_rustls::rustls::HandshakeKind::Resumed));
-        assert!(!client.conn.is_early_data_accepted());
-    }
-}
-
-#[test]
-fn plain_http_on_a_tls_port_gets_a_400_that_names_https() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (_server, address) = start(&pair, &[]);
-    let reply = Client::connect(address).get("/v1");
-    assert_eq!(reply.status, 400);
-    assert_eq!(reply.json()["error"]["code"], "bad_request");
-    assert!(reply.text().contains("https://"), "{}", reply.text());
-}
-
-#[test]
 fn pipelined_requests_are_answered_in_order_and_the_end_is_announced() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (_server, address) = start(&pair, &[]);
-    let mut client = connect(address, &client_config(&pair));
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&[]);
+    let mut client = connect(address, &scene.client_config());
     let requests = (1..=40)
         .map(|limit| format!("GET /v1/islands?limit={limit} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
     let requests: String = requests.collect();
@@ -200,19 +87,15 @@ fn pipelined_requests_are_answered_in_order_and_the_end_is_announced() {
 
 #[test]
 fn a_long_body_arrives_whole_at_a_slow_reader_and_a_client_that_leaves_costs_nothing() {
-    if !has_openssl() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let dataset = directory.join("dataset");
+    let Some(scene) = Scene::new() else { return };
+    let dataset = scene.directory.join("dataset");
     let sizes = ["--islands", "9000", "--creators", "3", "--days", "2"];
     let to = ["synth", "--to", text(&dataset)];
     assert!(run(&[&to[..], &sizes].concat()).status.success());
-    let published = directory.join("published");
+    let published = scene.directory.join("published");
     publish(&dataset, &published, "2026-11-20T00:00:00Z");
-    let (server, address) = start(&pair, &["--published", text(&published)]);
-    let config = client_config(&pair);
+    let (server, address) = scene.start(&["--published", text(&published)]);
+    let config = scene.client_config();
     let creators = fetch(address, &config, "/v1/creators");
     let slug = creators.split("\"slug\":\"").nth(1).unwrap();
     let target = format!("/v1/creators/{}", slug.split('"').next().unwrap());
@@ -239,84 +122,209 @@ fn a_long_body_arrives_whole_at_a_slow_reader_and_a_client_that_leaves_costs_not
     assert!(fetch(address, &config, "/v1/health").starts_with("HTTP/1.1 200"));
 }
 
-/// Opens connections that send the beginning of a handshake, or nothing.
-fn half_handshakes(address: SocketAddr, count: usize) -> Vec<TcpStream> {
-    let open = |at: usize| {
-        let mut socket = TcpStream::connect(address).unwrap();
-        // The header of a record of 512 bytes, and a little of it.
-        let part: &[u8] = if at.is_multiple_of(2) {
-            &[22, 3, 1, 2, 0, 1, 0, 1]
-        } else {
-            &[]
-        };
-        // The server may have closed it.
-        let _ = socket.write_all(part);
-        socket
+/// Whole TLS records of a socket, up to a number of them: an attacker between client and server can end
+/// the connection behind any record.
+struct Records {
+    socket: TcpStream,
+    unread: Vec<u8>,
+    passed: usize,
+    end_after: usize,
+}
+
+impl Read for Records {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() && self.passed < self.end_after {
+            let mut header = [0; 5];
+            match self.socket.read_exact(&mut header) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                other => other?,
+            }
+            let length = u16::from_be_bytes([header[3], header[4]]);
+            let mut content = vec![0; usize::from(length)];
+            self.socket.read_exact(&mut content)?;
+            self.unread = [&header[..], &content].concat();
+            self.passed += 1;
+        }
+        let count = (&self.unread[..]).read(buffer)?;
+        self.unread.drain(..count);
+        Ok(count)
+    }
+}
+
+impl Write for Records {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Sends requests and reads to the end, or to the end of so many records. Returns the number of records,
+/// those of the handshake included, and the responses.
+fn exchange(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    requests: &str,
+    end_after: usize,
+) -> (usize, io::Result<String>) {
+    let StreamOwned { conn, sock, .. } = connect(address, config);
+    let records = Records {
+        socket: sock,
+        unread: Vec::new(),
+        passed: 0,
+        end_after,
     };
-    (0..count).map(open).collect()
+    let mut client = StreamOwned::new(conn, records);
+    let mut responses = String::new();
+    let sent = client.write_all(requests.as_bytes());
+    let read = sent.and_then(|()| client.read_to_string(&mut responses));
+    (client.sock.passed, read.map(|_| responses))
+}
+
+/// Configurations of clients that use TLS 1.2 and 1.3 only.
+fn of_each_version(scene: &Scene) -> [Arc<ClientConfig>; 2] {
+    [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3].map(|version| {
+        let mut provider = aws_lc_rs::default_provider();
+        provider
+            .cipher_suites
+            .retain(|suite| suite.version().version == version);
+        Arc::new(client_config_with(&scene.pair, provider))
+    })
 }
 
 #[test]
-fn half_handshakes_keep_no_client_out() {
-    if !has_openssl() {
-        return;
+fn pipelined_responses_share_a_record() {
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&[]);
+    let request = "GET /v1/health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for config in of_each_version(&scene) {
+        // The first connection of a client gets a ticket and has a full handshake.
+        exchange(address, &config, LAST, usize::MAX).1.unwrap();
+        let (of_one, one) = exchange(address, &config, LAST, usize::MAX);
+        let requests = request.repeat(10) + LAST;
+        let (of_many, many) = exchange(address, &config, &requests, usize::MAX);
+        assert!(one.unwrap().starts_with("HTTP/1.1 200"));
+        assert_eq!(many.unwrap().matches("HTTP/1.1 200").count(), 11);
+        assert_eq!(of_many, of_one);
     }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (server, address) = start(&pair, &["--connections", "400", "--workers", "2"]);
-    let flood = half_handshakes(address, 390);
-    let config = client_config(&pair);
-    for _ in 0..20 {
-        let begun = Instant::now();
-        assert!(fetch(address, &config, "/v1").starts_with("HTTP/1.1 200"));
-        assert!(begun.elapsed() < Duration::from_secs(5));
-    }
-    // An eighth of all connections is left of them.
-    let connections = server.open_files().len();
-    assert!(connections < 300, "{connections} open files");
-    drop(flood);
 }
 
+/// Truncation attacks: a response that was cut behind any record, the last one included, is an error for
+/// the client.
 #[test]
-fn a_handshake_that_never_ends_is_cut_and_a_dripped_one_too() {
-    if !has_openssl() || !is_slow() {
-        return;
-    }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (_server, address) = start(&pair, &[]);
-    let begun = Instant::now();
-    let mut silent = TcpStream::connect(address).unwrap();
-    let mut dripped = TcpStream::connect(address).unwrap();
-    // One byte a second of a record that is never complete.
-    let record = [&[22, 3, 1, 2, 0, 1, 0, 1][..], &[0; 400]].concat();
-    for byte in record {
-        thread::sleep(Duration::from_secs(1));
-        if dripped.write_all(&[byte]).is_err() {
-            break;
+fn a_client_notices_a_response_that_was_cut() {
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&[]);
+    let request = LAST.replace("/v1 ", "/v1/islands?limit=200 ");
+    for config in of_each_version(&scene) {
+        let config = without_tickets(&config);
+        let (records, whole) = exchange(address, &config, &request, usize::MAX);
+        let whole = whole.unwrap();
+        assert!(
+            whole.starts_with("HTTP/1.1 200") && records > 5,
+            "{records}"
+        );
+        for end_after in 0..records {
+            let (_, cut) = exchange(address, &config, &request, end_after);
+            let error = cut.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{end_after}");
         }
     }
-    let seconds = begun.elapsed().as_secs();
-    assert!((9..=14).contains(&seconds), "{seconds}");
-    assert_eq!(silent.read(&mut [0; 9]).unwrap_or(0), 0);
 }
 
 #[test]
-fn a_shutdown_waits_for_no_handshake() {
-    if !has_openssl() {
-        return;
+fn a_request_that_was_cut_is_not_answered_and_a_whole_one_is() {
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&[]);
+    for config in of_each_version(&scene) {
+        for (request, is_answered) in [(LAST, true), (&LAST[..LAST.len() - 2], false)] {
+            let mut client = connect(address, &config);
+            client.write_all(request.as_bytes()).unwrap();
+            // The end of the connection without `close_notify`.
+            client.sock.shutdown(Shutdown::Write).unwrap();
+            let mut response = Vec::new();
+            let _ = client.read_to_end(&mut response);
+            assert_eq!(response.starts_with(b"HTTP/1.1 200"), is_answered);
+        }
     }
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (server, address) = start(&pair, &[]);
-    let flood = half_handshakes(address, 50);
-    thread::sleep(Duration::from_millis(300));
+}
+
+#[test]
+fn a_session_continues_on_any_worker_and_never_with_early_data() {
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&["--workers", "4"]);
+    for config in of_each_version(&scene) {
+        let mut config = config.as_ref().clone();
+        config.enable_early_data = true;
+        let config = Arc::new(config);
+        fetch(address, &config, "/v1");
+        for _ in 0..10 {
+            let mut client = connect(address, &config);
+            assert!(client.conn.early_data().is_none(), "the ticket permits it");
+            client.write_all(LAST.as_bytes()).unwrap();
+            let mut response = String::new();
+            client.read_to_string(&mut response).unwrap();
+            assert_eq!(client.conn.handshake_kind(), Some(HandshakeKind::Resumed));
+        }
+    }
+}
+
+/// The same timeout as without TLS.
+#[test]
+fn a_client_that_takes_nothing_is_cut() {
+    let Some(scene) = Scene::new() else { return };
+    let (server, address) = scene.start(&["--send-seconds", "1"]);
+    let before = server.open_files().len();
+    let mut client = connect(address, &scene.client_config());
+    let request = "GET /v1/islands?limit=200 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    // Responses of more bytes than any system buffers. The server reads no more requests meanwhile.
+    client.sock.set_nonblocking(true).unwrap();
+    let _ = client.write_all(request.repeat(400).as_bytes());
     let begun = Instant::now();
-    assert!(server.terminate().success());
+    while server.open_files().len() <= before {
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "it was never accepted"
+        );
+    }
+    while server.open_files().len() > before {
+        assert!(begun.elapsed() < Duration::from_mins(1), "it is open");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn an_inherited_socket_named_tls_is_for_tls() {
+    let Some(scene) = Scene::new() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = command();
+    let start = |arguments: &[&str]| {
+        let script =
+            "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=tls; exec \"$@\" 3<&0 0</dev/null";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(server.get_program());
+        shell.arg("serve").args(arguments);
+        shell.stderr(Stdio::piped());
+        shell.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
+        shell
+    };
+    let output = start(&[]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{said}");
     assert!(
-        begun.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        begun.elapsed()
+        said.contains("the socket named tls requires --tls-certificate"),
+        "{said}"
     );
-    drop(flood);
+    let mut child = start(&arguments(&scene.pair)).spawn().unwrap();
+    let response = fetch(address, &scene.client_config(), "/v1/islands?limit=1");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert!(
+        response.contains(&format!("link: <https://{address}/")),
+        "{response}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Programs that people use as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify
-//! the certificate. A program that is not installed is left out.
+//! Other programs as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify the
+//! certificate. A program that is not installed is left out.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, TempDir, write_file};
-use crate::tls_pairs::{has_openssl, pair, start, text};
+use crate::support::{Client, write_file};
+use crate::tls_pairs::{Scene, text};
 
 /// The path of a program. Prints what to install if there is none.
 #[expect(clippy::print_stderr, reason = "reports a skipped test")]
@@ -83,19 +83,18 @@ fn assert_same(proxy: SocketAddr, server: SocketAddr) {
 
 #[test]
 fn python_verifies_the_certificate_and_gets_the_body() {
-    let Some(python) = installed("python3", "python3").filter(|_| has_openssl()) else {
+    let Some(python) = installed("python3", "python3") else {
         return;
     };
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (_server, address) = start(&pair, &[]);
+    let Some(scene) = Scene::new() else { return };
+    let (_server, address) = scene.start(&[]);
     let script = "import json, ssl, sys, urllib.request
 context = ssl.create_default_context(cafile=sys.argv[1])
 with urllib.request.urlopen(sys.argv[2], context=context) as response:
     print(response.status, len(json.load(response)['islands']))";
     let url = format!("https://localhost:{}/v1/islands?limit=7", address.port());
     let output = Command::new(python)
-        .args(["-c", script, text(&pair.authority), &url])
+        .args(["-c", script, text(&scene.pair.authority), &url])
         .output();
     let output = output.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -108,14 +107,13 @@ with urllib.request.urlopen(sys.argv[2], context=context) as response:
 
 #[test]
 fn nginx_as_a_proxy_over_tls_changes_nothing() {
-    let Some(nginx) = installed("nginx", "nginx-light").filter(|_| has_openssl()) else {
+    let Some(nginx) = installed("nginx", "nginx-light") else {
         return;
     };
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (server, address) = start(&pair, &[]);
-    let (listen, prefix) = (free_address(), directory.join("nginx"));
-    let (place, authority) = (text(&prefix), text(&pair.authority));
+    let Some(scene) = Scene::new() else { return };
+    let (server, address) = scene.start(&[]);
+    let (listen, prefix) = (free_address(), scene.directory.join("nginx"));
+    let (place, authority) = (text(&prefix), text(&scene.pair.authority));
     let configuration = format!(
         "daemon off; pid {place}/pid; error_log {place}/log;
 events {{ }}
@@ -144,14 +142,13 @@ http {{
 
 #[test]
 fn haproxy_over_tls_changes_nothing() {
-    let Some(haproxy) = installed("haproxy", "haproxy").filter(|_| has_openssl()) else {
+    let Some(haproxy) = installed("haproxy", "haproxy") else {
         return;
     };
-    let directory = TempDir::new();
-    let pair = pair(&directory.join("tls"), "a");
-    let (server, address) = start(&pair, &[]);
-    let (listen, file) = (free_address(), directory.join("haproxy.cfg"));
-    let authority = text(&pair.authority);
+    let Some(scene) = Scene::new() else { return };
+    let (server, address) = scene.start(&[]);
+    let (listen, file) = (free_address(), scene.directory.join("haproxy.cfg"));
+    let authority = text(&scene.pair.authority);
     let configuration = format!(
         "defaults
     mode http

@@ -1,7 +1,8 @@
 //! Certificates for tests of TLS, made with `openssl`; servers that use them, and a client of rustls.
+//! A test begins with a [`Scene`], and ends there where `openssl` is not installed.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,12 +10,13 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::support::{Server, write_file};
+use crate::support::{Server, TempDir, write_file};
 
 pub(crate) const ECDSA: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
 pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
@@ -25,6 +27,8 @@ pub(crate) const EXPIRED: &[&str] = &[
     "-enddate",
     "20240201000000Z",
 ];
+/// A request behind which the server closes the connection.
+pub(crate) const LAST: &str = "GET /v1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 pub(crate) const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1";
 
 /// The settings of the authority.
@@ -50,6 +54,44 @@ pub(crate) struct Pair {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) authority: PathBuf,
+}
+
+/// A directory of certificates with a valid one for `localhost`, of an ECDSA key.
+pub(crate) struct Scene {
+    pub(crate) directory: TempDir,
+    pub(crate) pair: Pair,
+}
+
+impl Scene {
+    /// Makes the directory and the certificate; `None` without `openssl`.
+    pub(crate) fn new() -> Option<Scene> {
+        if !has_openssl() {
+            return None;
+        }
+        let directory = TempDir::new();
+        let pair = pair(&directory.join("tls"), "a");
+        Some(Scene { directory, pair })
+    }
+
+    /// Makes another valid pair of the same authority.
+    pub(crate) fn pair(&self, name: &str) -> Pair {
+        pair(&self.directory.join("tls"), name)
+    }
+
+    /// Makes a pair of the same authority with this kind of key, these dates and names.
+    pub(crate) fn pair_of(&self, name: &str, key: &[&str], dates: &[&str], names: &str) -> Pair {
+        pair_of(&self.directory.join("tls"), name, key, dates, names)
+    }
+
+    /// Starts a server with the scene's pair.
+    pub(crate) fn start(&self, more: &[&str]) -> (Server, SocketAddr) {
+        start(&self.pair, more)
+    }
+
+    /// The configuration of a client that trusts the authority.
+    pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
+        client_config(&self.pair)
+    }
 }
 
 /// Whether certificates can be made. Prints what to install if not.
@@ -123,6 +165,46 @@ pub(crate) fn pair_of(
     pair
 }
 
+/// Makes a pair whose certificate an intermediate authority has issued: `middle.pem`, beside it.
+pub(crate) fn chain_pair(directory: &Path) -> Pair {
+    let issued = pair_of(
+        directory,
+        "middle",
+        ECDSA,
+        VALID,
+        "basicConstraints=critical,CA:TRUE",
+    );
+    let new = [&["req", "-new"], ECDSA, &["-nodes", "-keyout", "leaf.key"]].concat();
+    let about = ["-out", "leaf.csr", "-subj", "/CN=leaf", "-addext", NAMES];
+    openssl(&[&new[..], &about].concat(), directory);
+    let sign = [
+        "x509",
+        "-req",
+        "-in",
+        "leaf.csr",
+        "-copy_extensions",
+        "copy",
+        "-days",
+        "30",
+    ];
+    let by = [
+        "-CA",
+        "middle.pem",
+        "-CAkey",
+        "middle.key",
+        "-out",
+        "leaf.pem",
+    ];
+    openssl(&[&sign[..], &by].concat(), directory);
+    let pair = Pair {
+        certificate: directory.join("leaf.pem"),
+        key: directory.join("leaf.key"),
+        authority: issued.authority,
+    };
+    set_mode(&pair.key, 0o640);
+    pair
+}
+
 pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
@@ -161,13 +243,18 @@ pub(crate) type TlsClient = StreamOwned<ClientConnection, TcpStream>;
 
 /// The configuration of a client that trusts the authority of a pair.
 pub(crate) fn client_config(pair: &Pair) -> Arc<ClientConfig> {
+    Arc::new(client_config_with(pair, aws_lc_rs::default_provider()))
+}
+
+/// The same with some of the provider's algorithms.
+pub(crate) fn client_config_with(pair: &Pair, provider: CryptoProvider) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(&pair.authority).unwrap() {
         roots.add(certificate.unwrap()).unwrap();
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let config = ClientConfig::builder_with_provider(Arc::new(provider));
     let config = config.with_safe_default_protocol_versions().unwrap();
-    Arc::new(config.with_root_certificates(roots).with_no_client_auth())
+    config.with_root_certificates(roots).with_no_client_auth()
 }
 
 pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
@@ -189,9 +276,54 @@ pub(crate) fn fetch(address: SocketAddr, config: &Arc<ClientConfig>, target: &st
     response
 }
 
-/// The certificate that a server presents; `None` if the client does not trust it.
+/// The same configuration for full handshakes only.
+pub(crate) fn without_tickets(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
+    let mut config = config.as_ref().clone();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// A connection that is kept, and opened again behind its last response.
+pub(crate) struct KeptConnection {
+    address: SocketAddr,
+    config: Arc<ClientConfig>,
+    client: BufReader<TlsClient>,
+}
+
+impl KeptConnection {
+    pub(crate) fn new(address: SocketAddr, config: &Arc<ClientConfig>) -> KeptConnection {
+        KeptConnection {
+            address,
+            config: Arc::clone(config),
+            client: BufReader::new(connect(address, config)),
+        }
+    }
+
+    /// Requests a target. Returns head and body.
+    pub(crate) fn get(&mut self, target: &str) -> String {
+        let request = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        self.client.get_mut().write_all(request.as_bytes()).unwrap();
+        let (mut response, mut body_bytes) = (String::new(), 0);
+        while !response.ends_with("\r\n\r\n") {
+            let begun = response.len();
+            assert!(self.client.read_line(&mut response).unwrap() > 0);
+            if let Some(length) = response[begun..].strip_prefix("content-length: ") {
+                body_bytes = length.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; body_bytes];
+        self.client.read_exact(&mut body).unwrap();
+        if response.contains("connection: close\r\n") {
+            *self = KeptConnection::new(self.address, &self.config);
+        }
+        response + std::str::from_utf8(&body).unwrap()
+    }
+}
+
+/// The certificate that a server presents; `None` if the client does not trust it. A session that is
+/// continued has the certificate of its first connection.
 pub(crate) fn try_presented(address: SocketAddr, config: &Arc<ClientConfig>) -> Option<Vec<u8>> {
-    let mut client = connect(address, config);
+    let mut client = connect(address, &without_tickets(config));
     client.conn.complete_io(&mut client.sock).ok()?;
     Some(client.conn.peer_certificates()?[0].to_vec())
 }

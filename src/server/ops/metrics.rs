@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::observe::{
     AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, Kind,
-    STATUS_CODES, process,
+    LocalCounter, STATUS_CODES, WorkerMetrics, process,
 };
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
@@ -84,10 +84,7 @@ const METRICS: &[Metric] = metrics! {
         };
     Counter "island_metrics_http_connections_cut_total"
         "Connections closed by the server, by the timeout that expired. room: closed to admit other connections."
-        |server, page| {
-            let count = |at: usize| server.sum(|worker| &worker.closed[at]);
-            labelled(page, "reason", CloseReason::LABELS, (0..).map(count));
-        };
+        |server, page| summed(server, page, "reason", CloseReason::LABELS, |worker| &worker.closed);
     Counter "island_metrics_http_accept_errors_total"
         "Failed accepts, for example because no file descriptor is free."
         |server, page| page.value(server.sum(|worker| &worker.accept_errors));
@@ -96,10 +93,7 @@ const METRICS: &[Metric] = metrics! {
         |server, page| page.value(server.sum(|worker| &worker.panics));
     Counter "island_metrics_quota_rejections_total"
         "Requests rejected because the quota is exhausted, by tier."
-        |server, page| {
-            let count = |at: usize| server.sum(|worker| &worker.quota_rejections[at]);
-            labelled(page, "tier", CALLER_TIERS, (0..).map(count));
-        };
+        |server, page| summed(server, page, "tier", CALLER_TIERS, |worker| &worker.quota_rejections);
     Gauge "island_metrics_quota_clients"
         "Addresses with a counter of their own today, updated every 15 seconds."
         |server, page| page.value(server.metrics.clients.load(Ordering::Relaxed));
@@ -159,10 +153,7 @@ const METRICS: &[Metric] = metrics! {
         };
     Counter "island_metrics_tls_handshakes_total"
         "TLS handshakes by result. resumed: continued a session; not_tls: the client did not send TLS but, for example, plain HTTP."
-        |server, page| {
-            let count = |at: usize| server.sum(|worker| &worker.handshakes[at]);
-            labelled(page, "result", HandshakeResult::LABELS, (0..).map(count));
-        };
+        |server, page| summed(server, page, "result", HandshakeResult::LABELS, |worker| &worker.handshakes);
     Gauge "island_metrics_tls_certificate_expiry_seconds"
         "Time at which the TLS certificate in use expires, in Unix seconds."
         |server, page| {
@@ -217,6 +208,18 @@ fn labelled<L: Display, V: Display>(
     for (label, value) in labels.into_iter().zip(values) {
         page.sample(&[(name, &label)], value);
     }
+}
+
+/// Writes a sample for each value of a label: the sum of all workers' counters of that value.
+fn summed<L: Display>(
+    server: &ServerState,
+    page: &mut Exposition,
+    name: &str,
+    labels: impl IntoIterator<Item = L>,
+    counters: fn(&WorkerMetrics) -> &[LocalCounter],
+) {
+    let count = |at: usize| server.sum(|worker| &counters(worker)[at]);
+    labelled(page, name, labels, (0..).map(count));
 }
 
 /// Returns the page of all metrics.

@@ -1,0 +1,158 @@
+//! Certificates and keys that are unusual or cannot work (CONTRACT section 10).
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{run, write_bytes};
+use crate::tls_pairs::{
+    ECDSA, EXPIRED, NAMES, Pair, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, set_mode,
+    start, text,
+};
+
+/// Exit code of curl where it does not trust a certificate.
+const UNTRUSTED: Option<i32> = Some(60);
+
+#[test]
+fn settings_that_cannot_work_stop_the_start_with_a_line() {
+    let Some(scene) = Scene::new() else { return };
+    let tls = scene.directory.join("tls");
+    let with_key = |name: &str| Pair {
+        certificate: scene.pair.certificate.clone(),
+        key: tls.join(name),
+        authority: scene.pair.authority.clone(),
+    };
+    let (mixed, open, missing) = (scene.pair("b"), scene.pair("c"), with_key("none"));
+    let mixed = with_key(text(&mixed.key));
+    set_mode(&open.key, 0o644);
+    // The formats PKCS #8 and SEC1.
+    let into = ["-aes256", "-passout", "pass:x", "-in", "a.key", "-out"];
+    openssl(&[&["pkey"], &into[..], &["d.key"]].concat(), &tls);
+    openssl(&[&["ec"], &into[..], &["e.key"]].concat(), &tls);
+    let (encrypted, sec1) = (with_key("d.key"), with_key("e.key"));
+    openssl(
+        &["ecparam", "-name", "secp256k1", "-genkey", "-out", "f.key"],
+        &tls,
+    );
+    let (unusual, pipe) = (with_key("f.key"), with_key("pipe"));
+    let made = Command::new("mkfifo").arg(&pipe.key).status();
+    assert!(made.unwrap().success());
+    for key in [&encrypted.key, &sec1.key, &unusual.key] {
+        set_mode(key, 0o600);
+    }
+    let swapped = Pair {
+        certificate: scene.pair.key.clone(),
+        ..with_key("a.key")
+    };
+    let listen = ["serve", "--listen-tls", "127.0.0.1:0"];
+    for (pair, part) in [
+        (&mixed, "does not belong to the certificate"),
+        (&open, "must be 640 or less, got 644"),
+        (&encrypted, "is encrypted; decrypt it with"),
+        (&sec1, "is encrypted; decrypt it with"),
+        (&unusual, "the private key cannot be used"),
+        (&pipe, "is not a regular file"),
+        (&swapped, "must contain a certificate in PEM, got none"),
+        (&missing, "there is no such file"),
+    ] {
+        let output = run(&[&listen[..], &arguments(pair)].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(part) && said.lines().count() <= 2, "{said}");
+    }
+    for (words, part) in [
+        (&listen[..], "--listen-tls requires --tls-certificate PATH"),
+        (
+            &["serve", "--tls-key", "x"],
+            "--tls-key requires --tls-certificate PATH",
+        ),
+        (
+            &["serve", "--tls-certificate", "x"],
+            "--tls-certificate requires --tls-key PATH",
+        ),
+    ] {
+        let output = run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+/// Asserts that the log has a line, that a client refuses the certificate, with this in its error, and that
+/// one which verifies nothing is served.
+#[track_caller]
+fn assert_warned_and_refused(pair: &Pair, line: &str, refusal: &str) {
+    let (server, address) = start(pair, &[]);
+    let log = server.lines().join("\n");
+    assert!(log.contains(line), "{line}: {log}");
+    let refused = curl(address, pair, &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), UNTRUSTED, "{said}");
+    assert!(said.contains(refusal), "{said}");
+    assert!(curl(address, pair, &["-k"]).status.success());
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning() {
+    let Some(scene) = Scene::new() else { return };
+    let pair = scene.pair_of("expired", ECDSA, EXPIRED, NAMES);
+    let line = "the TLS certificate expired at 2024-02-01T00:00:00Z";
+    assert_warned_and_refused(&pair, line, "expired");
+}
+
+#[test]
+fn a_certificate_that_is_not_valid_yet_is_served_with_a_warning() {
+    let Some(scene) = Scene::new() else { return };
+    let dates = [
+        "-startdate",
+        "20400101000000Z",
+        "-enddate",
+        "20400201000000Z",
+    ];
+    let pair = scene.pair_of("early", ECDSA, &dates, NAMES);
+    let line = "the TLS certificate is valid from 2040-01-01T00:00:00Z on";
+    assert_warned_and_refused(&pair, line, "not yet valid");
+}
+
+/// The server does not know its names; the client does.
+#[test]
+fn a_certificate_for_another_name_is_refused_by_clients() {
+    let Some(scene) = Scene::new() else { return };
+    let pair = scene.pair_of("other", ECDSA, VALID, "subjectAltName=DNS:other.example");
+    let line = "TLS certificate loaded, valid until ";
+    assert_warned_and_refused(&pair, line, "subject name");
+}
+
+#[test]
+fn an_rsa_key_is_served_with_a_warning() {
+    let Some(scene) = Scene::new() else { return };
+    let pair = scene.pair_of("rsa", RSA, VALID, NAMES);
+    let (server, address) = start(&pair, &[]);
+    let log = server.lines().join("\n");
+    assert!(
+        log.contains("is an RSA key; a handshake with an ECDSA key takes a sixth"),
+        "{log}"
+    );
+    assert!(curl(address, &pair, &[]).status.success());
+}
+
+#[test]
+fn a_certificate_without_its_chain_is_refused_by_clients_and_one_with_it_is_not() {
+    let Some(scene) = Scene::new() else { return };
+    let pair = chain_pair(&scene.directory.join("chain"));
+    let (leaf, both) = (pair.certificate.clone(), scene.directory.join("both.pem"));
+    assert_warned_and_refused(
+        &pair,
+        "has no intermediate certificate",
+        "issuer certificate",
+    );
+    let intermediate = fs::read(leaf.with_file_name("middle.pem")).unwrap();
+    write_bytes(&both, &[fs::read(&leaf).unwrap(), intermediate].concat());
+    let whole = Pair {
+        certificate: both,
+        ..pair
+    };
+    let (server, address) = start(&whole, &[]);
+    let log = server.lines().join("\n");
+    assert!(!log.contains("intermediate"), "{log}");
+    assert!(curl(address, &whole, &[]).status.success());
+}
