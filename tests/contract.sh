@@ -26,7 +26,7 @@ python3 -m venv "$work/venv"
     schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1
 export PATH="$work/venv/bin:$PATH"
 
-# The sample, published: without a publish there are no dumps.
+# The sample, published, so that dumps are files.
 "$bin" publish --dataset data/sample --to "$work/published" --generated-at 2026-11-21T12:05:00Z
 "$bin" serve --published "$work/published" --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
 server=$!
