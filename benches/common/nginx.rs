@@ -41,9 +41,11 @@ pub(crate) fn start(
     let mut listen = format!("{port} backlog=4096");
     if let Some([certificate, key]) = tls {
         let (certificate, key) = (certificate.display(), key.display());
+        // nginx 1.22 has TLS 1.3 off by default.
         let _ = write!(
             listen,
-            " ssl; ssl_certificate {certificate}; ssl_certificate_key {key}"
+            " ssl; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {certificate}; \
+             ssl_certificate_key {key}"
         );
     }
     let text = configuration(prefix, captured, &listen, tuned);
