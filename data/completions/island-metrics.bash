@@ -11,14 +11,14 @@ _island_metrics() {
     fi
     while ((at < COMP_CWORD)); do
         case "${command:+$command }${COMP_WORDS[at]}" in
-            'serve' | 'publish' | 'check' | 'keys' | 'keys issue' | 'keys list' | 'keys revoke' | 'keys restore' | 'synth' | 'collect' | 'openapi' | 'completions' | 'man') command=${command:+$command }${COMP_WORDS[at]} ;;
+            'serve' | 'publish' | 'check' | 'keys' | 'keys issue' | 'keys list' | 'keys revoke' | 'keys restore' | 'synth' | 'collect' | 'healthcheck' | 'openapi' | 'completions' | 'man') command=${command:+$command }${COMP_WORDS[at]} ;;
             *) break ;;
         esac
         ((at++))
     done
     case $command in
         '')
-            words='serve publish check keys synth collect openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
+            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -158,6 +158,12 @@ _island_metrics() {
                 --live) kind=text ;;
                 --platform) kind=text ;;
                 --ca-file) kind=file ;;
+                --admin) kind=text ;;
+            esac
+            ;;
+        'healthcheck')
+            words='' flags='--admin --help' again=''
+            case $before in
                 --admin) kind=text ;;
             esac
             ;;

@@ -3,7 +3,7 @@ function __island_metrics_is --description 'Tests whether the words so far are t
     set -l named
     for word in (commandline -opc)[2..]
         switch (string join ' ' -- $named $word)
-            case 'serve' 'publish' 'check' 'keys' 'keys issue' 'keys list' 'keys revoke' 'keys restore' 'synth' 'collect' 'openapi' 'completions' 'man'
+            case 'serve' 'publish' 'check' 'keys' 'keys issue' 'keys list' 'keys revoke' 'keys restore' 'synth' 'collect' 'healthcheck' 'openapi' 'completions' 'man'
                 set -a named $word
             case '*'
                 break
@@ -18,6 +18,7 @@ complete -c island-metrics -n '__island_metrics_is' -a check -d 'validates a dat
 complete -c island-metrics -n '__island_metrics_is' -a keys -d 'commands for API keys'
 complete -c island-metrics -n '__island_metrics_is' -a synth -d 'writes a realistic synthetic dataset; the same arguments give the same bytes'
 complete -c island-metrics -n '__island_metrics_is' -a collect -d 'keeps a dataset up to date from the public API of the platform'
+complete -c island-metrics -n '__island_metrics_is' -a healthcheck -d 'exits with 0 if a server or collector on this machine is ready, with 1 otherwise'
 complete -c island-metrics -n '__island_metrics_is' -a openapi -d 'prints the OpenAPI document'
 complete -c island-metrics -n '__island_metrics_is' -a completions -d 'prints the completion script of a shell'
 complete -c island-metrics -n '__island_metrics_is' -a man -d 'prints the manual page; read it with `island-metrics man | man -l -`'
@@ -133,6 +134,8 @@ complete -c island-metrics -n '__island_metrics_is collect' -l once -d 'exits wh
 complete -c island-metrics -n '__island_metrics_is collect' -l plan -d 'prints what is due, and requests nothing'
 complete -c island-metrics -n '__island_metrics_is collect' -l admin -x -d 'address and port of /metrics, /livez and /readyz'
 complete -c island-metrics -n '__island_metrics_is collect' -l help -d 'prints help'
+complete -c island-metrics -n '__island_metrics_is healthcheck' -l admin -x -d 'its --admin address and port'
+complete -c island-metrics -n '__island_metrics_is healthcheck' -l help -d 'prints help'
 complete -c island-metrics -n '__island_metrics_is openapi' -l base-url -x -d 'server URL that the document names'
 complete -c island-metrics -n '__island_metrics_is openapi' -l help -d 'prints help'
 complete -c island-metrics -n '__island_metrics_is completions' -a 'bash zsh fish'

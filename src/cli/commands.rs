@@ -50,6 +50,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
         "collect" => Err(CliError::usage(
             "this build has no `collect`; build it with `cargo build --release --features collect`",
         )),
+        "healthcheck" => super::healthcheck::healthcheck(&arguments),
         "openapi" => openapi(&arguments),
         "completions" => completions(&arguments),
         _ => print(include_str!("../../data/man/island-metrics.1")),

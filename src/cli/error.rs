@@ -10,6 +10,8 @@ use crate::server::StartError;
 use crate::signup::SignupStartError;
 use crate::snapshot::{OpenError, SnapshotError};
 
+/// Not ready, for `healthcheck`: container engines define 0 and 1 only.
+const UNHEALTHY: u8 = 1;
 // Exit codes of sysexits.h.
 const USAGE: u8 = 64;
 const DATA: u8 = 65;
@@ -50,6 +52,11 @@ impl CliError {
     /// A failed read or write.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
         CliError::new(IO, format!("{}: {error}", path.display()))
+    }
+
+    /// The result of `healthcheck` for a process that is not ready.
+    pub(crate) fn unhealthy(message: impl Display) -> CliError {
+        CliError::new(UNHEALTHY, one_line(message))
     }
 
     /// An error of a collector.

@@ -232,6 +232,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         switch("plan", "prints what is due, and requests nothing"),
         flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
     ]),
+    command("healthcheck", "exits with 0 if a server or collector on this machine is ready, with 1 otherwise", &[
+        flag("admin", ADDR, Literal("127.0.0.1:9108"), "its --admin address and port"),
+    ]),
     command("openapi", "prints the OpenAPI document", &[
         flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),
     ]),

@@ -3,7 +3,8 @@
 //!
 //! - `flags`: the table of commands and flags; `help` prints it, and the settings of a server
 //! - `arguments`: parses the command line and the environment; `closest` finds what was mistyped
-//! - `commands`, `keys`, `serve`, `collect`: run the commands; `progress` draws their progress line
+//! - `commands`, `keys`, `serve`, `collect`, `healthcheck`: run the commands; `progress` draws their
+//!   progress line
 //! - `validate`: checks the settings of a server
 //! - `error`: error messages and exit codes
 
@@ -14,6 +15,7 @@ mod collect;
 mod commands;
 mod error;
 mod flags;
+mod healthcheck;
 mod help;
 mod keys;
 mod progress;

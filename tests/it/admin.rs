@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Server, TempDir, issue, publish, write_file};
+use crate::support::{Client, Server, TempDir, command, issue, publish, run, write_file};
 
 /// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
 /// soon reused by the thousands of connections of other tests.
@@ -185,8 +185,64 @@ fn an_admin_address_that_is_taken_stops_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", &address];
-    let output = crate::support::run(&words);
+    let output = run(&words);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(said.contains(&address), "{said}");
+}
+
+/// Runs `healthcheck`; returns its exit code, stdout and stderr.
+fn healthcheck(admin: &str) -> (Option<i32>, String, String) {
+    let output = run(&["healthcheck", "--admin", admin]);
+    let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), out, error)
+}
+
+#[test]
+fn healthcheck_succeeds_while_a_server_is_ready() {
+    let (_, port) = address();
+    let server = Server::start(&["--admin", &port]);
+    let (code, said, error) = healthcheck(&port);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(said.starts_with("ready; serving the publish of "), "{said}");
+    // As in a container: both commands read one variable, with the address that the server binds.
+    let any = port.replace("127.0.0.1", "0.0.0.0");
+    let mut command = command();
+    command.arg("healthcheck").env("ISLAND_METRICS_ADMIN", any);
+    assert!(command.output().unwrap().status.success());
+    drop(server);
+    let (code, said, error) = healthcheck(&port);
+    assert_eq!((code, said.as_str()), (Some(1), ""));
+    let wanted = format!("island-metrics: no response from {port}: ");
+    assert!(error.starts_with(&wanted), "{error}");
+}
+
+#[test]
+fn healthcheck_fails_with_the_reason_while_a_server_is_not_ready() {
+    let dir = TempDir::new();
+    let (_, port) = address();
+    let _server = Server::of(&dir.join("published"), &["--admin", &port]);
+    let (code, said, error) = healthcheck(&port);
+    assert_eq!((code, said.as_str()), (Some(1), ""));
+    assert_eq!(error, "island-metrics: nothing is published\n");
+}
+
+#[test]
+fn healthcheck_fails_where_something_else_or_nothing_responds() {
+    let server = Server::start(&[]);
+    let (code, _, error) = healthcheck(&server.addr().to_string());
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("must respond with 200 or 503, got \"HTTP/1.0 404"),
+        "{error}"
+    );
+    // Accepts connections in its queue, and never responds.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let begun = Instant::now();
+    let (code, _, error) = healthcheck(&silent.local_addr().unwrap().to_string());
+    assert!(
+        code == Some(1) && error.contains("no response from"),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }

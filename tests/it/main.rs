@@ -38,6 +38,7 @@
 //!   dataset
 //! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
 //!   space, or run concurrently
+//! - `replicated`: copies by `data/systemd/replicate`, under a constant publisher
 //! - `damage`: files damaged under a server; `irregular_files`: links and pipes among them;
 //!   `larger_than_memory`: a history larger than the memory
 //!
@@ -107,6 +108,7 @@ mod races;
 mod readme;
 mod refreshes;
 mod refused;
+mod replicated;
 mod service;
 mod sign_up;
 mod sign_up_limits;

@@ -87,7 +87,7 @@ CARGO_TARGET_DIR=target/packaged $tool --profile dist --no-build --locked --outp
 dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
 dpkg-deb --info "$deb" | sed -n 's/^ \(Package\|Version\|Depends\|Installed-Size\): /\1 /p'
 units=$(dpkg-deb --fsys-tarfile "$deb" | tar -t | sed -n 's|.*/systemd/system/\(..*\)|\1|p' | sort | xargs)
-[ "$units" = "island-metrics-collect.service island-metrics-publish.service island-metrics-publish.timer island-metrics.service island-metrics.socket" ] \
+[ "$units" = "island-metrics-collect.service island-metrics-publish.service island-metrics-publish.timer island-metrics-replicate@.service island-metrics-replicate@.timer island-metrics.service island-metrics.socket" ] \
     || fail "the units are $units"
 echo "package: $deb, $(stat -c %s "$deb") bytes"
 if [ "${1:-}" = --build-only ]; then exit 0; fi
@@ -100,7 +100,7 @@ dpkg -i "$deb" >"$work/dpkg" 2>&1 || fail "dpkg -i: $(cat "$work/dpkg")"
 [ "$(/usr/bin/island-metrics --version | cut -d ' ' -f 1-2)" = "island-metrics $version" ] || fail "the version is not $version"
 
 # Owners and modes.
-stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics{,-collect}.conf \
+stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics{,-collect,-replicate}.conf \
     /var/lib/island-metrics{,-published,-collect,-dataset} \
     /lib/systemd/system/island-metrics{.service,.socket,-publish.service,-publish.timer,-collect.service} \
     /usr/lib/sysusers.d/island-metrics.conf /usr/lib/tmpfiles.d/island-metrics.conf \

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs nginx and Caddy, as data/proxy sets them up, in front of the server, on loopback, and asks through them.
+"""Runs nginx, Caddy and HAProxy, as data/proxy sets them up, in front of the server, on loopback, and asks through them.
 
 For each proxy: answers are those of the server itself; clients are counted by their own address, whatever
 they claim; connections to the server are kept; and no request, however it is shaped, makes an answer reach
 another client (a desync). Between proxy and server sits a relay that counts and changes nothing.
 
-    tests/ops/proxies.py [--bin BINARY] [--only nginx|caddy] [--rounds N] [--seed N] [--canary]
+    tests/ops/proxies.py [--bin BINARY] [--only nginx|caddy|haproxy] [--rounds N] [--seed N] [--canary]
 
 Exits with 1 where something is not as it should be. A proxy that is not installed is left out, and said so.
 """
@@ -156,9 +156,10 @@ class Running:
             [binary, "publish", "--dataset", os.path.join(ROOT, "data/sample"), "--to", published],
             check=True, stderr=subprocess.DEVNULL,
         )
-        self.server_port = free_port()
+        self.server_port, self.admin_port = free_port(), free_port()
         self.start([
             binary, "serve", "--published", published, "--listen", f"127.0.0.1:{self.server_port}",
+            "--admin", f"127.0.0.1:{self.admin_port}",
             "--base-url", "https://api.example", "--limit-anonymous", str(LIMIT),
             "--trusted-proxy", "127.0.0.1/32", "--trusted-proxy", "::1",
         ], self.server_port, "the server")
@@ -229,6 +230,26 @@ def start_caddy(running):
     command = ["--config", path, "--adapter", "caddyfile"]
     subprocess.run(["caddy", "validate", *command], check=True, env=home, capture_output=True)
     running.start(["caddy", "run", *command], port, "caddy", env=home)
+    return port
+
+
+def start_haproxy(running):
+    port = free_port()
+    work = os.path.join(running.work, "haproxy")
+    os.mkdir(work)
+    text = edited(open(os.path.join(ROOT, "data/proxy/haproxy.cfg")).read(), [
+        ("bind :80\n", f"bind 127.0.0.1:{port}\n"),
+        # All clients share the connections to the server, as with nginx.
+        ("global\n", "global\n    nbthread 1\n"),
+        # One server.
+        ('    server follower-1 "${FOLLOWER_1-10.0.0.12:8080}"\n', ""),
+        ('    server follower-2 "${FOLLOWER_2-10.0.0.13:8080}"\n', ""),
+    ]).replace("check port 9108", f"check port {running.admin_port}")
+    path = os.path.join(work, "haproxy.cfg")
+    open(path, "w").write(text)
+    environment = {**os.environ, "LEADER": f"127.0.0.1:{running.relay.port}"}
+    subprocess.run(["haproxy", "-c", "-q", "-f", path], check=True, env=environment)
+    running.start(["haproxy", "-db", "-f", path], port, "haproxy", env=environment)
     return port
 
 
@@ -730,7 +751,7 @@ def smuggling(name, port, running, rounds, seed):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", default=os.environ.get("BIN", os.path.join(ROOT, "target/release/island-metrics")))
-    parser.add_argument("--only", choices=["nginx", "caddy"])
+    parser.add_argument("--only", choices=["nginx", "caddy", "haproxy"])
     parser.add_argument("--rounds", type=int, default=500)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--canary", action="store_true", help="with a server that is fooled, which must be found out")
@@ -738,7 +759,7 @@ def main():
     told = {"error": {"message": 'unknown path "/v1/probe-8"; the endpoints are listed at /v1'}}
     judged = [judge((404, [], json.dumps(told).encode()), number) for number in (7, 8)]
     assert judged == [(False, True), (True, True)], "the judge sees nothing"
-    starts = {"nginx": start_nginx, "caddy": start_caddy}
+    starts = {"nginx": start_nginx, "caddy": start_caddy, "haproxy": start_haproxy}
     for name, start in starts.items():
         if arguments.only not in (None, name):
             continue

@@ -28,8 +28,8 @@ fail() { echo "systemd: $*" >&2; exit 1; }
 # and yet exit with 0.
 plain=$work/plain activated=$work/activated
 mkdir "$plain" "$activated"
-for unit in "$units"/*.{service,socket} "$units"/{collect,publish}/*; do
-    sed "s|/usr/bin/island-metrics|$bin|" "$unit" >"$plain/${unit##*/}"
+for unit in "$units"/*.{service,socket} "$units"/{collect,publish}/* "$units"/replicate/*.*; do
+    sed "s|/usr/bin/island-metrics|$bin|; s|/usr/share/island-metrics/|$PWD/$units/replicate/|" "$unit" >"$plain/${unit##*/}"
 done
 cp "$plain"/* "$activated"
 mkdir "$activated/island-metrics.service.d"
@@ -53,6 +53,7 @@ score() (
 score "$plain" island-metrics.service 12
 score "$plain" island-metrics-publish.service 12
 score "$plain" island-metrics-collect.service 12
+score "$plain" island-metrics-replicate@.service 12
 score "$activated" island-metrics.service 3
 
 every=$(sed -n 's/^OnCalendar=//p' "$units/publish/island-metrics-publish.timer")
@@ -128,6 +129,11 @@ calls @system-service | sort -u >"$work/named"
 { calls @privileged; calls @resources; } | sort -u >"$work/refused"
 comm -23 "$work/named" "$work/refused" >"$work/allowed"
 traces=(publish serve)
+if command -v rsync >/dev/null; then
+    traces+=(replicate)
+else
+    echo "systemd: no rsync; the calls of a copy are not compared with those allowed"
+fi
 if [ -n "$has_collect" ]; then
     traces+=(collect)
     python3 tests/ops/upstream.py >"$work/upstream" &
@@ -141,6 +147,11 @@ if [ -n "$has_collect" ]; then
     upstream=
 fi
 strace -f -qq -o "$work/trace.publish" "$bin" publish --dataset data/sample --to "$work/published" 2>/dev/null
+if command -v rsync >/dev/null; then
+    mkdir "$work/copy"
+    strace -f -qq -o "$work/trace.replicate" "$units/replicate/replicate" rsync "$work/published" "$work/copy" 2>"$work/stderr" \
+        || fail "replicate: $(cat "$work/stderr")"
+fi
 mkdir -m 700 "$work/state"
 strace -f -qq -o "$work/trace.serve" "$bin" serve --published "$work/published" --state "$work/state" --listen 127.0.0.1:0 2>"$work/stderr" &
 tracer=$!

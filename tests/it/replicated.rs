@@ -1,0 +1,256 @@
+//! Copies of a published directory by `data/systemd/replicate/replicate`, while the directory is published
+//! again and again: each copy is complete, also after a kill, and a server on it shows whole publishes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::editions::{Change, Editions};
+use crate::published::Published;
+use crate::support::{TempDir, is_slow, write_file};
+use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
+use crate::world::Rng;
+
+/// Copies that must succeed. The publisher may outrun some others.
+fn copies_wanted() -> u32 {
+    if is_slow() { 50 } else { 8 }
+}
+
+/// The command that copies with a tool. Its processes are a group, so that a test can kill all of them.
+fn replicate(tool: &str, remote: &Path, directory: &Path) -> Command {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/data/systemd/replicate/replicate"
+    );
+    let mut command = Command::new("bash");
+    command.args([script, tool]).arg(remote).arg(directory);
+    command.env("RCLONE_CONFIG", "").stdin(Stdio::null());
+    command.process_group(0);
+    command
+}
+
+/// Returns whether a tool is installed, and reports the skipped test if it is not.
+#[expect(clippy::print_stderr, reason = "reports a skipped test")]
+fn has(tool: &str) -> bool {
+    let is_there = Command::new(tool).arg("version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: needs {tool}, `apt-get install {tool}`");
+    }
+    is_there
+}
+
+/// Runs a copy; returns whether it succeeded. It may fail only with the code for "try again".
+#[track_caller]
+fn succeeded(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    // rsync: 23 and 24, files that are gone; rclone: 3, a directory that is gone.
+    assert!(
+        matches!(code, Some(0 | 3 | 23 | 24 | 69)),
+        "{code:?}: {said}"
+    );
+    code == Some(0)
+}
+
+/// Publishes again and again to the first directory. Meanwhile `copy` copies it to the second one until
+/// it has succeeded [`copies_wanted`] times, with checks after each, and a server serves the second one.
+/// `pause` is the longest time between two publishes: enough for a loaded machine to copy every few of them.
+fn under_a_constant_publisher(tool: &str, pause: Duration, copy: impl Fn(&Path, &Path) -> bool) {
+    let (dir, wanted) = (TempDir::new(), copies_wanted());
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
+    let known = Known::default();
+    let first = editions.turn(Change::All);
+    known.add(&first);
+    succeeds(editions.publish(&first, &source));
+    fs::create_dir(copied.path()).unwrap();
+    assert!(copy(&source, copied.path()));
+    let done = AtomicBool::new(false);
+    let (mut successes, mut failures, mut publishes) = (0, 0, 1);
+    thread::scope(|scope| {
+        let publishing = scope.spawn(|| {
+            let mut rng = Rng(31);
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) {
+                let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
+                let edition = editions.turn(change);
+                known.add(&edition);
+                succeeds(editions.publish(&edition, &source));
+                count += 1;
+                let pause_ms = u64::try_from(pause.as_millis()).unwrap();
+                thread::sleep(Duration::from_millis(rng.below(pause_ms)));
+            }
+            (editions, count)
+        });
+        let stop = SetOnDrop(&done);
+        while_served(copied.path(), &known, || {
+            while successes < wanted {
+                let before = copied.manifest();
+                if copy(&source, copied.path()) {
+                    successes += 1;
+                    copied.is_sound();
+                } else {
+                    failures += 1;
+                    assert_eq!(before, copied.manifest(), "a failed copy changes nothing");
+                    copied.is_sound();
+                }
+                assert!(
+                    failures < 20 * wanted,
+                    "{tool}: {successes} copies, {failures} failures"
+                );
+            }
+        });
+        drop(stop);
+        let (mut editions, count) = publishing.join().unwrap();
+        publishes += count;
+        // At rest, the copy shows the newest publish, and has the files of it and of the one before.
+        let last = editions.turn(Change::All);
+        succeeds(editions.publish(&last, &source));
+        let before = copied.manifest();
+        assert!(copy(&source, copied.path()));
+        answers_as_if_published_afresh(&editions, &last, copied.path());
+        fs::remove_dir_all(copied.path().join(".incoming")).unwrap();
+        let lock = copied.path().join(".replicate.lock");
+        fs::rename(lock, copied.path().join(".lock")).unwrap();
+        copied.is_swept(before.as_ref());
+    });
+    assert!(
+        publishes > wanted / 2,
+        "{publishes} publishes are not a constant publisher"
+    );
+}
+
+#[test]
+fn every_copy_by_rsync_is_complete() {
+    if has("rsync") {
+        under_a_constant_publisher("rsync", Duration::from_millis(400), |source, copy| {
+            succeeded(&replicate("rsync", source, copy).output().unwrap())
+        });
+    }
+}
+
+#[test]
+fn every_copy_by_way_of_a_bucket_is_complete() {
+    if has("rclone") {
+        under_a_constant_publisher("rclone", Duration::from_secs(4), |source, copy| {
+            let bucket = source.with_file_name("bucket");
+            let upload = replicate("upload", &bucket, source).output().unwrap();
+            succeeded(&upload) && succeeded(&replicate("rclone", &bucket, copy).output().unwrap())
+        });
+    }
+}
+
+#[test]
+fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
+    for tool in ["rsync", "rclone"] {
+        if !has(tool) {
+            continue;
+        }
+        let dir = TempDir::new();
+        let mut editions = Editions::begin(&dir.join("dataset"));
+        let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
+        fs::create_dir(copied.path()).unwrap();
+        let mut copy = |rng: &mut Rng, is_killed: bool| {
+            let edition = editions.turn(Change::ALL[usize::try_from(rng.below(5)).unwrap()]);
+            succeeds(editions.publish(&edition, &source));
+            let mut command = replicate(tool, &source, copied.path());
+            let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+            if is_killed {
+                thread::sleep(Duration::from_millis(rng.below(250)));
+                let group = format!("-{}", child.id());
+                let mut kill = Command::new("kill");
+                kill.args(["-KILL", "--", &group]).stderr(Stdio::null());
+                let _ended_meanwhile = kill.status();
+            }
+            child.wait().unwrap().success()
+        };
+        let mut rng = Rng(32);
+        assert!(copy(&mut rng, false));
+        let (mut cut, mut whole) = (0, 0);
+        for _ in 0..copies_wanted() * 2 {
+            let before = copied.manifest();
+            let is_whole = copy(&mut rng, true);
+            copied.is_sound();
+            let newest = Published::at(&source).manifest();
+            let now = copied.manifest();
+            assert!(
+                now == before || now == newest,
+                "{before:?}, {newest:?}: {now:?}"
+            );
+            assert!(!is_whole || now == newest);
+            if is_whole {
+                whole += 1;
+            } else {
+                cut += 1;
+            }
+        }
+        assert!(
+            cut > 0,
+            "{tool}: {cut} cut short, {whole} not: kills come too late"
+        );
+        assert!(copy(&mut rng, false));
+        assert_eq!(copied.manifest(), Published::at(&source).manifest());
+        copied.is_sound();
+    }
+}
+
+#[test]
+fn unchanged_dumps_are_not_copied_again() {
+    if !has("rsync") {
+        return;
+    }
+    let dir = TempDir::new();
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let (source, copy) = (dir.join("source"), dir.join("copy"));
+    fs::create_dir(&copy).unwrap();
+    let inode = || fs::metadata(copy.join("dumps/islands.csv")).unwrap().ino();
+    let mut inodes = Vec::new();
+    for change in [Change::All, Change::Live, Change::Islands] {
+        let edition = editions.turn(change);
+        succeeds(editions.publish(&edition, &source));
+        succeeds(replicate("rsync", &source, &copy));
+        inodes.push(inode());
+    }
+    assert!(
+        inodes[0] == inodes[1] && inodes[1] != inodes[2],
+        "{inodes:?}"
+    );
+}
+
+#[test]
+fn a_copy_from_nowhere_or_of_nothing_changes_nothing() {
+    if !has("rsync") {
+        return;
+    }
+    let dir = TempDir::new();
+    let mut editions = Editions::begin(&dir.join("dataset"));
+    let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
+    fs::create_dir(copied.path()).unwrap();
+    let edition = editions.turn(Change::All);
+    succeeds(editions.publish(&edition, &source));
+    succeeds(replicate("rsync", &source, copied.path()));
+    let before = copied.manifest();
+    let other = dir.join("other");
+    let fails = |problem: &str| {
+        let output = replicate("rsync", &other, copied.path()).output().unwrap();
+        assert!(!output.status.success(), "{problem}");
+        assert_eq!(copied.manifest(), before, "{problem}");
+        copied.is_sound();
+    };
+    fails("no such directory");
+    fs::create_dir(&other).unwrap();
+    fails("nothing is published");
+    for manifest in [
+        "",
+        "{}",
+        "{\n \"history\": {\n  \"file\": \"../../etc/passwd\"\n }\n}\n",
+    ] {
+        write_file(&other.join("manifest.json"), manifest);
+        fails(manifest);
+    }
+}
