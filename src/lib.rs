@@ -1,4 +1,4 @@
-//! island-metrics: a read-only JSON API over game islands, their creators, daily rankings and
+//! island-metrics: a read-only JSON API for game islands, their creators, daily rankings and
 //! player counts. Everything that can be computed when publishing is computed then; a request
 //! finds bytes and sends them.
 //!

@@ -226,7 +226,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         flag("rate", RATE, Literal("3"),
             "maximum number of requests per second, from 0.1 to 1000; more than 10 only for an upstream on this machine"),
         flag("live", Integer(0, 100_000), Literal("800"), "number of islands in the live snapshot; 0 for none"),
-        flag("platform", SERIES, Literal("in-match"), "players of the platform: in-match or in-client"),
+        flag("platform", SERIES, Literal("in-match"), "which players the platform total counts: in-match or in-client"),
         flag("ca-file", FILE, Described("the certificates of the system"), "PEM file of certificates to trust"),
         switch("once", "exits when everything that is due is done"),
         switch("plan", "prints what is due, and requests nothing"),
@@ -238,7 +238,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("openapi", "prints the OpenAPI document", &[
         flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),
     ]),
-    Command { operand: "SHELL", ..command("completions", "prints the completion script of a shell", &[]) },
+    Command { operand: "SHELL", ..command("completions", "prints the completion script for a shell", &[]) },
     command("man", "prints the manual page; read it with `island-metrics man | man -l -`", &[]),
 ];
 

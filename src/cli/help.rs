@@ -10,7 +10,7 @@ use crate::server::Settings;
 /// The text of `--help` for the commands that `name` matches: all if it is empty.
 pub(crate) fn help(name: &str) -> String {
     let mut text = String::from(
-        "island-metrics: a read-only JSON API over game islands\n\n\
+        "island-metrics: a read-only JSON API for game islands\n\n\
          usage: island-metrics [COMMAND] [FLAGS]\n",
     );
     for command in COMMANDS.iter().filter(|command| command.matches(name)) {

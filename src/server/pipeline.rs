@@ -279,7 +279,7 @@ fn look_up(
 /// The error of a route to an island, creator or day that is not published.
 fn not_found(route: &Route) -> ApiError {
     let day = |day: &DayRef, index: &str| {
-        format!("no day {day} is available; the available days are listed at {index}")
+        format!("day {day} is not available; the available days are listed at {index}")
     };
     ApiError::NotFound(match route {
         Route::Island(code) | Route::IslandCcu(code) => format!("island {code} is not tracked"),

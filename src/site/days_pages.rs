@@ -88,7 +88,7 @@ fn change(island: &RankedIsland) -> String {
         format!("<span class={class} title=\"{was}\">{sign}{by}</span>")
     };
     match island.delta {
-        None => "<span class=soft title=\"no peak on the previous day\">new</span>".to_owned(),
+        None => "<span class=soft title=\"no previous rank\">–</span>".to_owned(),
         Some(0) => format!("<span class=soft title=\"{was}\">=</span>"),
         Some(by) if by > 0 => span("up", "+", by.unsigned_abs()),
         Some(by) => span("down", "\u{2212}", by.unsigned_abs()),

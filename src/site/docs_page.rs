@@ -1,6 +1,5 @@
-//! `/docs`: the endpoints and the guides, written from the `OpenAPI` document, with responses from
-//! the published data. Complete without the script, which remembers the language of the examples
-//! and adds a form that sends requests.
+//! `/docs`: endpoints and guides of the `OpenAPI` document, with responses from the published data.
+//! Works without the script, which remembers the language and adds a form that sends requests.
 
 use std::fmt::Write as _;
 
@@ -89,7 +88,7 @@ pub fn docs(
          <p>Other forms of this reference: <a href=objects>all members of all responses</a>, \
          <a href=openapi.json>OpenAPI 3.1 document</a>, <a href=llms.txt>plain text</a>.</p>\
          <p id=keybox hidden class=row><label for=key>Your key</label>\
-         <input id=key type=password autocomplete=off placeholder=\"none: anonymous\">\
+         <input id=key type=password autocomplete=off placeholder=\"no key (anonymous)\">\
          <small>The key stays in the memory of this page. Requests to /v1 count against your quota<span id=left></span>.\
          </small></p>{endpoints}<div class=guides>{guides}<h2 id=statuses>Statuses</h2><table>\
          <thead><tr><th>Status<th>Code and meaning</thead><tbody>{errors}</table></div></div></div>",
@@ -169,14 +168,17 @@ impl Examples<'_> {
                 "<label><input type=radio name=language-{id} value={class}{checked}>{name}</label>"
             )
         });
+        let is_file = target.starts_with("/dumps/") && !target.ends_with(".json");
+        let member = if is_file { "text" } else { "json" };
+        let call = if is_file { "" } else { "()" };
         let blocks = each(LANGUAGES, |(class, _, extension)| {
             let text = match class {
                 "curl" => format!("curl '{url}'"),
                 "python" => format!(
-                    "import requests\n\nresponse = requests.get(\"{url}\", timeout=30)\nprint(response.json())"
+                    "import requests\n\nresponse = requests.get(\"{url}\", timeout=30)\nprint(response.{member}{call})"
                 ),
                 _ => format!(
-                    "const response = await fetch(\"{url}\");\nconsole.log(await response.json());"
+                    "const response = await fetch(\"{url}\");\nconsole.log(await response.{member}());"
                 ),
             };
             format!("<pre class={class}>{}</pre>", highlighted(&text, extension))

@@ -123,7 +123,7 @@ fn about(query: ListQuery<'_>) -> String {
     let filters = query
         .given
         .iter()
-        .filter(|(name, _)| !matches!(*name, "sort" | "order"));
+        .filter(|(name, _)| matches!(*name, "tag" | "creator" | "createdIn" | "q"));
     let filters = each(filters, |(name, value)| {
         let words = match *name {
             "tag" => "with the tag",
@@ -131,9 +131,13 @@ fn about(query: ListQuery<'_>) -> String {
             "createdIn" => "made with",
             _ => "with a title that contains",
         };
-        format!(" {words} <b><bdi>{}</bdi></b>", Escaped(value))
+        format!(", {words} <b><bdi>{}</bdi></b>", Escaped(value))
     });
-    wrapped("", &filters, " (<a href=islands>remove all filters</a>)")
+    wrapped(
+        "",
+        filters.trim_start_matches(','),
+        " (<a href=islands>remove all filters</a>)",
+    )
 }
 
 /// Returns links to other searches for a text that no title contains.
@@ -141,7 +145,7 @@ fn other_searches(q: &str) -> String {
     let (encoded, q) = (encoded(q), Escaped(q));
     format!(
         "<p>A title must contain the whole text, including its accents. You can also look for \
-         <a href=\"creators?q={encoded}\">creators whose name contains <bdi>{q}</bdi></a> or \
+         <a href=\"creators?q={encoded}\">creators whose slug contains <bdi>{q}</bdi></a> or \
          <a href=\"islands?tag={encoded}\">islands with the tag <bdi>{q}</bdi></a>.</p>"
     )
 }
@@ -159,12 +163,12 @@ pub fn creators(body: &[u8], q: &str) -> String {
     );
     let total = counted(meta.total, "creator");
     let about = wrapped(
-        " whose name contains <b><bdi>",
+        " whose slug contains <b><bdi>",
         &text.to_string(),
         "</bdi></b>",
     );
     let content = format!(
-        "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Name contains</label>\
+        "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Slug contains</label>\
          <input id=q name=q type=search maxlength=200 value=\"{text}\"><button>Show</button></form>\
          <p role=status>{total}{about}, sorted by the sum of their islands' peaks.</p>{table}{links}"
     );

@@ -123,7 +123,7 @@ impl ApiError {
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
-                "the request line and headers are longer than 8 KiB together, or more than 100 lines"
+                "the request line and headers together exceed 8 KiB or 100 lines"
             }
             ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1",
             ApiError::Damaged => {
@@ -173,9 +173,11 @@ impl From<KeyError> for ApiError {
         ApiError::InvalidKey(match error {
             KeyError::Revoked => return ApiError::KeyRevoked,
             KeyError::Scheme => {
-                "the Authorization header must be Bearer and a key; omit it to use the service anonymously"
+                "the Authorization header must have the form Bearer KEY; omit it to use the service anonymously"
             }
-            KeyError::Twice => "the key must be sent only once, in the header or the query",
+            KeyError::Twice => {
+                "the Authorization header and the query parameter key must each be sent only once"
+            }
             KeyError::Invalid => "this key is not valid; omit it to use the service anonymously",
         })
     }

@@ -68,7 +68,7 @@ impl SignupHandler {
         let base_url = &site.base_url;
         if settings.base_url.is_none() {
             log.write(&format!(
-                "browsers can sign up only at {base_url}/keys or by IP address; set --base-url to allow another name"
+                "sign-up in a browser works only at {base_url}/keys or at an IP address of this server; set --base-url to allow another host name"
             ));
         }
         let lines = log.clone();
@@ -121,8 +121,8 @@ impl SignupHandler {
         };
         let bytes = read.to_bytes();
         let request = std::str::from_utf8(&bytes).ok().and_then(parse_form);
-        let message = "This form has no known action. Send do=mail with email, do=issue, \
-            or do=revoke with id; each with the pass of the page.";
+        let message = "The form has no valid action. Send do=mail with email, do=issue, \
+            or do=revoke with id, and include the field pass from the page.";
         request.ok_or_else(|| (StatusCode::BAD_REQUEST, message.to_owned()))
     }
 

@@ -50,12 +50,13 @@ const showRequest = form => {
   form.querySelector('pre.curl').textContent = lines.join(' \\\n');
   const all = Object.entries(headers).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`);
   const text = JSON.stringify(url);
+  const isFile = /\/dumps\/(?!.*\.json$)/.test(url);
   const python = [...all, ...hasKey ? ['"Authorization": "Bearer " + os.environ["ISLAND_METRICS_KEY"]'] : []].join(', ');
   form.querySelector('pre.python').textContent =
-    `${hasKey ? 'import os\n\n' : ''}import requests\n\nresponse = requests.get(${text}, ${python && `headers={${python}}, `}timeout=30)\nprint(response.json())`;
+    `${hasKey ? 'import os\n\n' : ''}import requests\n\nresponse = requests.get(${text}, ${python && `headers={${python}}, `}timeout=30)\nprint(response.${isFile ? 'text' : 'json()'})`;
   const js = [...all, ...hasKey ? ['Authorization: `Bearer ${key}`'] : []].join(', ');
   form.querySelector('pre.js').textContent =
-    `const response = await fetch(${text}${js && `, {\n  headers: { ${js} },\n}`});\nconsole.log(await response.json());`;
+    `const response = await fetch(${text}${js && `, {\n  headers: { ${js} },\n}`});\nconsole.log(await response.${isFile ? 'text' : 'json'}());`;
 };
 
 const LONGEST = 20000;

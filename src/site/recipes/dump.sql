@@ -1,4 +1,4 @@
--- Prints three tables from the dumps: the creators with the highest peaks, the players who come back by tool, and the
+-- Prints three tables from the dumps: the creators with the highest peaks, the share of players who come back, by tool, and the
 -- tags with the most minutes played. Needs DuckDB 1.2 or newer and curl. Dumps need no key and do not
 -- count against the quota.
 --

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints code, peak and title of all islands, with increasing offsets until meta.hasMore is false.
+# Prints the code, peak and title of all islands, with increasing offsets until meta.hasMore is false.
 # Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key.
 set -eu
 
@@ -9,7 +9,7 @@ trap 'rm -r "$work"' EXIT
 offset=0
 more=true
 while [ "$more" = true ]; do
-    # Without --retry: curl obeys Retry-After, and on a spent quota waits until 00:00 UTC.
+    # Do not add --retry: curl would obey Retry-After and wait until 00:00 UTC when the quota is spent.
     curl --silent --show-error --compressed --fail-with-body \
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --output "$work/page.json" \

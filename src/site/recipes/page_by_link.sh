@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints code, peak and title of every island made with UEFN, following the Link header from page to page.
+# Prints the code, peak and title of every island made with UEFN, following the Link header from page to page.
 # Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key.
 set -eu
 
@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 
 while [ -n "$url" ]; do
-    # Without --retry: curl obeys Retry-After, and on a spent quota waits until 00:00 UTC.
+    # Do not add --retry: curl would obey Retry-After and wait until 00:00 UTC when the quota is spent.
     curl --silent --show-error --compressed --fail-with-body \
         ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
         --dump-header "$work/head" --output "$work/page.json" "$url" || {
