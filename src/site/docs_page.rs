@@ -168,7 +168,7 @@ impl Examples<'_> {
                 "<label><input type=radio name=language-{id} value={class}{checked}>{name}</label>"
             )
         });
-        let is_file = target.starts_with("/dumps/") && !target.ends_with(".json");
+        let is_file = target.starts_with("/dumps/") && target != "/dumps/index.json";
         let member = if is_file { "text" } else { "json" };
         let call = if is_file { "" } else { "()" };
         let blocks = each(LANGUAGES, |(class, _, extension)| {
