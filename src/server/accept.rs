@@ -1,10 +1,8 @@
 //! Connections of a worker from accept to close.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -60,20 +58,22 @@ pub(crate) async fn accept(
 
 /// Accepts the connections in the queue of a socket that is closed next, as long as there are
 /// permits.
-pub(crate) async fn accept_rest(
+pub(crate) fn accept_rest(
     listener: &Listener<tokio::net::TcpListener>,
     worker: &Arc<Worker>,
     limiter: &Arc<ConnectionLimiter>,
 ) {
     while let Some(permit) = limiter.take() {
-        let next = poll_fn(|cx| match listener.socket.poll_accept(cx) {
-            Poll::Ready(Ok(accepted)) => Poll::Ready(Some(accepted)),
-            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(None),
-        });
-        let Some((stream, peer)) = next.await else {
+        // Directly from the kernel: the runtime may not know of the newest ones yet.
+        let Ok((socket, peer)) = SockRef::from(&listener.socket).accept() else {
             return;
         };
-        worker.spawn(stream, peer, permit, listener.is_tls);
+        let stream = socket
+            .set_nonblocking(true)
+            .and_then(|()| TcpStream::from_std(socket.into()));
+        if let (Ok(stream), Some(peer)) = (stream, peer.as_socket()) {
+            worker.spawn(stream, peer, permit, listener.is_tls);
+        }
     }
 }
 

@@ -274,7 +274,7 @@ fn readers_never_see_half_of_a_set() {
             }
             publishes
         });
-        for round in 1..=if is_slow() { 40 } else { 6 } {
+        for round in 1..=if is_slow() { 15 } else { 6 } {
             upstream.set_islands(20 + 10 * round);
             fs::remove_dir_all(&paths.1).unwrap();
             let output = once(&paths, &upstream);

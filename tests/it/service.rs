@@ -309,7 +309,6 @@ fn silent_clients_and_half_sent_heads_hold_no_server_that_stops() {
     let mut idle = server.connect();
     assert_eq!(idle.get(HEALTH).status, 200);
     let half = server.half_a_request();
-    sleep(SECOND / 4);
     let begun = Instant::now();
     assert!(server.terminate().success());
     let took = begun.elapsed();
@@ -321,7 +320,6 @@ fn silent_clients_and_half_sent_heads_hold_no_server_that_stops() {
 fn a_head_that_is_ended_after_the_signal_is_answered_and_its_connection_closed() {
     let server = Server::start(&[]);
     let mut half = server.half_a_request();
-    sleep(SECOND / 4);
     server.ask_to_stop();
     server.await_line("stopping");
     half.write_all(b" x.test\r\n\r\n").unwrap();
@@ -335,7 +333,6 @@ fn a_head_that_is_ended_after_the_signal_is_answered_and_its_connection_closed()
 fn a_second_signal_ends_a_server_at_once() {
     let server = Server::start(&[]);
     let _half = server.half_a_request();
-    sleep(SECOND / 4);
     server.ask_to_stop();
     server.await_line("stopping");
     let begun = Instant::now();
@@ -347,7 +344,6 @@ fn a_second_signal_ends_a_server_at_once() {
 fn what_takes_longer_than_the_drain_is_cut() {
     let server = Server::start(&["--drain-seconds", "1"]);
     let _half = server.half_a_request();
-    sleep(SECOND / 4);
     let begun = Instant::now();
     assert!(server.terminate().success());
     let took = begun.elapsed();

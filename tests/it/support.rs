@@ -116,6 +116,18 @@ pub(crate) fn printed_key(output: &Output) -> String {
     key.to_owned()
 }
 
+/// Whether a server has accepted a connection and read all that came, by the kernel's table: the ends
+/// of each connection, its bytes that wait for a reader, and an inode once it is accepted.
+fn is_read(server: SocketAddr, client: SocketAddr) -> bool {
+    let [server, client] = [server, client].map(|end| format!(":{:04X}", end.port()));
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let row: Vec<&str> = line.split_whitespace().collect();
+        let is_it = row[1].ends_with(&server) && row[2].ends_with(&client);
+        is_it && row[4].ends_with(":00000000") && row[9] != "0"
+    })
+}
+
 /// Issues a key.
 pub(crate) fn issue(state: &Path, address: &str, tier: &str) -> String {
     printed_key(&try_issue(state, address, tier))
@@ -264,10 +276,15 @@ impl Server {
         self.child.id()
     }
 
-    /// A connection with an incomplete request head.
+    /// A connection with an incomplete request head, which the server has read.
     pub(crate) fn half_a_request(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         stream.write_all(b"GET /v1 HTTP/1.1\r\nHost:").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while !is_read(self.addr, stream.local_addr().unwrap()) {
+            assert!(Instant::now() < deadline, "half a head is not read");
+            thread::sleep(Duration::from_millis(1));
+        }
         stream
     }
 

@@ -153,7 +153,7 @@ async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
         let _ = task.await;
         // Closing the last handle of a socket refuses the connections in its queue.
         if !listeners.are_inherited {
-            accept_rest(&listener, &worker, &listeners.limiter).await;
+            accept_rest(&listener, &worker, &listeners.limiter);
         }
     }
     worker.registry.emptied().await;
