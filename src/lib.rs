@@ -26,6 +26,7 @@
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
 //! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
+//! | `shared` | the store from which several servers lease quotas; feature `shared-quota` | HTTP, data |
 //! | [`snapshot`] | published files: opening, lookup, row orders, search, pages, dumps | sockets, clients |
 //! | [`request`] | the table of endpoints; parsed paths and query strings | data, sockets |
 //! | [`dataset`] | CSV files, read, checked, written; synthetic ones | published files |
@@ -71,9 +72,11 @@ pub mod quota;
 pub mod regular_file;
 pub mod request;
 pub mod server;
+#[cfg(feature = "shared-quota")]
+mod shared;
 pub mod signup;
 pub mod site;
 pub mod snapshot;
 pub mod sync;
-#[cfg(any(feature = "collect", feature = "tls"))]
+#[cfg(any(feature = "collect", feature = "shared-quota", feature = "tls"))]
 pub mod tls;

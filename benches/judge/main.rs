@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Instant;
 
 use hyper::HeaderMap;
-use island_metrics::calendar::UtcDay;
+use island_metrics::calendar::{RequestTime, UtcDay};
 use island_metrics::keys::{KeyPrefix, KeyStore, KeyTable};
 use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{
@@ -85,6 +85,7 @@ fn gate(keys: &KeyFile<'_>) -> QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(5_000_000))),
         keyed: Arc::new(keyed),
+        leases: None,
         limits: TierLimits {
             anonymous: u16::MAX,
             free: 100_000,
@@ -129,8 +130,12 @@ fn admitted(
     for day in first..first + DAYS {
         for _ in 0..A_DAY {
             let caller = gate.authenticate(&visit, black_box(headers), black_box(query));
-            let decision = gate.admit(caller.unwrap(), UtcDay(day));
-            assert_ne!(black_box(decision), Decision::Refuse);
+            let now = RequestTime {
+                day: UtcDay(day),
+                reset_seconds: 1,
+            };
+            let decision = gate.admit(caller.unwrap(), now, true);
+            assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
         }
     }
     round.stop(A_DAY * DAYS.unsigned_abs() as usize);

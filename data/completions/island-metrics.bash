@@ -18,7 +18,7 @@ _island_metrics() {
     done
     case $command in
         '')
-            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
+            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-replicas --shared-quota-outage --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -40,6 +40,10 @@ _island_metrics() {
                 --limit-starter) kind=text ;;
                 --limit-pro) kind=text ;;
                 --quota-clients) kind=text ;;
+                --shared-quota) kind=text ;;
+                --shared-quota-password-file) kind=file ;;
+                --shared-quota-replicas) kind=text ;;
+                --shared-quota-outage) kind=words words='share refuse' ;;
                 --connections) kind=text ;;
                 --connections-per-address) kind=text ;;
                 --connection-requests) kind=text ;;
@@ -54,7 +58,7 @@ _island_metrics() {
             esac
             ;;
         'serve')
-            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy'
+            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-replicas --shared-quota-outage --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -76,6 +80,10 @@ _island_metrics() {
                 --limit-starter) kind=text ;;
                 --limit-pro) kind=text ;;
                 --quota-clients) kind=text ;;
+                --shared-quota) kind=text ;;
+                --shared-quota-password-file) kind=file ;;
+                --shared-quota-replicas) kind=text ;;
+                --shared-quota-outage) kind=words words='share refuse' ;;
                 --connections) kind=text ;;
                 --connections-per-address) kind=text ;;
                 --connection-requests) kind=text ;;

@@ -154,6 +154,11 @@ const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as 
 const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
 const RATE: ValueKind = Text("N", "a number of requests per second from 0.1 to 1000");
 const SERIES: ValueKind = Text("SERIES", "in-match or in-client");
+const OUTAGE: ValueKind = Text("POLICY", "share or refuse");
+const STORE: ValueKind = Text(
+    "URL",
+    "redis://HOST or rediss://HOST, with an optional user and port and without a password",
+);
 const TIER: ValueKind = Text("TIER", "free, starter or pro");
 const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
 const UPSTREAM: ValueKind = Text(
@@ -271,6 +276,12 @@ const SERVE: &[Flag] = &[
     flag("limit-pro", COUNT, Literal("100000"), "requests per UTC day for a pro key"),
     flag("quota-clients", QUOTA_CLIENTS, Literal("5000000"),
         "number of addresses per day that have a counter, 15 bytes each"),
+    Flag { repeatable: true, ..flag("shared-quota", STORE, Described("none"),
+        "Valkey or Redis store through which several servers share the daily quotas; more values are other nodes of this store") },
+    flag("shared-quota-password-file", FILE, Described("none"), "file with the password of the store"),
+    flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
+    flag("shared-quota-outage", OUTAGE, Literal("share"),
+        "while the store does not answer, share admits an equal part of each quota, and refuse only what was leased before"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth"),
         "maximum number of connections"),
     flag("connections-per-address", U16, Literal("1024"),

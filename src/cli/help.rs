@@ -18,7 +18,7 @@ pub(crate) fn help(name: &str) -> String {
         let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
         for flag in command.flags {
             let (usage, description) = (flag.usage(), flag.description());
-            let _ = write!(text, "    {usage:<27} {description}");
+            let _ = write!(text, "    {usage:<26}  {description}");
             let _ = match flag.default {
                 Absent => writeln!(text),
                 Literal(default) | Described(default) => writeln!(text, " ({default})"),

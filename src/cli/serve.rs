@@ -9,9 +9,13 @@ use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
+#[cfg(feature = "shared-quota")]
+use crate::quota::{OutagePolicy, SharingSettings};
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
+#[cfg(feature = "shared-quota")]
+use crate::shared::{SharedQuotaSettings, StoreNode};
 use crate::signup::{AddressProof, SignupPolicy};
 
 /// Serves until a signal.
@@ -50,7 +54,11 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     if !listen_tls.is_empty() && !arguments.has("listen") {
         listen.clear();
     }
+    #[cfg(not(feature = "shared-quota"))]
+    refuse_shared_quota(arguments)?;
     Ok(Settings {
+        #[cfg(feature = "shared-quota")]
+        shared_quota: shared_quota(arguments)?,
         contact: arguments.optional("contact", contact)?,
         published: arguments.path("published"),
         open_sample,
@@ -107,6 +115,54 @@ fn refuse_tls(arguments: &Arguments) -> Result<(), CliError> {
     let source = arguments.source(name);
     Err(CliError::configuration(format!(
         "{source}: this build has no TLS; build it with `cargo build --release --features tls`"
+    )))
+}
+
+#[cfg(feature = "shared-quota")]
+const SHARED_QUOTA_FLAGS: [&str; 3] = [
+    "shared-quota-password-file",
+    "shared-quota-replicas",
+    "shared-quota-outage",
+];
+
+/// The store of limits that several servers share.
+#[cfg(feature = "shared-quota")]
+fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, CliError> {
+    let nodes: Vec<StoreNode> = arguments.all("shared-quota", |text| text.parse().ok())?;
+    if nodes.is_empty() {
+        let mut alone = SHARED_QUOTA_FLAGS.iter().filter(|name| arguments.has(name));
+        let Some(name) = alone.next() else {
+            return Ok(None);
+        };
+        let problem = "requires --shared-quota redis://HOST";
+        let source = arguments.source(name);
+        return Err(CliError::configuration(format!("{source} {problem}")));
+    }
+    let outage = arguments.required("shared-quota-outage", |text| match text {
+        "share" => Some(OutagePolicy::Share),
+        "refuse" => Some(OutagePolicy::Refuse),
+        _ => None,
+    })?;
+    Ok(Some(SharedQuotaSettings {
+        nodes,
+        password_file: arguments.path("shared-quota-password-file"),
+        sharing: SharingSettings {
+            servers: arguments.number("shared-quota-replicas")?,
+            outage,
+            clients_max: arguments.number("quota-clients")?,
+        },
+    }))
+}
+
+#[cfg(not(feature = "shared-quota"))]
+fn refuse_shared_quota(arguments: &Arguments) -> Result<(), CliError> {
+    if !arguments.has("shared-quota") {
+        return Ok(());
+    }
+    let source = arguments.source("shared-quota");
+    Err(CliError::configuration(format!(
+        "{source}: this build shares no quotas; build it with `cargo build --release --features \
+         shared-quota`"
     )))
 }
 

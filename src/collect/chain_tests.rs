@@ -66,6 +66,7 @@ impl Reader {
             keys: ArcSwapCache::new(Arc::new(ArcSwap::new(keys))),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(10))),
             keyed: Arc::new(KeyedQuota::new(None)),
+            leases: None,
             limits: TierLimits {
                 anonymous: u16::MAX,
                 free: 1,

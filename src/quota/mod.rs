@@ -13,6 +13,7 @@
 //!
 //! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
 //! - `anonymous`, `keyed`: the tables of counters
+//! - `lease`: credits of a limit that several servers share
 //! - `counter_slab`, `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
 
 mod anonymous;
@@ -21,6 +22,7 @@ mod counter_slab;
 mod day_file;
 mod key_counter;
 mod keyed;
+mod lease;
 mod limits;
 mod mapped;
 mod word;
@@ -29,6 +31,12 @@ pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
 pub use counter_file::StateError;
 pub use day_file::DayFile;
 pub use keyed::KeyedQuota;
+#[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
+pub(crate) use lease::StoreModel;
+pub use lease::{
+    GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, LeaseTable,
+    LeaseWait, LocalCounter, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+};
 pub use limits::{Decision, TierLimits};
 
 #[cfg(all(test, not(island_metrics_loom)))]

@@ -47,6 +47,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
+            leases: None,
             limits: TierLimits {
                 anonymous: u16::MAX,
                 pro: u32::MAX,

@@ -11,7 +11,7 @@ use hyper::Method;
 use hyper::header::TRANSFER_ENCODING;
 
 use crate::calendar::RequestTime;
-use crate::quota::Decision;
+use crate::quota::{Decision, NoLease};
 use crate::request::{self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError};
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::time_slice::TimeSlice;
@@ -41,6 +41,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) pages: &'a Pages,
     /// Whether clients can sign up.
     pub(crate) has_sign_up: bool,
+    /// Whether the request may wait for the store of shared quotas.
+    pub(crate) may_wait: bool,
 }
 
 /// A response, and what is sent, counted and logged with it.
@@ -208,9 +210,17 @@ impl MeteredRequest<'_> {
                 return self.unavailable(ApiError::Busy);
             }
         }
-        let remaining = match context.gate.admit(self.caller, context.now.day) {
-            Decision::Admit { remaining } => remaining,
-            Decision::Refuse => return (self.rate_limited(), 0),
+        let admitted = context
+            .gate
+            .admit(self.caller, context.now, context.may_wait);
+        let remaining = match admitted {
+            Ok(Decision::Admit { remaining }) => remaining,
+            Ok(Decision::Refuse) => return (self.rate_limited(), 0),
+            Err(NoLease::Wait(wait)) => return (ApiResponse::after_lease(wait), 0),
+            Err(NoLease::Unavailable) => {
+                let remaining = context.remaining(self.caller);
+                return (ApiError::NoQuotaStore.into(), remaining);
+            }
         };
         let found = match (cached, route) {
             (Some(found), _) => Ok(found),

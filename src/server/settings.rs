@@ -10,6 +10,8 @@ use crate::keys::{KeyPrefix, KeyStoreError};
 use crate::observe::SystemdEnvironment;
 use crate::quota::{StateError, TableSize, TierLimits};
 use crate::request::TrustedProxies;
+#[cfg(feature = "shared-quota")]
+use crate::shared::SharedQuotaSettings;
 use crate::signup::{SignupPolicy, SignupStartError};
 use crate::site::Service;
 use crate::snapshot::Snapshot;
@@ -96,6 +98,9 @@ pub(crate) struct Settings {
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) signup: Option<SignupPolicy>,
     pub(crate) systemd: SystemdEnvironment,
+    /// The store of limits that several servers share.
+    #[cfg(feature = "shared-quota")]
+    pub(crate) shared_quota: Option<SharedQuotaSettings>,
 }
 
 impl Settings {

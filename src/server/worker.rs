@@ -6,17 +6,19 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use tokio::time::timeout;
 
 use crate::calendar::{Clock, RequestTime};
 use crate::observe::RateLimitedLog;
 use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
+use crate::quota::STORE_WAIT_MAX;
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
@@ -110,7 +112,7 @@ impl Worker {
             Arc::clone(context),
         );
         let service = service_fn(move |request: Request<Incoming>| {
-            let handled = self.handle(request, &identity, context);
+            let handled = self.handle(request, &identity, None, context);
             async move {
                 Ok::<_, Infallible>(match handled {
                     Ok(response) => response,
@@ -127,16 +129,22 @@ impl Worker {
         }
     }
 
-    /// Handles a request of a connection.
+    /// Handles a request of a connection, which may have waited for the store of shared quotas.
     fn handle<'a>(
         &'a self,
         mut request: Request<Incoming>,
         identity: &ConnectionIdentity,
+        waiting_since: Option<Instant>,
         context: &'a ConnectionContext,
     ) -> Result<Response<ResponseBody>, DeferredResponse<'a>> {
         let now = self.clock.now();
         let head = RequestHead::new(&request);
-        let mut handled = self.respond(&head, identity, now, &context.time_slice);
+        let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
+        let mut handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
+        if let Some(PendingBody::Lease(_)) = handled.response.pending_body.as_deref() {
+            let peer = identity.peer();
+            return Err(self.retry_with_lease(request, handled, peer, waiting_since, context));
+        }
         let id = self.ids.next();
         let record = context.access_log.is_enabled().then(|| {
             let client = self.gate.address(identity, head.headers);
@@ -156,10 +164,9 @@ impl Worker {
             }
             _ => None,
         };
-        let is_head = request.method() == Method::HEAD;
         let sent = ResponseContext {
             id,
-            is_head,
+            is_head: request.method() == Method::HEAD,
             record,
             message: self.message(&mut request, context),
         };
@@ -194,12 +201,38 @@ impl Worker {
         Ok(response)
     }
 
+    /// Handles a request again when the store of shared quotas has answered.
+    fn retry_with_lease<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        mut handled: Handled,
+        peer: IpAddr,
+        waiting_since: Option<Instant>,
+        context: &'a ConnectionContext,
+    ) -> DeferredResponse<'a> {
+        let waiting_since = waiting_since.unwrap_or_else(Instant::now);
+        Box::pin(async move {
+            let pending = handled.response.pending_body.take().map(|body| *body);
+            if let Some(PendingBody::Lease(wait)) = pending {
+                let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
+                // Whether the store has answered is found out by the request itself.
+                let _ = context.pending.wait(timeout(most, wait)).await;
+            }
+            let identity = self.gate.connect(peer);
+            match self.handle(request, &identity, Some(waiting_since), context) {
+                Ok(response) => response,
+                Err(deferred) => deferred.await,
+            }
+        })
+    }
+
     fn respond(
         &self,
         head: &RequestHead<'_>,
         identity: &ConnectionIdentity,
         now: RequestTime,
         time_slice: &TimeSlice,
+        may_wait: bool,
     ) -> Handled {
         self.snapshot.with(|generation, snapshot| {
             let context = RequestContext {
@@ -213,6 +246,7 @@ impl Worker {
                 gate: &self.gate,
                 pages: &self.pages,
                 has_sign_up: self.signup.is_some(),
+                may_wait,
             };
             respond(head, &context)
         })
@@ -341,7 +375,8 @@ impl Worker {
             headers: &headers,
         };
         loop {
-            let handled = self.respond(&head, &identity, self.clock.now(), &time_slice);
+            let now = self.clock.now();
+            let handled = self.respond(&head, &identity, now, &time_slice, false);
             if handled.response.status == StatusCode::OK {
                 self.registry.beat();
             }

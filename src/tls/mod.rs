@@ -7,7 +7,7 @@
 //! - `server`: the server's certificate and key
 //! - `error`: settings that cannot work
 
-#[cfg(feature = "collect")]
+#[cfg(any(feature = "collect", feature = "shared-quota"))]
 mod client;
 mod error;
 #[cfg(feature = "tls")]
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-#[cfg(feature = "collect")]
+#[cfg(any(feature = "collect", feature = "shared-quota"))]
 pub use client::{client_config, handshake_problem};
 pub use error::TlsError;
 #[cfg(feature = "tls")]

@@ -53,7 +53,7 @@ pub(crate) fn table() -> Vec<Command> {
 
 /// A flag's line of `--help` behind its dashes: `listen ADDR    help (default)`.
 fn parse_flag(line: &str) -> Flag {
-    let (usage, rest) = line.split_at(line.find("  ").unwrap_or(25).min(25));
+    let (usage, rest) = line.split_at(line.find("  ").unwrap());
     let usage = usage.trim_end();
     let (help, default) = match rest.trim().rsplit_once(" (") {
         Some((help, default)) => (help, default.strip_suffix(')')),

@@ -76,6 +76,12 @@ SERVER = {
     "island_metrics_poll_age_seconds": {"what"},
     "island_metrics_tls_handshakes_total": {"result"},
     "island_metrics_tls_certificate_expiry_seconds": set(),
+    "island_metrics_shared_quota_up": set(),
+    "island_metrics_shared_quota_clients": set(),
+    "island_metrics_shared_quota_requests_total": {"result"},
+    "island_metrics_shared_quota_outages_total": set(),
+    "island_metrics_shared_quota_shares_total": set(),
+    "island_metrics_shared_quota_other_limits_total": set(),
     "island_metrics_access_log_dropped_total": set(),
     "island_metrics_log_dropped_total": set(),
     "island_metrics_worker_heartbeat_age_seconds": {"worker"},
@@ -100,6 +106,7 @@ VALUES = {
     ("island_metrics_reloads_total", "result"): {"ok", "refused"},
     ("island_metrics_poll_age_seconds", "what"): {"data", "keys", "certificate"},
     ("island_metrics_tls_handshakes_total", "result"): {"full", "resumed", "failed", "not_tls"},
+    ("island_metrics_shared_quota_requests_total", "result"): {"answered", "late", "failed"},
 }
 # What a scrape adds.
 SCRAPED = {"job", "instance"}

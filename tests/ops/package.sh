@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the binary with `collect` and the Debian package, installs it here, uses it, and removes it again.
+# Builds the binary with all features and the Debian package, installs it here, uses it, and removes it again.
 # Requires root on Debian, in a container or on a machine where island-metrics is not installed.
 #   tests/ops/package.sh [--build-only]
 # The binary stays in target/packaged/dist, the package in target/package/island-metrics_VERSION_ARCH.deb
@@ -49,7 +49,7 @@ stop_server() {
 }
 
 # Not static: a static glibc loads the name services of the machine, which may be of another version.
-cargo build --profile dist --locked --features collect,tls --target-dir target/packaged
+cargo build --profile dist --locked --features collect,tls,shared-quota --target-dir target/packaged
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 [ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &

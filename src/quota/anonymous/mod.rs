@@ -29,6 +29,7 @@ use std::path::Path;
 
 use super::counter_file::{FileLayout, HashSeeds, StateError, hash, open, random_seeds};
 use super::counter_slab::{CounterSlab, LINE};
+use super::lease::LeaseClient;
 use super::limits::Decision;
 use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
@@ -110,12 +111,19 @@ pub struct AnonymousClient {
     pub(super) tag: ClientTag,
     pub(super) home: u32,
     pub(super) overflow: u32,
+    /// The client by its address, as other servers know it.
+    pub(super) address: LeaseClient,
 }
 
 impl AnonymousClient {
     /// Returns a number for the client, almost always unique.
     pub fn number(self) -> u64 {
         self.tag.bits() ^ u64::from(self.home) << 36
+    }
+
+    /// Returns the client as other servers know it.
+    pub fn lease_client(self) -> LeaseClient {
+        self.address
     }
 
     /// Returns the client of an address: an IPv4 address, in either notation, or the /64 of an IPv6
@@ -130,16 +138,19 @@ impl AnonymousClient {
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let [place_a, place_b, tag_a, tag_b] = quota.seeds;
-        let (tag, place) = match address.to_canonical() {
+        let (tag, place, address) = match address.to_canonical() {
             IpAddr::V4(address) => {
-                let bits = u64::from(address.to_bits());
-                (bits, hash([place_a, place_b], bits))
+                let address = address.to_bits();
+                let bits = u64::from(address);
+                let place = hash([place_a, place_b], bits);
+                (bits, place, LeaseClient::V4(address))
             }
             IpAddr::V6(address) => {
                 let network = (address.to_bits() >> 64) as u64;
                 let tag = hash([tag_a, tag_b], network) | IPV6_MARK;
                 // Complemented, so that no network hashes like an IPv4 address.
-                (tag, hash([place_a, place_b], !network))
+                let place = hash([place_a, place_b], !network);
+                (tag, place, LeaseClient::V6(network))
             }
         };
         let TableSize {
@@ -151,6 +162,7 @@ impl AnonymousClient {
             tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << overflow_log2) - 1),
+            address,
         }
     }
 }

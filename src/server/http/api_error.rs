@@ -40,6 +40,8 @@ pub(crate) enum ApiError {
     Damaged,
     /// The limit of concurrent downloads is reached, in all or for one address.
     Busy,
+    /// The store of shared quotas does not answer, and this server may admit nothing alone.
+    NoQuotaStore,
     /// `If-Match` or `If-Unmodified-Since` does not hold.
     PreconditionFailed,
     /// The range lies behind the end of a file of this length.
@@ -65,7 +67,7 @@ impl ApiError {
                 (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
             }
             ApiError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy => {
+            ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::NoQuotaStore => {
                 (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
             }
             ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
@@ -85,6 +87,7 @@ impl ApiError {
             ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
                 Some(RETRY_SECONDS)
             }
+            ApiError::NoQuotaStore => Some(1),
             _ => None,
         }
     }
@@ -121,6 +124,9 @@ impl ApiError {
             }
             ApiError::NoDumps => "no dumps have been published",
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
+            ApiError::NoQuotaStore => {
+                "your remaining quota cannot be determined at the moment; try again in a second"
+            }
             ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers together exceed 8 KiB or 100 lines"

@@ -10,7 +10,10 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use crate::calendar::{RequestTime, UtcDay};
 use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
-use crate::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TierLimits};
+use crate::quota::{
+    AnonymousClient, AnonymousQuota, Decision, KeyedQuota, LeaseClient, LeaseTable, LocalCounter,
+    NoLease, TierLimits,
+};
 use crate::request::{self, SentKey, TrustedProxies};
 use crate::sync::ArcSwapCache;
 
@@ -27,6 +30,8 @@ pub struct QuotaGate {
     pub anonymous: Arc<AnonymousQuota>,
     /// The counters of keys.
     pub keyed: Arc<KeyedQuota>,
+    /// The credits of this server, if it shares the limits with others.
+    pub leases: Option<Arc<LeaseTable>>,
     /// Requests per day, by tier.
     pub limits: TierLimits,
     /// The proxies whose `X-Forwarded-For` is trusted.
@@ -81,6 +86,14 @@ impl Caller {
         }
     }
 
+    /// The caller as other servers know it.
+    fn lease_client(self) -> LeaseClient {
+        match self {
+            Caller::Anonymous(client) => client.lease_client(),
+            Caller::Keyed(entry) => LeaseClient::Key(entry.id.number()),
+        }
+    }
+
     /// A number that hardly any other caller has.
     pub fn number(self) -> u64 {
         match self {
@@ -109,6 +122,15 @@ pub enum KeyError {
     Invalid,
     /// Disabled; the secret was right.
     Revoked,
+}
+
+impl ConnectionIdentity {
+    /// The address at the other end of the connection.
+    pub fn peer(&self) -> IpAddr {
+        match self.peer {
+            PeerKind::Client(_, address) | PeerKind::Proxy(address) => address,
+        }
+    }
 }
 
 impl QuotaGate {
@@ -222,26 +244,69 @@ impl QuotaGate {
         }
     }
 
-    /// Counts a request of a caller, if its quota is not spent.
+    /// Counts a request of a caller, if its quota is not spent. With shared limits it may require an
+    /// answer of the store, unless it has waited long enough.
     #[inline]
-    pub fn admit(&self, caller: Caller, day: UtcDay) -> Decision {
-        match caller {
-            Caller::Anonymous(client) => self.anonymous.admit(client, self.limits.anonymous, day),
-            Caller::Keyed(entry) => self
-                .keyed
-                .admit(entry.number, self.limits.of(entry.tier), day),
+    pub fn admit(
+        &self,
+        caller: Caller,
+        now: RequestTime,
+        may_wait: bool,
+    ) -> Result<Decision, NoLease> {
+        let (limit, counter) = (self.limit(caller), self.counter(caller, now.day));
+        match &self.leases {
+            None => Ok(counter.admit(limit)),
+            Some(leases) => leases.admit(caller.lease_client(), limit, now, may_wait, &counter),
         }
     }
 
     /// Requests that remain of a caller's quota. Counts nothing.
     pub fn remaining(&self, caller: Caller, day: UtcDay) -> u32 {
-        match caller {
-            Caller::Anonymous(client) => self.anonymous.peek(client, self.limits.anonymous, day),
-            Caller::Keyed(entry) => self
-                .keyed
-                .peek(entry.number, self.limits.of(entry.tier), day),
+        let (limit, counter) = (self.limit(caller), self.counter(caller, day));
+        match &self.leases {
+            None => counter.peek(limit),
+            Some(leases) => leases.peek(caller.lease_client(), limit, day, &counter),
         }
     }
+
+    fn counter(&self, caller: Caller, day: UtcDay) -> CallerCounter<'_> {
+        CallerCounter {
+            gate: self,
+            caller,
+            day,
+        }
+    }
+}
+
+/// The counter of a caller at this server.
+struct CallerCounter<'a> {
+    gate: &'a QuotaGate,
+    caller: Caller,
+    day: UtcDay,
+}
+
+impl LocalCounter for CallerCounter<'_> {
+    #[inline]
+    fn admit(&self, limit: u32) -> Decision {
+        let CallerCounter { gate, caller, day } = *self;
+        match caller {
+            Caller::Anonymous(client) => gate.anonymous.admit(client, anonymous(limit), day),
+            Caller::Keyed(entry) => gate.keyed.admit(entry.number, limit, day),
+        }
+    }
+
+    fn peek(&self, limit: u32) -> u32 {
+        let CallerCounter { gate, caller, day } = *self;
+        match caller {
+            Caller::Anonymous(client) => gate.anonymous.peek(client, anonymous(limit), day),
+            Caller::Keyed(entry) => gate.keyed.peek(entry.number, limit, day),
+        }
+    }
+}
+
+/// A limit of an address, which has 16 bits.
+fn anonymous(limit: u32) -> u16 {
+    u16::try_from(limit).unwrap_or(u16::MAX)
 }
 
 /// The credentials, perhaps empty, of an `Authorization` line whose scheme is `Bearer` in any case.

@@ -29,6 +29,7 @@ impl World {
             keys: ArcSwapCache::new(Arc::clone(&latest)),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
+            leases: None,
             limits: TierLimits {
                 anonymous: 2,
                 free: 3,
@@ -172,6 +173,11 @@ fn forwarded_addresses_are_trusted_from_trusted_proxies_only() {
 fn each_tier_has_its_own_limit_and_counter() {
     let world = World::new("tiers");
     let keys = Tier::ALL.map(|tier| world.issue(tier));
+    let now = RequestTime {
+        day: DAY,
+        reset_seconds: 1,
+    };
+    let admit = |caller| world.gate.admit(caller, now, true).unwrap();
     for (key, limit) in keys.iter().zip(3_u32..) {
         let query = format!("key={key}");
         let caller = world
@@ -181,10 +187,10 @@ fn each_tier_has_its_own_limit_and_counter() {
         assert_eq!(world.gate.limit(caller), limit);
         for remaining in (0..limit).rev() {
             assert_eq!(world.gate.remaining(caller, DAY), remaining + 1);
-            let decision = world.gate.admit(caller, DAY);
+            let decision = admit(caller);
             assert_eq!(decision, Decision::Admit { remaining });
         }
-        assert_eq!(world.gate.admit(caller, DAY), Decision::Refuse);
+        assert_eq!(admit(caller), Decision::Refuse);
     }
     let anonymous = world
         .gate

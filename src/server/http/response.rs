@@ -12,6 +12,7 @@ use bytes::Bytes;
 use hyper::{HeaderMap, StatusCode};
 
 use crate::observe::LocalCounter;
+use crate::quota::LeaseWait;
 use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, ResponseBody};
@@ -124,6 +125,8 @@ pub(crate) struct ApiResponse {
 pub(crate) enum PendingBody {
     /// It is read from a disk, with the permit that this takes unless for HEAD.
     Download(Download, Option<Permit>),
+    /// The store of shared quotas grants credits; then the request is handled again.
+    Lease(LeaseWait),
     /// The form of sign-up is read, and the sign-up service responds to it with a page.
     SignUp,
 }
@@ -205,6 +208,13 @@ impl ApiResponse {
             }
             (None, _) => {}
         }
+        response
+    }
+
+    /// Takes the place of a response until the store of shared quotas has answered.
+    pub(crate) fn after_lease(wait: LeaseWait) -> ApiResponse {
+        let mut response = ApiResponse::new(StatusCode::SERVICE_UNAVAILABLE, &[]);
+        response.pending_body = Some(Box::new(PendingBody::Lease(wait)));
         response
     }
 

@@ -7,10 +7,11 @@ use crate::observe::{
     AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, Kind,
     LocalCounter, STATUS_CODES, WorkerMetrics, process,
 };
+use crate::quota::{LeaseMetrics, LeaseTable, StoreState};
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// A family of samples.
 struct Metric {
@@ -160,6 +161,28 @@ const METRICS: &[Metric] = metrics! {
             let expiry = server.metrics.certificate_expiry.load(Ordering::Relaxed);
             page.optional((expiry != 0).then_some(expiry));
         };
+    Gauge "island_metrics_shared_quota_up"
+        "1 while the store of shared quotas grants credits, 0 otherwise. No sample without a store."
+        |server, page| page.optional(
+            leases(server).map(|leases| u8::from(leases.state() == StoreState::Ready)));
+    Gauge "island_metrics_shared_quota_clients" "Clients with credits at this server."
+        |server, page| page.optional(leases(server).map(LeaseTable::clients));
+    Counter "island_metrics_shared_quota_requests_total"
+        "Requests to the store of shared quotas. late: not answered within 20 ms."
+        |server, page| if let Some(leases) = leases(server) {
+            let LeaseMetrics { answered, late, failed, .. } = &leases.metrics;
+            let counts = [answered, late, failed].map(|count| count.load(Ordering::Relaxed));
+            labelled(page, "result", ["answered", "late", "failed"], counts);
+        };
+    Counter "island_metrics_shared_quota_outages_total"
+        "Times that the store of shared quotas was lost."
+        |server, page| store_count(server, page, |metrics| &metrics.outages);
+    Counter "island_metrics_shared_quota_shares_total"
+        "Clients whose share of the day this server took because the store did not answer."
+        |server, page| store_count(server, page, |metrics| &metrics.shares);
+    Counter "island_metrics_shared_quota_other_limits_total"
+        "Answers of the store that name another daily limit than this server's."
+        |server, page| store_count(server, page, |metrics| &metrics.other_limits);
     Counter "island_metrics_access_log_dropped_total"
         "Lines of the access log that could not be written in time."
         |server, page| page.value(server.access_log.as_ref().map_or(0, AccessLog::dropped));
@@ -220,6 +243,17 @@ fn summed<L: Display>(
 ) {
     let count = |at: usize| server.sum(|worker| &counters(worker)[at]);
     labelled(page, name, labels, (0..).map(count));
+}
+
+/// Returns the leases of this server, if it shares quotas.
+fn leases(server: &ServerState) -> Option<&LeaseTable> {
+    server.workers[0].gate.leases.as_deref()
+}
+
+/// Writes a counter of the store's use, without a sample if there is no store.
+fn store_count(server: &ServerState, page: &mut Exposition, of: fn(&LeaseMetrics) -> &AtomicU64) {
+    let count = |leases: &LeaseTable| of(&leases.metrics).load(Ordering::Relaxed);
+    page.optional(leases(server).map(count));
 }
 
 /// Returns the page of all metrics.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::calendar::Clock;
 use crate::keys::{KeyRecords, KeyTable};
 use crate::observe::Log;
-use crate::quota::{AnonymousQuota, DayFile, KeyedQuota};
+use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, LeaseTable};
+use crate::server::http::identity::QuotaGate;
 use crate::server::settings::{Settings, StartError};
-use crate::sync::ArcSwap;
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 /// The clock, keys and counters of all workers.
 #[derive(Clone, Debug)]
@@ -50,5 +51,17 @@ impl QuotaState {
             keyed: Arc::new(KeyedQuota::new(settings.state.clone())),
         };
         Ok((state, day_file))
+    }
+
+    /// Returns the gate of a worker.
+    pub(crate) fn gate(&self, settings: &Settings, leases: Option<&Arc<LeaseTable>>) -> QuotaGate {
+        QuotaGate {
+            keys: ArcSwapCache::new(Arc::clone(&self.keys)),
+            anonymous: Arc::clone(&self.anonymous),
+            keyed: Arc::clone(&self.keyed),
+            leases: leases.map(Arc::clone),
+            limits: settings.limits,
+            proxies: Arc::new(settings.trusted_proxies.clone()),
+        }
     }
 }

@@ -116,8 +116,13 @@ fn start_workers(
             limiter: Arc::clone(&limiter),
         };
         let number = threads.len();
-        // Without timers: a runtime that has them reads the clock in each turn.
-        let runtime = Builder::new_current_thread()
+        let mut runtime = Builder::new_current_thread();
+        // Timers only where requests wait for a store: a runtime that has them reads the clock in each
+        // turn.
+        if worker.gate.leases.is_some() {
+            runtime.enable_time();
+        }
+        let runtime = runtime
             .enable_io()
             .thread_name(format!("disk-{number}"))
             .max_blocking_threads(READERS_MAX)

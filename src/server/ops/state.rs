@@ -8,7 +8,6 @@ use crate::request::Endpoint;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::registry::ConnectionRegistry;
-use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
@@ -22,8 +21,12 @@ use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
+#[cfg(feature = "shared-quota")]
+use crate::shared::SharedQuota;
 use crate::site::Service;
 use crate::snapshot::{Snapshot, join};
+#[cfg(feature = "shared-quota")]
+use crate::sync::Mutex;
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
 /// The state of a running server.
@@ -36,6 +39,9 @@ pub(crate) struct ServerState {
     pub(crate) pollers: Vec<PollTrigger>,
     pub(crate) metrics: StateMetrics,
     pub(crate) workers: Vec<Arc<Worker>>,
+    /// Taken when the server stops.
+    #[cfg(feature = "shared-quota")]
+    pub(crate) shared_quota: Mutex<Option<SharedQuota>>,
 }
 
 impl ServerState {
@@ -69,17 +75,17 @@ impl ServerState {
         let pages = Pages::new(&service, limiter);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
+        #[cfg(feature = "shared-quota")]
+        let shared_quota = shared_quota(settings, &quota, log)?;
+        #[cfg(feature = "shared-quota")]
+        let leases = shared_quota.as_ref().map(|shared| &shared.leases);
+        #[cfg(not(feature = "shared-quota"))]
+        let leases = None;
         let new_worker = |_| {
             Arc::new(Worker {
                 snapshot: ArcSwapCache::new(Arc::clone(&snapshot)),
                 cache: WorkerCache::new(settings.worker_cache_bytes()),
-                gate: QuotaGate {
-                    keys: ArcSwapCache::new(Arc::clone(&quota.keys)),
-                    anonymous: Arc::clone(&quota.anonymous),
-                    keyed: Arc::clone(&quota.keyed),
-                    limits: settings.limits,
-                    proxies: Arc::new(settings.trusted_proxies.clone()),
-                },
+                gate: quota.gate(settings, leases),
                 pages: pages.with_own_refcount(),
                 signup: signup.clone(),
                 clock: Arc::clone(&quota.clock),
@@ -98,15 +104,16 @@ impl ServerState {
                 }),
             })
         };
-        let workers = (0..settings.workers).map(new_worker).collect();
         Ok(ServerState {
+            workers: (0..settings.workers).map(new_worker).collect(),
             log: log.clone(),
             access_log,
             snapshot,
             quota,
             pollers,
             metrics,
-            workers,
+            #[cfg(feature = "shared-quota")]
+            shared_quota: Mutex::new(shared_quota),
         })
     }
 
@@ -151,6 +158,27 @@ impl ServerState {
             .map(|worker| worker.registry.silent_for());
         ages.enumerate().find(|(_, age)| *age > max)
     }
+}
+
+/// Connects to the store of shared limits, if there is one.
+#[cfg(feature = "shared-quota")]
+fn shared_quota(
+    settings: &Settings,
+    quota: &QuotaState,
+    log: &Log,
+) -> Result<Option<SharedQuota>, StartError> {
+    let Some(shared) = &settings.shared_quota else {
+        return Ok(None);
+    };
+    let number = getrandom::u64().expect("the system gives random numbers");
+    let name = format!("{number:016x}");
+    let clock = Arc::clone(&quota.clock);
+    Ok(Some(SharedQuota::start(
+        shared.clone(),
+        &name,
+        clock,
+        log.clone(),
+    )?))
 }
 
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.

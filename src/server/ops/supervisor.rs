@@ -18,6 +18,8 @@ use crate::server::conn::registry::TICK;
 use crate::server::ops::state::ServerState;
 use crate::server::settings::Settings;
 use crate::sync::PollTrigger;
+#[cfg(feature = "shared-quota")]
+use crate::sync::lock;
 
 /// Ticks between two status reports.
 const STATUS_TICKS: u64 = 50;
@@ -147,6 +149,10 @@ impl Supervisor {
             if let Some(access_log) = &worker.access {
                 access_log.flush();
             }
+        }
+        #[cfg(feature = "shared-quota")]
+        if let Some(shared) = lock(&self.server.shared_quota).take() {
+            shared.stop();
         }
         if let Some(access_log) = &self.server.access_log {
             access_log.flush();

@@ -278,6 +278,7 @@ fn gate(clock: &Clock) -> QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100_000))),
         keyed: Arc::new(keyed),
+        leases: None,
         limits: TierLimits {
             anonymous: u16::MAX,
             free: u32::MAX,

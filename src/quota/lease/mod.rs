@@ -1,0 +1,236 @@
+//! Leases: several servers share the daily limit of a client, and each spends credits that a common
+//! store has granted to it.
+//!
+//! A server spends its credits without the store, and requests more before they run out. The store
+//! keeps two figures of a client's day per server: `granted`, the credits that the server has
+//! received so far, and `total`, the sum over all servers. A server sends the `granted` that it knows,
+//! and one rule covers every fault:
+//!
+//! - The store knows more: an answer was lost. The store sends the same figure again.
+//! - The store knows less: the server admitted requests alone, or the store lost data. The difference
+//!   is added to `total`.
+//! - Both know the same: the store grants more, if the limit is not reached.
+//!
+//! # Bound
+//!
+//! While the store answers and keeps its data, `total` never exceeds the limit by a grant, and each
+//! server admits at most what it was granted: all servers together admit at most the limit.
+//!
+//! A server that the store does not answer takes its share once per client and day:
+//! `(limit - total) / servers`, with the `total` that it knows, minus what it admitted before a restart if
+//! that is more. So beyond the limit are admitted at most
+//! the shares of the servers that were cut off on this day, each at most `limit / servers`. Where all
+//! servers are cut off from the beginning of the day, the shares add up to the limit, not beyond it.
+//!
+//! If the store loses data, each server sends its figures again before it requests credits, so `total`
+//! is restored. What a server was granted and cannot send again, because it is cut off or killed at
+//! the same time, may be granted twice.
+//!
+//! - `table`: the leases of all clients at this server; `wait`: the wait of a request for the store
+
+mod table;
+mod wait;
+
+use std::time::Duration;
+
+use crate::calendar::UtcDay;
+use crate::sync::AtomicU64;
+
+pub use table::{LeaseTable, LocalCounter, NoLease, OutagePolicy, SharingSettings, StoreState};
+pub use wait::LeaseWait;
+
+/// The longest time that a request waits for the store (CONTRACT section 9).
+pub const STORE_WAIT_MAX: Duration = Duration::from_millis(20);
+/// Largest number of credits that a server keeps in stock: what its client loses if it is killed.
+pub const GRANT_MAX: u32 = 1_000;
+/// Seconds after which a client whose limit is reached is looked up again: a server that stops gives
+/// its credits back.
+const RECHECK_SECONDS: i64 = 5;
+
+/// A client, as all servers know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseClient {
+    /// An IPv4 address.
+    V4(u32),
+    /// The /64 network of an IPv6 address.
+    V6(u64),
+    /// The number of a key's id.
+    Key(u64),
+}
+
+/// The figures that a server sends to the store for a client's day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// The client.
+    pub client: LeaseClient,
+    /// The day.
+    pub day: UtcDay,
+    /// Credits that the server has received or taken, or that it keeps where it gives some back.
+    pub granted: u32,
+    /// Requests that were counted here before this server started; part of `total` at least.
+    pub counted: u32,
+    /// The client's limit.
+    pub limit: u32,
+    /// What the store is to do.
+    pub action: LeaseAction,
+}
+
+/// What the store does beside settling the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAction {
+    /// Grants credits: this many if they are left, or more.
+    Grant(u32),
+    /// Nothing more.
+    Settle,
+    /// Takes back the credits above `granted`.
+    Return,
+}
+
+/// The figures that the store answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseAnswer {
+    /// Credits that this server has received.
+    pub granted: u32,
+    /// Credits that all servers have received.
+    pub total: u32,
+    /// The limit of the client at the server that was first on this day.
+    pub limit: u32,
+}
+
+/// Counters of a server's use of the store.
+#[derive(Debug, Default)]
+pub struct LeaseMetrics {
+    /// Answers within [`STORE_WAIT_MAX`].
+    pub answered: AtomicU64,
+    /// Later answers, and requests without one.
+    pub late: AtomicU64,
+    /// Requests that failed.
+    pub failed: AtomicU64,
+    /// Times that the store was lost.
+    pub outages: AtomicU64,
+    /// Answers that name another limit than this server's.
+    pub other_limits: AtomicU64,
+    /// Shares that the server took without the store.
+    pub shares: AtomicU64,
+}
+
+/// The request to the store that is under way for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PendingRequest {
+    None,
+    InTime,
+    /// It takes too long to wait for the answer, which may still come.
+    Overdue,
+}
+
+/// A client's credits at this server on one day.
+#[derive(Clone, Copy, Debug)]
+struct Credits {
+    day: UtcDay,
+    limit: u32,
+    /// Requests counted here before the lease began.
+    counted: u32,
+    /// Credits received or taken, spent ones included. Never falls.
+    granted: u32,
+    /// Requests admitted; at most `granted`.
+    spent: u32,
+    /// What all servers have received, as far as known; `granted` included.
+    total: u32,
+    /// Size of the last grant.
+    grant: u32,
+    /// Requests that the last grant was too small for.
+    wanted: u32,
+    /// The smallest number of remaining requests that was shown.
+    shown: u32,
+    /// When a client whose limit is reached is looked up again, in Unix seconds.
+    recheck: i64,
+    pending: PendingRequest,
+    has_taken_share: bool,
+    /// The store may know less than `granted`.
+    is_unsettled: bool,
+}
+
+impl Credits {
+    fn new(day: UtcDay, limit: u32, counted: u32) -> Credits {
+        Credits {
+            day,
+            limit,
+            counted,
+            granted: 0,
+            spent: 0,
+            total: counted,
+            grant: 0,
+            wanted: 1,
+            shown: limit,
+            recheck: 0,
+            pending: PendingRequest::None,
+            has_taken_share: false,
+            is_unsettled: false,
+        }
+    }
+
+    fn unspent(&self) -> u32 {
+        self.granted - self.spent
+    }
+
+    /// Requests that remain, without what other servers were granted since the last answer. Never
+    /// rises.
+    fn remaining(&self) -> u32 {
+        let left = self.limit.saturating_sub(self.total);
+        (self.unspent() + left).min(self.shown)
+    }
+
+    fn is_limit_reached(&self) -> bool {
+        self.total >= self.limit
+    }
+
+    /// Half of the last grant is spent, so that the next one comes before the rest is.
+    fn is_low(&self) -> bool {
+        self.unspent() * 2 <= self.grant && !self.is_limit_reached()
+    }
+
+    /// Takes this server's share of what remains, once. Requests that were counted before a restart
+    /// are a part of it, so restarts without the store add up to one share.
+    fn take_share(&mut self, servers: u32) {
+        let left = self.limit.saturating_sub(self.total) / servers;
+        let share = left.min((self.limit / servers).saturating_sub(self.counted));
+        self.has_taken_share = true;
+        self.is_unsettled |= share > 0;
+        self.granted += share;
+        self.total += share;
+    }
+
+    /// The request to the store with the figures of now.
+    fn request(&self, client: LeaseClient, action: LeaseAction) -> LeaseRequest {
+        LeaseRequest {
+            client,
+            day: self.day,
+            granted: match action {
+                LeaseAction::Return => self.spent,
+                LeaseAction::Grant(_) | LeaseAction::Settle => self.granted,
+            },
+            counted: self.counted,
+            limit: self.limit,
+            action,
+        }
+    }
+
+    /// Applies an answer, for which so many requests waited. Credits that were taken after its request
+    /// was sent stay, and the next request settles them.
+    fn apply(&mut self, answer: LeaseAnswer, waiting: u32, now: i64) {
+        self.grant = answer.granted.saturating_sub(self.granted);
+        self.granted = self.granted.max(answer.granted);
+        self.is_unsettled = self.granted > answer.granted;
+        self.total = answer.total + (self.granted - answer.granted);
+        self.wanted = waiting.saturating_sub(self.unspent()).max(1);
+        if self.is_limit_reached() {
+            self.recheck = now + RECHECK_SECONDS;
+        }
+    }
+}
+
+#[cfg(all(test, not(island_metrics_loom)))]
+#[path = "simulation_tests.rs"]
+mod simulation_tests;
+#[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
+pub(crate) use simulation_tests::StoreModel;

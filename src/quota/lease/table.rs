@@ -1,0 +1,371 @@
+//! The leases of all clients at this server.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use ahash::RandomState;
+
+use super::wait::LeaseWait;
+use super::{
+    Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, PendingRequest,
+};
+use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
+use crate::quota::Decision;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+
+const SHARDS: usize = 64;
+
+/// What a server does with a client's requests while the store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutagePolicy {
+    /// It admits its share of what remains of the day.
+    Share,
+    /// It admits only what it was granted.
+    Refuse,
+}
+
+/// Settings of shared limits.
+#[derive(Clone, Copy, Debug)]
+pub struct SharingSettings {
+    /// Servers that share, at least 1.
+    pub servers: u32,
+    /// What happens while the store does not answer.
+    pub outage: OutagePolicy,
+    /// Clients for which credits are kept. Each further one gets this server's share of its limit.
+    pub clients_max: u64,
+}
+
+/// What the store does at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum StoreState {
+    /// It does not answer.
+    Away,
+    /// It answers, and grants nothing until all servers have settled.
+    Settling,
+    /// It grants credits.
+    Ready,
+}
+
+/// The reason why a request is neither admitted nor refused.
+#[derive(Debug)]
+pub enum NoLease {
+    /// Credits have been requested. The request can be repeated when this is over.
+    Wait(LeaseWait),
+    /// The store does not answer, and no credits are left here.
+    Unavailable,
+}
+
+/// The counter of a client at this server, which survives a restart.
+pub trait LocalCounter {
+    /// Counts a request if the limit allows it.
+    fn admit(&self, limit: u32) -> Decision;
+    /// Requests left of a limit.
+    fn peek(&self, limit: u32) -> u32;
+}
+
+/// The leases of all clients at this server.
+pub struct LeaseTable {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    settings: SharingSettings,
+    /// A [`StoreState`].
+    state: AtomicU32,
+    clients: AtomicU64,
+    /// Counters of the store's use.
+    pub metrics: LeaseMetrics,
+    /// Sends a request to the store, without blocking.
+    send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) credits: HashMap<LeaseClient, Credits, RandomState>,
+    /// Requests that wait for credits of a client.
+    pub(super) waiting: Vec<(LeaseClient, Waker)>,
+}
+
+impl Shard {
+    /// Wakes the requests that wait for a client's credits, and returns their number.
+    fn wake(&mut self, client: LeaseClient) -> u32 {
+        let before = self.waiting.len();
+        self.waiting.retain(|(other, waker)| {
+            if *other == client {
+                waker.wake_by_ref();
+            }
+            *other != client
+        });
+        u32::try_from(before - self.waiting.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl LeaseTable {
+    /// Creates a table without leases, for a store that does not answer yet. `send` must not block.
+    pub fn new(
+        settings: SharingSettings,
+        send: impl Fn(LeaseRequest) + Send + Sync + 'static,
+    ) -> LeaseTable {
+        LeaseTable {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            settings,
+            state: AtomicU32::new(StoreState::Away as u32),
+            clients: AtomicU64::new(0),
+            metrics: LeaseMetrics::default(),
+            send: Box::new(send),
+        }
+    }
+
+    /// Returns what the store does at present.
+    pub fn state(&self) -> StoreState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => StoreState::Away,
+            1 => StoreState::Settling,
+            _ => StoreState::Ready,
+        }
+    }
+
+    /// Sets what the store does at present.
+    pub fn set_state(&self, state: StoreState) {
+        self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// Records that the connection to the store is lost: requests get no answer any more.
+    pub fn set_away(&self) {
+        self.set_state(StoreState::Away);
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            for credits in shard.credits.values_mut() {
+                credits.pending = PendingRequest::None;
+            }
+            shard.waiting.drain(..).for_each(|(_, waker)| waker.wake());
+        }
+    }
+
+    /// Returns the number of clients with a lease.
+    pub fn clients(&self) -> u64 {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request of a client against its lease, and in its counter of this server.
+    ///
+    /// `may_wait` is false for a request that has waited long enough.
+    pub fn admit(
+        self: &Arc<Self>,
+        client: LeaseClient,
+        limit: u32,
+        now: RequestTime,
+        may_wait: bool,
+        counter: &impl LocalCounter,
+    ) -> Result<Decision, NoLease> {
+        let mut shard = self.shard(client);
+        let Some(credits) = self.credits(&mut shard, client, limit, now.day, counter) else {
+            return Ok(counter.admit(limit / self.settings.servers));
+        };
+        if credits.unspent() > 0 {
+            return Ok(self.spend(client, credits, counter));
+        }
+        let state = self.state();
+        if credits.is_limit_reached() {
+            if now.moment().0 >= credits.recheck {
+                self.ask(client, credits, state);
+            }
+            return Ok(Decision::Refuse);
+        }
+        let is_overdue = credits.pending == PendingRequest::Overdue;
+        if state == StoreState::Ready && may_wait && !is_overdue {
+            self.ask(client, credits, state);
+            return Err(NoLease::Wait(LeaseWait::new(Arc::clone(self), client)));
+        }
+        if self.settings.outage == OutagePolicy::Share && !credits.has_taken_share {
+            credits.take_share(self.settings.servers);
+            self.metrics.shares.fetch_add(1, Ordering::Relaxed);
+            self.ask(client, credits, state);
+            if credits.unspent() > 0 {
+                return Ok(self.spend(client, credits, counter));
+            }
+        }
+        Err(NoLease::Unavailable)
+    }
+
+    /// Returns the requests that a client has left, without counting one. What other servers admit is
+    /// known once the client has a lease here.
+    pub fn peek(
+        &self,
+        client: LeaseClient,
+        limit: u32,
+        day: UtcDay,
+        counter: &impl LocalCounter,
+    ) -> u32 {
+        let left = counter.peek(limit);
+        let shard = self.shard(client);
+        match shard.credits.get(&client) {
+            Some(credits) if credits.day >= day => credits.remaining().min(left),
+            _ => left,
+        }
+    }
+
+    /// Applies the answer to a request.
+    pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
+        let mut shard = self.shard(request.client);
+        let waiting = shard.wake(request.client);
+        if let Some(credits) = shard.of(request) {
+            credits.apply(answer, waiting, now.0);
+            credits.pending = PendingRequest::None;
+            if credits.is_unsettled {
+                self.ask(request.client, credits, self.state());
+            }
+        }
+    }
+
+    /// Ends the waiting for a request that the store has not answered in time. An answer may come yet.
+    pub fn set_overdue(&self, request: &LeaseRequest) {
+        let mut shard = self.shard(request.client);
+        shard.wake(request.client);
+        if let Some(credits) = shard.of(request) {
+            credits.pending = PendingRequest::Overdue;
+        }
+    }
+
+    /// Ends a request that gets no answer any more.
+    pub fn set_failed(&self, request: &LeaseRequest) {
+        let mut shard = self.shard(request.client);
+        shard.wake(request.client);
+        if let Some(credits) = shard.of(request) {
+            credits.pending = PendingRequest::None;
+        }
+    }
+
+    /// Returns the requests that settle the figures of all clients, or of those only of which the store
+    /// may know less than this server, if the store has lost no data.
+    pub fn settlements(&self, has_lost_data: bool) -> Vec<LeaseRequest> {
+        self.requests(|client, credits| {
+            let is_due = credits.is_unsettled || has_lost_data;
+            is_due.then(|| credits.request(client, LeaseAction::Settle))
+        })
+    }
+
+    /// Takes the unspent credits from all clients, and returns the requests that give them back.
+    pub fn give_back(&self) -> Vec<LeaseRequest> {
+        self.requests(|client, credits| {
+            let is_due = credits.unspent() > 0;
+            credits.granted = credits.spent;
+            is_due.then(|| credits.request(client, LeaseAction::Return))
+        })
+    }
+
+    /// Removes the leases of days before `today`. To be called when no request of these days can come
+    /// any more: a lease that begins anew would receive the credits of the one before again.
+    pub fn sweep(&self, today: UtcDay) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let before = shard.credits.len();
+            shard.credits.retain(|_, credits| credits.day >= today);
+            let removed = before - shard.credits.len();
+            shard.credits.shrink_to(before / 2);
+            self.clients.fetch_sub(removed as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn requests(
+        &self,
+        mut request: impl FnMut(LeaseClient, &mut Credits) -> Option<LeaseRequest>,
+    ) -> Vec<LeaseRequest> {
+        let mut requests = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let credits = shard.credits.iter_mut();
+            requests.extend(credits.filter_map(|(client, credits)| request(*client, credits)));
+        }
+        requests
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low bits choose a shard"
+    )]
+    pub(super) fn shard(&self, client: LeaseClient) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.hasher.hash_one(client) as usize % SHARDS])
+    }
+
+    /// The credits of a client on `day`, or on a later day that it has reached already. `None` if the
+    /// table is full.
+    fn credits<'a>(
+        &self,
+        shard: &'a mut Shard,
+        client: LeaseClient,
+        limit: u32,
+        day: UtcDay,
+        counter: &impl LocalCounter,
+    ) -> Option<&'a mut Credits> {
+        let new = || Credits::new(day, limit, limit.saturating_sub(counter.peek(limit)));
+        let is_full = self.clients() >= self.settings.clients_max;
+        let credits = match shard.credits.entry(client) {
+            Entry::Vacant(_) if is_full => return None,
+            Entry::Vacant(entry) => {
+                self.clients.fetch_add(1, Ordering::Relaxed);
+                entry.insert(new())
+            }
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        if credits.day < day {
+            *credits = new();
+        }
+        Some(credits)
+    }
+
+    /// Spends a credit, and requests more before the last one is spent.
+    fn spend(
+        &self,
+        client: LeaseClient,
+        credits: &mut Credits,
+        counter: &impl LocalCounter,
+    ) -> Decision {
+        let Decision::Admit { remaining } = counter.admit(credits.limit) else {
+            return Decision::Refuse;
+        };
+        credits.spent += 1;
+        credits.shown = credits.remaining().min(remaining);
+        if credits.is_low() {
+            self.ask(client, credits, self.state());
+        }
+        Decision::Admit {
+            remaining: credits.shown,
+        }
+    }
+
+    /// Sends a request for a client, if the store answers and none is under way.
+    fn ask(&self, client: LeaseClient, credits: &mut Credits, state: StoreState) {
+        let action = match state {
+            StoreState::Away => return,
+            StoreState::Settling if !credits.is_unsettled => return,
+            StoreState::Settling => LeaseAction::Settle,
+            StoreState::Ready => LeaseAction::Grant(credits.wanted),
+        };
+        if credits.pending == PendingRequest::None {
+            credits.pending = PendingRequest::InTime;
+            (self.send)(credits.request(client, action));
+        }
+    }
+}
+
+impl Shard {
+    /// The credits that a request was sent for, unless the client has reached another day.
+    fn of(&mut self, request: &LeaseRequest) -> Option<&mut Credits> {
+        let credits = self.credits.get_mut(&request.client);
+        credits.filter(|credits| credits.day == request.day)
+    }
+}
+
+impl fmt::Debug for LeaseTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseTable")
+            .field("settings", &self.settings)
+            .field("state", &self.state())
+            .field("clients", &self.clients())
+            .finish_non_exhaustive()
+    }
+}

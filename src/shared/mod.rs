@@ -1,0 +1,22 @@
+//! The store that several servers share: a Valkey or Redis server that grants credits of daily limits.
+//! Feature `shared-quota`.
+//!
+//! In: the requests of a [`LeaseTable`](crate::quota::LeaseTable), and the nodes of a store. Out: the
+//! answers, and whether the store can be reached. The rule by which credits are granted and the bound
+//! that follows from it are in the documentation of `quota::lease`.
+//!
+//! A thread of its own talks to the store, so a request of a client never does: it waits for the answer,
+//! at most [`STORE_WAIT_MAX`](crate::quota::STORE_WAIT_MAX).
+//!
+//! - `settings`: the nodes, the credentials
+//! - `node`: a connection to the node that accepts writes
+//! - `script`: the script that runs in the store
+//! - `service`: the thread; settling after an outage, the circuit breaker
+
+mod node;
+mod script;
+mod service;
+mod settings;
+
+pub(crate) use service::SharedQuota;
+pub(crate) use settings::{SharedQuotaSettings, StoreNode};

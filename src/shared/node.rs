@@ -1,0 +1,147 @@
+//! A connection to the node of the store that accepts writes.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Value};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::settings::{SharedQuotaSettings, StoreNode};
+use crate::tls::{client_config, handshake_problem};
+
+/// For a connection and the check of a node. Nodes of one network answer in milliseconds.
+const CONNECT_MAX: Duration = Duration::from_millis(500);
+
+/// A connection to a node that accepts writes.
+pub(super) struct NodeConnection {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) node: StoreNode,
+    /// Differs after each start of the node, and between nodes: another one may lack data.
+    pub(super) run_id: String,
+    /// Time since the start of the node.
+    pub(super) uptime: Duration,
+    /// A line for the log if the node may remove figures while they are needed.
+    pub(super) warning: Option<String>,
+}
+
+/// Connects to the first node that accepts writes. The error names each node and its problem.
+pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<NodeConnection, String> {
+    let password = settings.password()?;
+    let mut problems = Vec::new();
+    for node in &settings.nodes {
+        let connected = timeout(CONNECT_MAX, open(node, password.as_deref())).await;
+        let problem = match connected {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(problem)) => problem,
+            Err(_) => format!("no answer within {} ms", CONNECT_MAX.as_millis()),
+        };
+        problems.push(format!("{node}: {problem}"));
+    }
+    Err(problems.join("; "))
+}
+
+async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection, String> {
+    let failed = |error: &dyn fmt::Display| error.to_string();
+    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    if let Some(user) = &node.user {
+        info = info.set_username(user);
+    }
+    if let Some(password) = password {
+        info = info.set_password(password);
+    }
+    let stream = TcpStream::connect((node.host.as_str(), node.port)).await;
+    let stream = stream.map_err(|error| failed(&error))?;
+    stream.set_nodelay(true).map_err(|error| failed(&error))?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let mut connection = if node.is_tls {
+        let stream = encrypt(node, stream).await?;
+        let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let (connection, driver) = opened.map_err(|error| problem(&error))?;
+        tokio::spawn(driver);
+        connection
+    } else {
+        let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let (connection, driver) = opened.map_err(|error| problem(&error))?;
+        tokio::spawn(driver);
+        connection
+    };
+    let role: Value = redis::cmd("ROLE")
+        .query_async(&mut connection)
+        .await
+        .map_err(|error| problem(&error))?;
+    let info: String = redis::cmd("INFO")
+        .query_async(&mut connection)
+        .await
+        .map_err(|error| problem(&error))?;
+    check_role(&role)?;
+    let member = |name: &str| {
+        let mut lines = info.lines().map(str::trim);
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    };
+    if member("cluster_enabled") == Some("1") || member("redis_mode") == Some("cluster") {
+        return Err(
+            "the node is part of a cluster, which is not supported; use a single node, or \
+                    a primary with replicas"
+                .to_owned(),
+        );
+    }
+    let run_id = member("run_id").ok_or("INFO has no run_id")?.to_owned();
+    let uptime = member("uptime_in_seconds").and_then(|text| text.parse().ok());
+    let policy = member("maxmemory_policy").unwrap_or("noeviction");
+    let warning = (policy != "noeviction").then(|| {
+        format!(
+            "shared quota: {node} has maxmemory-policy {policy} and may remove quotas of today; \
+             set noeviction"
+        )
+    });
+    Ok(NodeConnection {
+        connection,
+        node: node.clone(),
+        run_id,
+        uptime: Duration::from_secs(uptime.unwrap_or(0)),
+        warning,
+    })
+}
+
+async fn encrypt(
+    node: &StoreNode,
+    stream: TcpStream,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    let config: Arc<ClientConfig> = client_config(None).map_err(|error| error.to_string())?;
+    let name = ServerName::try_from(node.host.clone());
+    let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
+    let connecting = TlsConnector::from(config).connect(name, stream).await;
+    connecting.map_err(|error: io::Error| handshake_problem(&error))
+}
+
+/// Accepts a primary only.
+fn check_role(role: &Value) -> Result<(), String> {
+    let name = match role {
+        Value::Array(parts) => parts.first().and_then(|part| match part {
+            Value::BulkString(name) => std::str::from_utf8(name).ok(),
+            Value::SimpleString(name) => Some(name.as_str()),
+            _ => None,
+        }),
+        _ => None,
+    };
+    match name {
+        Some("master") => Ok(()),
+        Some(other) => Err(format!("its role is {other}, it accepts no writes")),
+        None => Err("ROLE has no name of a role".to_owned()),
+    }
+}
+
+/// Describes an error of the library in the words of the store.
+fn problem(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,375 @@
+//! The thread that talks to the store.
+//!
+//! After a connection is opened, figures are settled before credits are granted. A node that has
+//! started anew, or another node, may lack data: all figures are sent again, and nothing is granted
+//! for [`SETTLING`], so that the other servers can do the same.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Builder;
+use tokio::sync::{Notify, mpsc::UnboundedReceiver, mpsc::unbounded_channel, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
+
+use super::node::{NodeConnection, connect};
+use super::script::LeaseScript;
+use super::settings::SharedQuotaSettings;
+use crate::calendar::{Clock, UnixSeconds};
+use crate::observe::Log;
+use crate::quota::{LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState};
+use crate::sync::{AtomicU64, Ordering};
+
+/// Time without grants after the store may have lost data.
+const SETTLING: Duration = Duration::from_secs(2);
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(200);
+/// Late answers in a row that open the circuit breaker.
+const LATE_MAX: u64 = 3;
+/// Time for which the open circuit breaker sends nothing.
+const BREAK: Duration = Duration::from_secs(1);
+/// A request without an answer for this long has failed.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Between two pings, by which a connection without requests is found to be lost.
+const PING: Duration = Duration::from_millis(250);
+/// Settling requests under way at a time.
+const SETTLING_AT_ONCE: usize = 256;
+/// For giving back credits when the server stops.
+const STOP_MAX: Duration = Duration::from_secs(1);
+/// Leases of yesterday are removed at this second of a day, when no request of yesterday is left.
+const SWEEP_SECOND: i64 = 600;
+/// Between two searches for such leases.
+const SWEEP: Duration = Duration::from_mins(1);
+/// Time that a start waits for the store.
+const START_MAX: Duration = Duration::from_millis(2_500);
+
+/// Limits shared with other servers. The thread ends when this is stopped.
+#[derive(Debug)]
+pub(crate) struct SharedQuota {
+    /// The leases of this server.
+    pub(crate) leases: Arc<LeaseTable>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl SharedQuota {
+    /// Starts the thread. Returns when the store is ready, when it cannot be reached, or after 2.5
+    /// seconds. `name` is random for each start.
+    pub(crate) fn start(
+        settings: SharedQuotaSettings,
+        name: &str,
+        clock: Arc<Clock>,
+        log: Log,
+    ) -> io::Result<SharedQuota> {
+        let (sender, requests) = unbounded_channel();
+        let send = move |request| {
+            // The thread has ended: the server stops.
+            let _ = sender.send(request);
+        };
+        let leases = Arc::new(LeaseTable::new(settings.sharing, send));
+        let (stop, stopped) = oneshot::channel();
+        let (first_attempt, attempted) = mpsc::channel();
+        let service = Service {
+            script: Arc::new(LeaseScript::new(name, settings.sharing.servers)),
+            settings,
+            leases: Arc::clone(&leases),
+            late: Arc::default(),
+            breaker: Arc::default(),
+            clock,
+            log,
+            run_id: None,
+            is_down_logged: false,
+            has_logged_limit: false,
+        };
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("shared-quota".to_owned());
+        let thread = thread.spawn(move || {
+            runtime.block_on(service.run(requests, stopped, &first_attempt));
+            runtime.shutdown_background();
+        })?;
+        // An error means that the time has passed; the server starts all the same.
+        let _ = attempted.recv_timeout(START_MAX);
+        Ok(SharedQuota {
+            leases,
+            stop,
+            thread,
+        })
+    }
+
+    /// Gives the unspent credits back to the store, for at most a second, and ends the thread.
+    pub(crate) fn stop(self) {
+        // The thread has ended by itself only if it panicked.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+struct Service {
+    settings: SharedQuotaSettings,
+    script: Arc<LeaseScript>,
+    leases: Arc<LeaseTable>,
+    /// Late answers in a row.
+    late: Arc<AtomicU64>,
+    /// Notified when the circuit breaker opens.
+    breaker: Arc<Notify>,
+    clock: Arc<Clock>,
+    log: Log,
+    /// The node that figures were settled with last.
+    run_id: Option<String>,
+    is_down_logged: bool,
+    has_logged_limit: bool,
+}
+
+/// The reason why a connection is given up.
+enum Lost {
+    Failed(String),
+    /// The circuit breaker has opened.
+    Late,
+    Stopped,
+}
+
+impl Service {
+    async fn run(
+        mut self,
+        mut requests: UnboundedReceiver<LeaseRequest>,
+        mut stopped: oneshot::Receiver<()>,
+        first_attempt: &mpsc::Sender<()>,
+    ) {
+        loop {
+            let connected = tokio::select! {
+                connected = connect(&self.settings) => connected,
+                _ = &mut stopped => return,
+            };
+            let lost = match connected {
+                Ok(node) => {
+                    self.serve(node, &mut requests, &mut stopped, first_attempt)
+                        .await
+                }
+                Err(problem) => Lost::Failed(problem),
+            };
+            // Nobody receives it after the start.
+            let _ = first_attempt.send(());
+            self.leases.set_away();
+            let pause = match lost {
+                Lost::Stopped => return,
+                Lost::Failed(problem) => {
+                    self.report_down(&problem);
+                    RETRY
+                }
+                Lost::Late => {
+                    let most = STORE_WAIT_MAX.as_millis();
+                    let problem = format!("{LATE_MAX} answers in a row took over {most} ms");
+                    self.report_down(&problem);
+                    BREAK
+                }
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = &mut stopped => return,
+            }
+        }
+    }
+
+    /// Settles, and passes requests to the store until the connection fails.
+    async fn serve(
+        &mut self,
+        node: NodeConnection,
+        requests: &mut UnboundedReceiver<LeaseRequest>,
+        stopped: &mut oneshot::Receiver<()>,
+        first_attempt: &mpsc::Sender<()>,
+    ) -> Lost {
+        let is_other = self.run_id.as_ref().is_some_and(|id| *id != node.run_id);
+        let is_fresh = node.uptime < SETTLING;
+        let ready_at = Instant::now()
+            + if is_other || is_fresh {
+                SETTLING
+            } else {
+                Duration::ZERO
+            };
+        self.leases.set_state(StoreState::Settling);
+        if let Err(problem) = self.settle(&node, is_other).await {
+            return Lost::Failed(problem);
+        }
+        self.run_id = Some(node.run_id.clone());
+        self.late.store(0, Ordering::Relaxed);
+        let mut calls = JoinSet::new();
+        let (mut pings, mut sweeps) = (interval(PING), interval(SWEEP));
+        loop {
+            let is_ready = self.leases.state() == StoreState::Ready;
+            tokio::select! {
+                Some(request) = requests.recv() => self.spawn(&mut calls, &node, request),
+                Some(called) = calls.join_next() => {
+                    if let Ok(Err(problem)) = called {
+                        return Lost::Failed(problem);
+                    }
+                }
+                () = self.breaker.notified() => return Lost::Late,
+                () = sleep_until(ready_at), if !is_ready => {
+                    self.leases.set_state(StoreState::Ready);
+                    self.report_up(&node);
+                    // Nobody receives it after the start.
+                    let _ = first_attempt.send(());
+                }
+                _ = pings.tick() => {
+                    calls.spawn(ping(node.connection.clone()));
+                }
+                _ = sweeps.tick() => self.sweep(),
+                _ = &mut *stopped => {
+                    self.leases.set_state(StoreState::Away);
+                    // What cannot be given back in time is lost for the day.
+                    let _ = timeout(STOP_MAX, self.give_back(&node)).await;
+                    return Lost::Stopped;
+                }
+            }
+        }
+    }
+
+    /// Passes a request to the store in the background. A failure ends the connection.
+    fn spawn(
+        &mut self,
+        calls: &mut JoinSet<Result<(), String>>,
+        node: &NodeConnection,
+        request: LeaseRequest,
+    ) {
+        let (script, leases) = (Arc::clone(&self.script), Arc::clone(&self.leases));
+        let (late, breaker) = (Arc::clone(&self.late), Arc::clone(&self.breaker));
+        let (clock, connection) = (Arc::clone(&self.clock), node.connection.clone());
+        calls.spawn(async move {
+            let call = script.call(connection, &request);
+            tokio::pin!(call);
+            let metrics = &leases.metrics;
+            let answer = if let Ok(answer) = timeout(STORE_WAIT_MAX, &mut call).await {
+                if answer.is_ok() {
+                    metrics.answered.fetch_add(1, Ordering::Relaxed);
+                }
+                late.store(0, Ordering::Relaxed);
+                answer
+            } else {
+                leases.set_overdue(&request);
+                metrics.late.fetch_add(1, Ordering::Relaxed);
+                if late.fetch_add(1, Ordering::Relaxed) + 1 >= LATE_MAX {
+                    breaker.notify_one();
+                }
+                let Ok(answer) = timeout(ANSWER_MAX, call).await else {
+                    leases.set_failed(&request);
+                    return Err(format!("no answer within {} s", ANSWER_MAX.as_secs()));
+                };
+                answer
+            };
+            match answer {
+                Ok(answer) => {
+                    if answer.limit != request.limit {
+                        metrics.other_limits.fetch_add(1, Ordering::Relaxed);
+                    }
+                    leases.answer(&request, answer, clock.now().moment());
+                    Ok(())
+                }
+                Err(error) => {
+                    metrics.failed.fetch_add(1, Ordering::Relaxed);
+                    leases.set_failed(&request);
+                    Err(error.to_string())
+                }
+            }
+        });
+    }
+
+    /// Sends the figures that the store may not know.
+    async fn settle(&self, node: &NodeConnection, has_lost_data: bool) -> Result<(), String> {
+        let requests = self.leases.settlements(has_lost_data);
+        let now = self.clock.now().moment();
+        self.pass(node, requests, |request, answer| {
+            self.leases.answer(request, answer, now);
+        })
+        .await
+    }
+
+    async fn give_back(&self, node: &NodeConnection) -> Result<(), String> {
+        self.pass(node, self.leases.give_back(), |_, _| {}).await
+    }
+
+    /// Passes many requests to the store, some at a time.
+    async fn pass(
+        &self,
+        node: &NodeConnection,
+        requests: Vec<LeaseRequest>,
+        mut answered: impl FnMut(&LeaseRequest, crate::quota::LeaseAnswer),
+    ) -> Result<(), String> {
+        let mut calls = JoinSet::new();
+        let mut requests = requests.into_iter();
+        loop {
+            while calls.len() < SETTLING_AT_ONCE
+                && let Some(request) = requests.next()
+            {
+                let (script, connection) = (Arc::clone(&self.script), node.connection.clone());
+                calls.spawn(async move {
+                    let answer = timeout(ANSWER_MAX, script.call(connection, &request)).await;
+                    (request, answer)
+                });
+            }
+            match calls.join_next().await {
+                None => return Ok(()),
+                Some(Ok((request, Ok(Ok(answer))))) => answered(&request, answer),
+                Some(Ok((_, Ok(Err(error))))) => return Err(error.to_string()),
+                Some(Ok((_, Err(_))) | Err(_)) => return Err("no answer while settling".to_owned()),
+            }
+        }
+    }
+
+    /// Removes leases of past days, and reports other limits once.
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        let second = now.moment().0 - UnixSeconds(now.day.end().0 - 86_400).0;
+        if second >= SWEEP_SECOND {
+            self.leases.sweep(now.day);
+        }
+        if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
+            self.has_logged_limit = true;
+            self.log.write(
+                "shared quota: another server has other daily limits; set the same --limit-* on all",
+            );
+        }
+    }
+
+    fn report_up(&mut self, node: &NodeConnection) {
+        self.is_down_logged = false;
+        let node_name = &node.node;
+        self.log
+            .write(&format!("shared quota: {node_name} grants credits"));
+        if let Some(warning) = &node.warning {
+            self.log.write(warning);
+        }
+    }
+
+    /// Logs the beginning of an outage.
+    fn report_down(&mut self, problem: &str) {
+        if self.is_down_logged {
+            return;
+        }
+        self.is_down_logged = true;
+        self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
+        let servers = self.settings.sharing.servers;
+        let rule = match self.settings.sharing.outage {
+            OutagePolicy::Share => {
+                format!("until it answers, each client gets 1/{servers} of what remains of its day")
+            }
+            OutagePolicy::Refuse => {
+                "until it answers, clients without credits here get 503".to_owned()
+            }
+        };
+        self.log.write(&format!(
+            "shared quota: the store is lost: {problem}; {rule}"
+        ));
+    }
+}
+
+async fn ping(mut connection: MultiplexedConnection) -> Result<(), String> {
+    let command = redis::cmd("PING");
+    match timeout(ANSWER_MAX, command.query_async(&mut connection)).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
+    }
+}

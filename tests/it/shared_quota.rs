@@ -1,0 +1,299 @@
+//! Several servers that share their quotas by a store (CONTRACT section 9).
+//!
+//! Where the outcome is exact only if the store answers within 20 ms, a trial in which it did not, as on
+//! a loaded machine, is repeated.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::store::{LIMIT, Peer, Store, wait_for};
+use crate::support::{Client, TempDir, command, issue, write_file};
+
+const TARGET: &str = "/v1/islands?limit=1";
+/// Trials until the store answers each request in time.
+const TRIALS: usize = 20;
+
+/// Requests to a server until it admits no more: those admitted, and the status of the last.
+fn spend(peer: &Peer, target: &str) -> (u32, u16) {
+    let mut client = peer.connect();
+    let (mut admitted, mut shown) = (0, LIMIT);
+    loop {
+        let reply = client.get(target);
+        if reply.status != 200 {
+            return (admitted, reply.status);
+        }
+        admitted += 1;
+        let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+        assert!(
+            remaining < shown,
+            "{remaining} requests remain after {shown}"
+        );
+        shown = remaining;
+    }
+}
+
+/// Requests to all servers in turn until all of them answer 429: those admitted. A server that admits
+/// only what it was granted may answer 503 while the store is slow; then it is asked again.
+fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
+    let mut clients: Vec<Client> = peers.iter().map(Peer::connect).collect();
+    let mut shown = vec![LIMIT; peers.len()];
+    let mut admitted = 0;
+    wait_for("429 of all servers", || {
+        let mut refusals = 0;
+        for (client, shown) in clients.iter_mut().zip(&mut shown) {
+            let reply = client.get(target);
+            match reply.status {
+                200 => admitted += 1,
+                503 => assert_eq!(reply.expect("retry-after"), "1"),
+                429 => refusals += 1,
+                other => panic!("status {other}: {}", reply.text()),
+            }
+            let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+            assert!(
+                remaining <= *shown,
+                "{remaining} requests remain after {shown}"
+            );
+            *shown = remaining;
+        }
+        refusals == peers.len()
+    });
+    admitted
+}
+
+/// Repeats a trial until the store has answered all requests of it in time.
+fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
+    for _ in 0..TRIALS {
+        let (admitted, was_answered_in_time) = trial(&TempDir::new());
+        // Each server admits at most its share without the store.
+        assert!(admitted <= 2 * LIMIT, "{admitted}");
+        if was_answered_in_time {
+            return admitted;
+        }
+    }
+    panic!("the store was late in each of {TRIALS} trials");
+}
+
+fn all_in_time(peers: &[Peer]) -> bool {
+    peers.iter().all(Peer::was_answered_in_time)
+}
+
+#[test]
+fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
+        let first = directory.join("state-0");
+        let key = issue(&first, "ann@x.test", "free");
+        for at in 1..3 {
+            let state = directory.join(&format!("state-{at}"));
+            std::fs::create_dir(&state).unwrap();
+            std::fs::copy(first.join("keys.jsonl"), state.join("keys.jsonl")).unwrap();
+        }
+        let mut peers = store.peers(&directory.join(""), 3, &[]);
+        let by_key = spend_in_turn(&peers, &format!("{TARGET}&key={key}"));
+        let by_address = spend_in_turn(&peers, TARGET);
+        // A server that was not asked before has nothing left for them.
+        peers.push(store.peer(&directory.join("late"), 3, &[]));
+        let (late, status) = spend(&peers[3], TARGET);
+        assert_eq!(status, 429);
+        let in_time = all_in_time(&peers);
+        assert!(!in_time || by_key == LIMIT, "{by_key} of a key");
+        (by_address + late, in_time)
+    });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn a_server_that_stops_gives_its_credits_back_and_one_that_starts_anew_gets_no_more() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
+        let mut peers = store.peers(&directory.join(""), 2, &[]);
+        let (mut admitted, mut in_time) = (0, true);
+        for _ in 0..2 {
+            let stopped = peers.remove(0);
+            assert_eq!(stopped.connect().get(TARGET).status, 200);
+            admitted += 1;
+            in_time &= stopped.was_answered_in_time();
+            assert!(stopped.server.terminate().success());
+            peers.insert(0, store.peer(&directory.join("state-0"), 2, &[]));
+        }
+        admitted += spend_in_turn(&peers, TARGET);
+        (admitted, in_time && all_in_time(&peers))
+    });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn a_store_that_loses_its_data_gives_no_client_its_day_again() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let mut store = Store::start(&[]).unwrap();
+        let more = ["--shared-quota-outage", "refuse"];
+        let peers = store.peers(&directory.join(""), 3, &more);
+        let mut admitted = 0;
+        for peer in &peers {
+            let mut client = peer.connect();
+            admitted += (0..LIMIT / 5)
+                .filter(|_| client.get(TARGET).status == 200)
+                .count();
+        }
+        store.kill();
+        for peer in &peers {
+            peer.await_up(false);
+        }
+        assert!(store.run());
+        for peer in &peers {
+            peer.await_up(true);
+        }
+        let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
+        assert!(admitted <= LIMIT, "{admitted}");
+        (admitted, all_in_time(&peers))
+    });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
+    let Some(mut store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peers = store.peers(&directory.join(""), 2, &[]);
+    assert_eq!(peers[0].connect().get(TARGET).status, 200);
+    store.kill();
+    for peer in &peers {
+        peer.await_up(false);
+    }
+    // The first has credits left, and its share of the rest.
+    let (first, status) = spend(&peers[0], TARGET);
+    assert_eq!(status, 503);
+    let reply = peers[0].connect().get(TARGET);
+    assert_eq!(reply.expect("retry-after"), "1");
+    assert!(reply.text().contains("\"not_ready\""));
+    assert!(first < LIMIT / 2 + LIMIT / 8, "{first} admitted alone");
+    assert_eq!(spend(&peers[1], TARGET), (LIMIT / 2, 503));
+    // It returns empty: both settle before credits are granted.
+    assert!(store.run());
+    for peer in &peers {
+        peer.await_up(true);
+    }
+    // The second did not know what the first had been granted: an eighth, twice at most.
+    let admitted = 1 + first + LIMIT / 2 + spend_in_turn(&peers, TARGET);
+    assert!(
+        (LIMIT..=LIMIT + LIMIT / 4).contains(&admitted),
+        "{admitted}"
+    );
+}
+
+#[test]
+fn a_server_that_refuses_alone_admits_what_it_was_granted() {
+    let Some(mut store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let more = ["--shared-quota-outage", "refuse"];
+    let peers = store.peers(&directory.join(""), 2, &more);
+    // The first request may be refused where the store is slow.
+    wait_for("a lease", || peers[0].connect().get(TARGET).status == 200);
+    store.kill();
+    for peer in &peers {
+        peer.await_up(false);
+    }
+    let (granted, status) = spend(&peers[0], TARGET);
+    assert!(granted <= LIMIT / 8 * 2 && status == 503, "{granted}");
+    assert_eq!(spend(&peers[1], TARGET), (0, 503));
+    assert_eq!(peers[1].connect().get("/v1/health").status, 200);
+}
+
+#[test]
+fn a_frozen_store_delays_no_request_and_is_used_again_later() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = store.peer(&directory.join("state"), 2, &[]);
+    peer.await_up(true);
+    store.signal("-STOP");
+    // More clients than the three late answers that open the circuit breaker.
+    for client in 1..9 {
+        let mut client = Client::connect_from(&format!("127.0.0.{client}"), peer.server.addr());
+        let begun = Instant::now();
+        assert_eq!(client.get(TARGET).status, 200);
+        let waited = begun.elapsed();
+        // 20 ms, and the time that a loaded machine needs for a request.
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
+    }
+    peer.await_line("the store is lost");
+    store.signal("-CONT");
+    peer.await_up(true);
+}
+
+#[test]
+fn nodes_that_cannot_be_used_are_named_with_their_problem() {
+    let Some(primary) = Store::start(&["--requirepass", "sesame"]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let state = directory.join("state");
+    let peer = primary.peer(&state, 1, &[]);
+    peer.await_line("NOAUTH");
+    // Without the store, the whole limit is the share of the only server.
+    assert_eq!(spend(&peer, TARGET).0, LIMIT);
+    let password = directory.join("password");
+    write_file(&password, "sesame\n");
+    let password = password.to_str().unwrap();
+    let words = ["--shared-quota-password-file", password];
+    let chmod = |mode| Command::new("chmod").args([mode, password]).status();
+    assert!(chmod("644").unwrap().success());
+    let peer = primary.peer(&state, 1, &words);
+    peer.await_line("others can read the password");
+    assert!(chmod("600").unwrap().success());
+    peer.await_up(true);
+
+    let evicting = Store::start(&["--maxmemory-policy", "allkeys-lru"]).unwrap();
+    let replica = Store::start(&["--replicaof", "127.0.0.1", &evicting.port.to_string()]).unwrap();
+    let more = ["--shared-quota", &replica.url()];
+    let peer = evicting.peer(&state, 1, &more);
+    peer.await_line("set noeviction");
+    // The first node is a replica: the other one is used.
+    let more = ["--shared-quota", &evicting.url()];
+    let peer = replica.peer(&state, 1, &more);
+    peer.await_up(true);
+    let peer = replica.peer(&state, 1, &[]);
+    peer.await_line("its role is slave, it accepts no writes");
+}
+
+#[test]
+fn settings_that_cannot_work_end_the_start() {
+    let run = |words: &[&str]| {
+        let output = command().arg("serve").args(words).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let store = ["--shared-quota", "redis://h"];
+    for (words, expected) in [
+        (
+            &["--shared-quota", "redis://u:secret@h"][..],
+            "without a password",
+        ),
+        (&["--shared-quota", "http://h"], "must be redis://"),
+        (&["--shared-quota-replicas", "3"], "requires --shared-quota"),
+        (
+            &[store[0], store[1], "--shared-quota-replicas", "0"],
+            "from 1 to 1000",
+        ),
+        (
+            &[store[0], store[1], "--shared-quota-outage", "open"],
+            "share or refuse",
+        ),
+    ] {
+        let (code, text) = run(words);
+        assert!(
+            code == Some(78) && text.contains(expected),
+            "{code:?} {text}"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! A store for tests of several servers: `redis-server`, or the program that `IM_TEST_STORE` names.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::admin::{address, metrics};
+use crate::support::{Client, Server};
+
+/// Daily limit of an address and of a free key.
+pub(crate) const LIMIT: u32 = 60;
+/// Longest wait for a condition. Loaded machines are slow.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A store without files.
+pub(crate) struct Store {
+    pub(crate) port: u16,
+    process: Option<Child>,
+    more: Vec<String>,
+}
+
+impl Store {
+    /// `None`, with a line that names what to install, if the program is missing.
+    #[expect(clippy::print_stderr, reason = "the tests name what they need")]
+    pub(crate) fn start(more: &[&str]) -> Option<Store> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut store = Store {
+            port: listener.local_addr().unwrap().port(),
+            process: None,
+            more: more.iter().map(|&word| word.to_owned()).collect(),
+        };
+        drop(listener);
+        if !store.run() {
+            eprintln!("skipped: needs redis-server, `apt-get install redis-server`");
+            return None;
+        }
+        Some(store)
+    }
+
+    /// Starts the program, and waits until it accepts connections.
+    pub(crate) fn run(&mut self) -> bool {
+        let program = std::env::var_os("IM_TEST_STORE").unwrap_or_else(|| "redis-server".into());
+        let port = self.port.to_string();
+        let started = Command::new(program)
+            .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
+            .args(&self.more)
+            .stdout(Stdio::null())
+            .spawn();
+        let Ok(process) = started else { return false };
+        self.process = Some(process);
+        wait_for("the store", || {
+            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        });
+        true
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let process = self.process.as_ref().unwrap().id().to_string();
+        let sent = Command::new("kill").args([name, &process]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts servers that share by this store. Each has a state directory of its own.
+    pub(crate) fn peers(&self, directory: &Path, count: usize, more: &[&str]) -> Vec<Peer> {
+        let state = |at| directory.join(format!("state-{at}"));
+        let start = |at: usize| self.peer(&state(at), count, more);
+        (0..count).map(start).collect()
+    }
+
+    /// Starts one of `count` servers.
+    pub(crate) fn peer(&self, state: &Path, count: usize, more: &[&str]) -> Peer {
+        let (url, count, limit) = (self.url(), count.to_string(), LIMIT.to_string());
+        let (admin, port) = address();
+        let mut words = vec!["--shared-quota", &url, "--shared-quota-replicas", &count];
+        words.extend(["--state", state.to_str().unwrap(), "--workers", "1"]);
+        words.extend(["--limit-anonymous", &limit, "--limit-free", &limit]);
+        words.extend(["--admin", &port]);
+        words.extend(more);
+        Peer {
+            server: Server::start(&words),
+            admin,
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ended_already = process.kill();
+            let _ended_already = process.wait();
+        }
+    }
+}
+
+/// A server that shares quotas.
+pub(crate) struct Peer {
+    pub(crate) server: Server,
+    pub(crate) admin: SocketAddr,
+}
+
+impl Peer {
+    pub(crate) fn connect(&self) -> Client {
+        self.server.connect()
+    }
+
+    pub(crate) fn await_line(&self, part: &str) {
+        self.server.await_line(part);
+    }
+
+    /// A metric of shared quotas, without the beginning of its name.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        metrics(self.admin)[&format!("island_metrics_shared_quota_{name}")]
+    }
+
+    /// Whether the store has answered each request in time.
+    pub(crate) fn was_answered_in_time(&self) -> bool {
+        let late = self.metric("requests_total{result=\"late\"}");
+        late + self.metric("shares_total") == 0.0
+    }
+
+    pub(crate) fn await_up(&self, is_up: bool) {
+        let wanted = f64::from(u8::from(is_up));
+        wait_for("the store's state", || self.metric("up").eq(&wanted));
+    }
+}
