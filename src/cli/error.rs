@@ -146,6 +146,7 @@ impl From<KeyStoreError> for CliError {
 fn key_code(error: &KeyStoreError) -> u8 {
     match error {
         KeyStoreError::Io { .. } => IO,
+        KeyStoreError::NotLeader(_) => UNAVAILABLE,
         _ => DATA,
     }
 }

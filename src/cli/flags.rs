@@ -155,6 +155,7 @@ const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
 const RATE: ValueKind = Text("N", "a number of requests per second from 0.1 to 1000");
 const SERIES: ValueKind = Text("SERIES", "in-match or in-client");
 const OUTAGE: ValueKind = Text("POLICY", "share or refuse");
+const SHARED_KEYS: ValueKind = Text("ROLE", "lead or follow");
 const STORE: ValueKind = Text(
     "URL",
     "redis://HOST or rediss://HOST, with an optional user and port and without a password",
@@ -282,6 +283,8 @@ const SERVE: &[Flag] = &[
     flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
     flag("shared-quota-outage", OUTAGE, Literal("share"),
         "while the store does not answer, share admits an equal part of each quota, and refuse only what was leased before"),
+    flag("shared-keys", SHARED_KEYS, Described("the keys of this server are its own"),
+        "keys of all servers that share quotas: lead issues them here, and follow takes them over"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth"),
         "maximum number of connections"),
     flag("connections-per-address", U16, Literal("1024"),

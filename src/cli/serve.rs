@@ -15,7 +15,7 @@ use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
-use crate::shared::{SharedQuotaSettings, StoreNode};
+use crate::shared::{KeySharing, SharedQuotaSettings, StoreNode};
 use crate::signup::{AddressProof, SignupPolicy};
 
 /// Serves until a signal.
@@ -119,10 +119,11 @@ fn refuse_tls(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 #[cfg(feature = "shared-quota")]
-const SHARED_QUOTA_FLAGS: [&str; 3] = [
+const SHARED_QUOTA_FLAGS: [&str; 4] = [
     "shared-quota-password-file",
     "shared-quota-replicas",
     "shared-quota-outage",
+    "shared-keys",
 ];
 
 /// The store of limits that several servers share.
@@ -143,7 +144,18 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         "refuse" => Some(OutagePolicy::Refuse),
         _ => None,
     })?;
+    let keys = arguments.optional("shared-keys", |text| match text {
+        "lead" => Some(KeySharing::Lead),
+        "follow" => Some(KeySharing::Follow),
+        _ => None,
+    })?;
+    if keys.is_some() && !arguments.has("state") {
+        let source = arguments.source("shared-keys");
+        let problem = "requires --state DIR";
+        return Err(CliError::configuration(format!("{source} {problem}")));
+    }
     Ok(Some(SharedQuotaSettings {
+        keys,
         nodes,
         password_file: arguments.path("shared-quota-password-file"),
         sharing: SharingSettings {

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::address::KeyAddress;
+use super::role::KeyRole;
 use super::token::KeyId;
 use crate::calendar::UnixSeconds;
 use crate::model::{KEYS_MAX, Tier};
@@ -57,6 +58,8 @@ pub enum KeyStoreError {
     Unknown(KeyId),
     /// All key numbers have been issued.
     Full,
+    /// Another server changes the keys.
+    NotLeader(KeyRole),
 }
 
 impl KeyStoreError {
@@ -88,6 +91,7 @@ impl fmt::Display for KeyStoreError {
             KeyStoreError::Unknown(id) => {
                 write!(f, "no key has the id {id}; run `keys list` to see all keys")
             }
+            KeyStoreError::NotLeader(role) => write!(f, "{role}"),
             KeyStoreError::Full => write!(
                 f,
                 "all {KEYS_MAX} key numbers have been issued; no key can be added"
@@ -104,7 +108,7 @@ pub struct KeyRecords {
     records: Vec<KeyRecord>,
     /// Number of the next key.
     pub(super) next: u32,
-    /// Number of changes so far.
+    /// Grows with each change. The upper half is the term of the server that leads, if there is one.
     pub(super) revision: u64,
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use super::address::KeyAddress;
 use super::key_file;
 use super::records::{KeyRecord, KeyRecords, KeyStoreError};
+use super::role::{self, KeyRole};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
@@ -24,6 +25,15 @@ pub struct KeyStore {
     directory: PathBuf,
     /// Time to wait for another process that holds the lock; `None` waits without a limit.
     lock_timeout: Option<Duration>,
+}
+
+/// A key file as servers pass it on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedKeyFile {
+    /// Grows with each change, and with each new leader.
+    pub revision: u64,
+    /// The contents.
+    pub bytes: Vec<u8>,
 }
 
 /// A version of the key file. Two versions differ if the file was changed; only its first line is read.
@@ -155,13 +165,88 @@ impl KeyStore {
             None => durable::lock(&self.directory),
         };
         let _lock = lock.map_err(KeyStoreError::io(&self.directory))?;
+        self.role()?.check_change()?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
-            let (path, bytes) = (self.path(), key_file::serialize(&records));
-            durable::replace_private(&path, &bytes).map_err(KeyStoreError::io(&path))?;
+            self.write(&key_file::serialize(&records))?;
         }
         Ok(outcome)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), KeyStoreError> {
+        let path = self.path();
+        durable::replace_private(&path, bytes).map_err(KeyStoreError::io(&path))
+    }
+}
+
+/// Keys shared by several servers.
+impl KeyStore {
+    /// Returns which server changes the keys.
+    pub fn role(&self) -> Result<KeyRole, KeyStoreError> {
+        let path = self.directory.join(role::FILE);
+        let Some(file) = regular_file::open(&path).map_err(KeyStoreError::io(&path))? else {
+            return Ok(KeyRole::Alone);
+        };
+        let mut text = String::new();
+        let mut limited = file.take(HEADER_BYTES_MAX);
+        limited
+            .read_to_string(&mut text)
+            .map_err(KeyStoreError::io(&path))?;
+        KeyRole::parse(&text).ok_or_else(|| KeyStoreError::Damaged {
+            path,
+            line: 1,
+            problem: format!("{text:?} is no role"),
+        })
+    }
+
+    /// Sets which server changes the keys.
+    pub fn set_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
+        let path = self.directory.join(role::FILE);
+        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
+        let _lock = lock?;
+        let written = match role.text() {
+            Some(text) => durable::replace_private(&path, text.as_bytes()),
+            None => durable::remove(&path),
+        };
+        written.map_err(KeyStoreError::io(&path))
+    }
+
+    /// Returns the key file for other servers.
+    pub fn shared_file(&self) -> Result<SharedKeyFile, KeyStoreError> {
+        let records = self.read()?;
+        Ok(SharedKeyFile {
+            revision: records.revision,
+            bytes: key_file::serialize(&records),
+        })
+    }
+
+    /// Replaces the key file by that of the leader. Returns `false` if it is not newer.
+    pub fn take_over(&self, bytes: &[u8]) -> Result<bool, KeyStoreError> {
+        let new = key_file::parse(bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
+            path: self.path(),
+            line,
+            problem: format!("in the store of shared quotas: {problem}"),
+        })?;
+        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
+        let _lock = lock?;
+        let is_newer = new.revision > self.read()?.revision;
+        if is_newer {
+            self.write(bytes)?;
+        }
+        Ok(is_newer)
+    }
+
+    /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
+    pub fn lead(&self, term: u32) -> Result<(), KeyStoreError> {
+        {
+            let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
+            let _lock = lock?;
+            let mut records = self.read()?;
+            records.revision = records.revision.max(u64::from(term) << 32);
+            self.write(&key_file::serialize(&records))?;
+        }
+        self.set_role(&KeyRole::Leads { term })
     }
 }
 

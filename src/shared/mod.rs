@@ -1,4 +1,5 @@
-//! The store that several servers share: a Valkey or Redis server that grants credits of daily limits.
+//! The store that several servers share: a Valkey or Redis server that grants credits of daily limits,
+//! and passes on the keys that one of the servers issues.
 //! Feature `shared-quota`.
 //!
 //! In: the requests of a [`LeaseTable`](crate::quota::LeaseTable), and the nodes of a store. Out: the
@@ -12,11 +13,14 @@
 //! - `node`: a connection to the node that accepts writes
 //! - `script`: the script that runs in the store
 //! - `service`: the thread; settling after an outage, the circuit breaker
+//! - `keys`: the key file of the leader, and its followers
 
+mod keys;
 mod node;
 mod script;
 mod service;
 mod settings;
 
+pub(crate) use keys::{KeySharing, SharedKeys};
 pub(crate) use service::SharedQuota;
 pub(crate) use settings::{SharedQuotaSettings, StoreNode};

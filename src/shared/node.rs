@@ -139,7 +139,7 @@ fn check_role(role: &Value) -> Result<(), String> {
 }
 
 /// Describes an error of the library in the words of the store.
-fn problem(error: &RedisError) -> String {
+pub(super) fn problem(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),

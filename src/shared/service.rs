@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc::UnboundedReceiver, mpsc::unbounded_channel, ones
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
+use super::keys::SharedKeys;
 use super::node::{NodeConnection, connect};
 use super::script::LeaseScript;
 use super::settings::SharedQuotaSettings;
@@ -52,6 +53,8 @@ const START_MAX: Duration = Duration::from_millis(2_500);
 pub(crate) struct SharedQuota {
     /// The leases of this server.
     pub(crate) leases: Arc<LeaseTable>,
+    /// The thread that shares the keys, if they are shared.
+    keys: Option<SharedKeys>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -64,6 +67,7 @@ impl SharedQuota {
         name: &str,
         clock: Arc<Clock>,
         log: Log,
+        keys: Option<SharedKeys>,
     ) -> io::Result<SharedQuota> {
         let (sender, requests) = unbounded_channel();
         let send = move |request| {
@@ -95,6 +99,7 @@ impl SharedQuota {
         let _ = attempted.recv_timeout(START_MAX);
         Ok(SharedQuota {
             leases,
+            keys,
             stop,
             thread,
         })
@@ -105,6 +110,9 @@ impl SharedQuota {
         // The thread has ended by itself only if it panicked.
         let _ = self.stop.send(());
         let _ = self.thread.join();
+        if let Some(keys) = self.keys {
+            keys.stop();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::keys::KeySharing;
 use crate::quota::SharingSettings;
 use crate::regular_file;
 
@@ -21,6 +22,8 @@ pub(crate) struct SharedQuotaSettings {
     pub(crate) password_file: Option<PathBuf>,
     /// How the limits are shared.
     pub(crate) sharing: SharingSettings,
+    /// How the keys are shared, if they are not this server's own.
+    pub(crate) keys: Option<KeySharing>,
 }
 
 impl SharedQuotaSettings {

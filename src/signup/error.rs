@@ -36,6 +36,8 @@ pub(crate) enum SignupError {
     DailyLimit(u32),
     /// The maximum number of free keys in total is reached.
     Closed,
+    /// Another server of the service changes the keys.
+    OtherServer,
     /// The mail queue is full.
     MailQueueFull,
     /// The request queue is full, or the key file is locked.
@@ -112,6 +114,10 @@ impl fmt::Display for SignupError {
             SignupError::TooManyMails(_) => "Your network has requested too many links.",
             SignupError::DailyLimit(_) => "The daily limit of new keys is reached.",
             SignupError::Closed => "Sign-up is closed for now.",
+            SignupError::OtherServer => {
+                "Keys are issued by another server of this service. Open this page at the public \
+                 address of the service."
+            }
             SignupError::MailQueueFull => "Mail is delayed. Try again in a minute.",
             SignupError::Busy => "Sign-up is busy. Try again in a few seconds.",
             SignupError::Internal => "Something went wrong on our side. Try again later.",

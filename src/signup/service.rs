@@ -353,6 +353,7 @@ impl SignupService {
             KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
             KeyStoreError::Unknown(_) => SignupError::UnknownKey,
             KeyStoreError::Full => SignupError::Closed,
+            KeyStoreError::NotLeader(_) => SignupError::OtherServer,
             // Another process has the lock, and releases it soon.
             error if error.is_busy() => {
                 self.fail(&error, now);

@@ -28,8 +28,8 @@
 //! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
 //! - `key_texts`: invalid keys; `issuing`: key changes while a server runs; `state`: damage of the
 //!   state directory; `crash`: processes killed at random moments
-//! - `shared_quota`: several servers that share quotas, with the feature `shared-quota`; `store`: the
-//!   store that they share
+//! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
+//!   `shared-quota`; `store`: the store that they share
 //!
 //! Tests of publishing:
 //! - `collecting`: `collect` against the fake upstream, with the feature of that name;
@@ -112,6 +112,8 @@ mod refreshes;
 mod refused;
 mod replicated;
 mod service;
+#[cfg(feature = "shared-quota")]
+mod shared_keys;
 #[cfg(feature = "shared-quota")]
 mod shared_quota;
 mod sign_up;

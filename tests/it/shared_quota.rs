@@ -265,6 +265,52 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
 }
 
 #[test]
+fn the_documented_access_list_suffices() {
+    let text = include_str!("../../data/README.md");
+    let (_, rest) = text.split_once("`-@all ").unwrap();
+    let (rules, _) = rest.split_once('`').unwrap();
+    let mut words = vec!["--user", "ann", "on", ">sesame", "-@all"];
+    words.extend(rules.split_whitespace());
+    words.extend(["--user", "default", "off"]);
+    let Some(store) = Store::start(&words) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let password = directory.join("password");
+    write_file(&password, "sesame\n");
+    let protected = Command::new("chmod").arg("600").arg(&password).status();
+    assert!(protected.unwrap().success());
+    let password = password.to_str().unwrap();
+    let url = format!("redis://ann@127.0.0.1:{}", store.port);
+    let start = |name: &str, role: &str| {
+        let more = [
+            "--shared-quota-password-file",
+            password,
+            "--shared-keys",
+            role,
+        ];
+        Peer::start(&url, &directory.join(name), 2, &more)
+    };
+    let leader = start("leader", "lead");
+    leader.await_line("this server leads in term 1");
+    let follower = start("follower", "follow");
+    for peer in [&leader, &follower] {
+        peer.await_up(true);
+    }
+    let key = issue(&directory.join("leader"), "ann@x.test", "free");
+    let target = format!("{TARGET}&key={key}");
+    wait_for("the key", || follower.connect().get(&target).status == 200);
+    wait_for("leases", || {
+        follower.metric("requests_total{result=\"answered\"}") >= 1.0
+    });
+    assert!(
+        follower
+            .metric("requests_total{result=\"failed\"}")
+            .eq(&0.0)
+    );
+}
+
+#[test]
 fn settings_that_cannot_work_end_the_start() {
     let run = |words: &[&str]| {
         let output = command().arg("serve").args(words).output().unwrap();

@@ -92,17 +92,7 @@ impl Store {
 
     /// Starts one of `count` servers.
     pub(crate) fn peer(&self, state: &Path, count: usize, more: &[&str]) -> Peer {
-        let (url, count, limit) = (self.url(), count.to_string(), LIMIT.to_string());
-        let (admin, port) = address();
-        let mut words = vec!["--shared-quota", &url, "--shared-quota-replicas", &count];
-        words.extend(["--state", state.to_str().unwrap(), "--workers", "1"]);
-        words.extend(["--limit-anonymous", &limit, "--limit-free", &limit]);
-        words.extend(["--admin", &port]);
-        words.extend(more);
-        Peer {
-            server: Server::start(&words),
-            admin,
-        }
+        Peer::start(&self.url(), state, count, more)
     }
 }
 
@@ -122,6 +112,21 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Starts one of `count` servers that share by the store of this URL.
+    pub(crate) fn start(url: &str, state: &Path, count: usize, more: &[&str]) -> Peer {
+        let (count, limit) = (count.to_string(), LIMIT.to_string());
+        let (admin, port) = address();
+        let mut words = vec!["--shared-quota", url, "--shared-quota-replicas", &count];
+        words.extend(["--state", state.to_str().unwrap(), "--workers", "1"]);
+        words.extend(["--limit-anonymous", &limit, "--limit-free", &limit]);
+        words.extend(["--admin", &port]);
+        words.extend(more);
+        Peer {
+            server: Server::start(&words),
+            admin,
+        }
+    }
+
     pub(crate) fn connect(&self) -> Client {
         self.server.connect()
     }

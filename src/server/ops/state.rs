@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "shared-quota")]
+use crate::keys::{KeyRole, KeyStore};
 use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
 #[cfg(feature = "tls")]
@@ -22,7 +24,7 @@ use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
-use crate::shared::SharedQuota;
+use crate::shared::{SharedKeys, SharedQuota};
 use crate::site::Service;
 use crate::snapshot::{Snapshot, join};
 #[cfg(feature = "shared-quota")]
@@ -167,6 +169,7 @@ fn shared_quota(
     quota: &QuotaState,
     log: &Log,
 ) -> Result<Option<SharedQuota>, StartError> {
+    let keys = shared_keys(settings, log)?;
     let Some(shared) = &settings.shared_quota else {
         return Ok(None);
     };
@@ -178,7 +181,28 @@ fn shared_quota(
         &name,
         clock,
         log.clone(),
+        keys,
     )?))
+}
+
+/// Starts to share the keys of the state directory, or makes them this server's own.
+#[cfg(feature = "shared-quota")]
+fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, StartError> {
+    let Some(directory) = &settings.state else {
+        return Ok(None);
+    };
+    let keys = KeyStore::new(directory);
+    let shared = settings.shared_quota.as_ref();
+    let Some((shared, sharing)) = shared.and_then(|shared| Some((shared, shared.keys?))) else {
+        if keys.role().map_err(StartError::Keys)? != KeyRole::Alone {
+            keys.set_role(&KeyRole::Alone).map_err(StartError::Keys)?;
+        }
+        return Ok(None);
+    };
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy().into_owned();
+    let started = SharedKeys::start(shared.clone(), sharing, keys, name, log.clone())?;
+    Ok(Some(started))
 }
 
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.

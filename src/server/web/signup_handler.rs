@@ -226,6 +226,7 @@ fn status(error: SignupError) -> StatusCode {
         | SignupError::TooManyMails(_)
         | SignupError::DailyLimit(_) => StatusCode::TOO_MANY_REQUESTS,
         SignupError::Closed
+        | SignupError::OtherServer
         | SignupError::MailQueueFull
         | SignupError::Busy
         | SignupError::Internal => StatusCode::SERVICE_UNAVAILABLE,

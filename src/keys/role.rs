@@ -1,0 +1,128 @@
+//! The role of a state directory among servers that share their keys.
+
+use std::fmt;
+
+use super::records::KeyStoreError;
+
+/// Name of the file in the state directory. Without it, the keys are this server's own.
+pub(super) const FILE: &str = "keys-role";
+/// The first word of the file: its version.
+const VERSION: &str = "1";
+
+/// Which server changes the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyRole {
+    /// This server, for itself only.
+    Alone,
+    /// This server, which has led since the start of this term.
+    Leads {
+        /// Number of the term. Each new leader begins a higher one.
+        term: u32,
+    },
+    /// This server as soon as the store has confirmed that it leads.
+    Waits,
+    /// Another server.
+    Follows {
+        /// Its name, empty if it is not known.
+        leader: String,
+    },
+    /// Another server, which leads since this one did. This one leads again only after it has followed.
+    Deposed {
+        /// Its name.
+        leader: String,
+    },
+}
+
+impl KeyRole {
+    /// Refuses changes of keys where another server makes them.
+    pub(super) fn check_change(self) -> Result<(), KeyStoreError> {
+        match self {
+            KeyRole::Alone | KeyRole::Leads { .. } => Ok(()),
+            other => Err(KeyStoreError::NotLeader(other)),
+        }
+    }
+
+    /// Parses the contents of the file.
+    pub(super) fn parse(text: &str) -> Option<KeyRole> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (version, words) = words.split_first()?;
+        if *version != VERSION {
+            return None;
+        }
+        match *words {
+            ["leads", term] => Some(KeyRole::Leads {
+                term: term.parse().ok()?,
+            }),
+            ["waits"] => Some(KeyRole::Waits),
+            ["follows"] => Some(KeyRole::Follows {
+                leader: String::new(),
+            }),
+            ["follows", leader] => Some(KeyRole::Follows {
+                leader: leader.to_owned(),
+            }),
+            ["deposed", leader] => Some(KeyRole::Deposed {
+                leader: leader.to_owned(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the contents of the file; `None` if there is none.
+    pub(super) fn text(&self) -> Option<String> {
+        let words = match self {
+            KeyRole::Alone => return None,
+            KeyRole::Leads { term } => format!("leads {term}"),
+            KeyRole::Waits => "waits".to_owned(),
+            KeyRole::Follows { leader } => format!("follows {leader}"),
+            KeyRole::Deposed { leader } => format!("deposed {leader}"),
+        };
+        Some(format!("{VERSION} {}\n", words.trim_end()))
+    }
+}
+
+impl fmt::Display for KeyRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyRole::Alone => f.write_str("the keys are this server's own"),
+            KeyRole::Leads { term } => write!(f, "this server leads in term {term}"),
+            KeyRole::Waits => f.write_str(
+                "this server has not led before, and leads as soon as it reaches the store",
+            ),
+            KeyRole::Follows { leader } if leader.is_empty() => {
+                f.write_str("this server follows another one; change keys on the leader")
+            }
+            KeyRole::Follows { leader } => write!(
+                f,
+                "this server follows another one; change keys on the leader, {leader}"
+            ),
+            KeyRole::Deposed { leader } => write!(
+                f,
+                "{leader} leads since this server was the leader; change keys there"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_read_back() {
+        let (leader, unknown) = ("a.example".to_owned(), String::new());
+        for role in [
+            KeyRole::Leads { term: 7 },
+            KeyRole::Waits,
+            KeyRole::Follows {
+                leader: leader.clone(),
+            },
+            KeyRole::Follows { leader: unknown },
+            KeyRole::Deposed { leader },
+        ] {
+            assert_eq!(KeyRole::parse(&role.text().unwrap()), Some(role));
+        }
+        for text in ["", "1", "2 waits", "1 leads", "1 leads x", "1 rules 3"] {
+            assert_eq!(KeyRole::parse(text), None, "{text}");
+        }
+    }
+}
