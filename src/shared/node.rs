@@ -92,6 +92,11 @@ async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection
                 .to_owned(),
         );
     }
+    // A node that is full, or lacks replicas, accepts connections but no writes.
+    let mut probe = redis::cmd("HSET");
+    probe.arg("imq:probe").arg("run").arg(0);
+    let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
+    probed.map_err(|error| problem(&error))?;
     let run_id = member("run_id").ok_or("INFO has no run_id")?.to_owned();
     let uptime = member("uptime_in_seconds").and_then(|text| text.parse().ok());
     let policy = member("maxmemory_policy").unwrap_or("noeviction");

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::keys::SharedKeys;
-use super::node::{NodeConnection, connect};
+use super::node::{NodeConnection, connect, problem};
 use super::script::LeaseScript;
 use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds};
@@ -279,7 +279,7 @@ impl Service {
                 Err(error) => {
                     metrics.failed.fetch_add(1, Ordering::Relaxed);
                     leases.set_failed(&request);
-                    Err(error.to_string())
+                    Err(problem(&error))
                 }
             }
         });
@@ -321,7 +321,7 @@ impl Service {
             match calls.join_next().await {
                 None => return Ok(()),
                 Some(Ok((request, Ok(Ok(answer))))) => answered(&request, answer),
-                Some(Ok((_, Ok(Err(error))))) => return Err(error.to_string()),
+                Some(Ok((_, Ok(Err(error))))) => return Err(problem(&error)),
                 Some(Ok((_, Err(_))) | Err(_)) => return Err("no answer while settling".to_owned()),
             }
         }
@@ -377,7 +377,7 @@ impl Service {
 async fn ping(mut connection: MultiplexedConnection) -> Result<(), String> {
     let command = redis::cmd("PING");
     match timeout(ANSWER_MAX, command.query_async(&mut connection)).await {
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Ok(answer) => answer.map_err(|error| problem(&error)),
         Err(_) => Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
     }
 }

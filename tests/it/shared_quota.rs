@@ -207,6 +207,77 @@ fn a_server_that_refuses_alone_admits_what_it_was_granted() {
 }
 
 #[test]
+fn a_replica_that_takes_the_place_of_the_primary_is_used_and_gives_no_client_its_day_again() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let mut primary = Store::start(&[]).unwrap();
+        let port = primary.port.to_string();
+        let replica = Store::start(&["--replicaof", "127.0.0.1", &port]).unwrap();
+        wait_for("the replica", || {
+            let answer = primary.command("WAIT 1 100");
+            answer == ":1"
+        });
+        let url = replica.url();
+        let more = ["--shared-quota", &url, "--shared-quota-outage", "refuse"];
+        let peers = primary.peers(&directory.join(""), 2, &more);
+        let mut admitted = 0;
+        for peer in &peers {
+            let mut client = peer.connect();
+            admitted += (0..LIMIT / 4)
+                .filter(|_| client.get(TARGET).status == 200)
+                .count();
+        }
+        // The replica lacks what the primary learns from now on.
+        replica.signal("-STOP");
+        let mut client = peers[0].connect();
+        admitted += (0..LIMIT / 4)
+            .filter(|_| client.get(TARGET).status == 200)
+            .count();
+        primary.kill();
+        replica.signal("-CONT");
+        for peer in &peers {
+            peer.await_up(false);
+        }
+        assert_eq!(replica.command("REPLICAOF NO ONE"), "+OK");
+        for peer in &peers {
+            peer.await_up(true);
+        }
+        let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
+        assert!(admitted <= LIMIT, "{admitted}");
+        (admitted, all_in_time(&peers))
+    });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_an_outage_until_it_takes_them_again() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = store.peer(&directory.join("state"), 2, &[]);
+    peer.await_up(true);
+    let outages = peer.metric("outages_total");
+    let mut client = peer.connect();
+    assert_eq!(client.get(TARGET).status, 200);
+    // Out of memory: the script is refused where it writes.
+    assert_eq!(store.command("CONFIG SET maxmemory 1"), "+OK");
+    let mut admitted = 1;
+    while client.get(TARGET).status == 200 {
+        admitted += 1;
+        assert!(admitted <= LIMIT, "more than the limit");
+    }
+    assert!(peer.metric("outages_total") > outages);
+    peer.await_line("OOM");
+    assert_eq!(store.command("CONFIG SET maxmemory 0"), "+OK");
+    wait_for("the rest of the day", || {
+        admitted += u32::from(client.get(TARGET).status == 200);
+        admitted == LIMIT
+    });
+    wait_for("429", || client.get(TARGET).status == 429);
+}
+
+#[test]
 fn a_frozen_store_delays_no_request_and_is_used_again_later() {
     let Some(store) = Store::start(&[]) else {
         return;

@@ -1,5 +1,6 @@
 //! A store for tests of several servers: `redis-server`, or the program that `IM_TEST_STORE` names.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -77,6 +78,15 @@ impl Store {
         let process = self.process.as_ref().unwrap().id().to_string();
         let sent = Command::new("kill").args([name, &process]).status();
         assert!(sent.unwrap().success());
+    }
+
+    /// Sends a command to the store, and returns the first line of its answer.
+    pub(crate) fn command(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        answer.trim_end().to_owned()
     }
 
     pub(crate) fn url(&self) -> String {
