@@ -56,6 +56,8 @@ impl Store {
         let port = self.port.to_string();
         let started = Command::new(program)
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
+            // A replica would write its copy to a file.
+            .args(["--repl-diskless-load", "swapdb"])
             .args(&self.more)
             .stdout(Stdio::null())
             .spawn();
