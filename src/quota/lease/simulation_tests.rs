@@ -289,15 +289,21 @@ impl World {
 
     /// The store loses what it knows, or what it has learned since `backup`.
     fn lose(&mut self, backup: StoreModel) {
-        self.store = backup;
+        let lost = std::mem::replace(&mut self.store, backup);
         self.losses += 1;
         for client in self.clients.clone() {
-            // Figures that are not sent again before others get credits.
+            // Credits that are not sent again before others get credits, also those that a server has not
+            // received: an older backup that is restored later grants them again.
             let mut unknown = self.orphaned.get(&client).copied().unwrap_or(0);
-            for at in 0..self.servers.len() {
-                if self.servers[at].link != Link::Up {
-                    unknown += self.shares(at, client).0;
-                }
+            let day = lost.days.get(&(client, DAY));
+            for (at, server) in self.servers.iter().enumerate() {
+                let stored = day.and_then(|day| day.granted.get(&server.name));
+                let (stored, known) = (stored.copied().unwrap_or(0), self.shares(at, client).0);
+                unknown += if server.link == Link::Up {
+                    stored.saturating_sub(known)
+                } else {
+                    stored.max(known)
+                };
             }
             *self.excess.entry(client).or_default() += unknown;
         }
