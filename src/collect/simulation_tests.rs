@@ -76,7 +76,7 @@ fn compare_live(run: &Simulation) -> usize {
 #[test]
 fn every_visible_day_is_collected_with_its_last_values() {
     let slow = std::env::var_os("IM_TEST_SLOW").is_some();
-    let (seeds, days) = if slow { (6, 30) } else { (2, 12) };
+    let (seeds, days) = if slow { (3, 30) } else { (2, 12) };
     for seed in 0..seeds {
         let mut run = Simulation::new(VirtualUpstream::new(seed, 150, 4), false);
         let end = UnixSeconds(run.now.0 + days * DAY_SECONDS);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::collecting::{Paths, arguments, assert_days, assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, Fault, Script};
-use crate::support::{TempDir, command, is_slow, run, write_file};
+use crate::support::{TempDir, command, is_slowest, run, write_file};
 
 /// Fails the fifth request in one way, and what the log says about it.
 const FAULTS: [(Script, &str); 13] = [
@@ -128,7 +128,7 @@ fn an_upstream_without_a_catalogue_is_asked_at_the_pace_of_failures() {
     let mut collector = command();
     collector.args(arguments(&paths, &url, &["--once"]));
     let begun = Instant::now();
-    if is_slow() {
+    if is_slowest() {
         let output = collector.output().unwrap();
         let log = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(69), "{log}");

@@ -1,7 +1,7 @@
-//! Figures of a collector of the real size, printed with `--nocapture`. With `IM_TEST_SLOW` only.
+//! Figures of a collector of the real size, printed with `--nocapture`. With `IM_TEST_SLOW` only, that of memory with `IM_TEST_SLOW=all`.
 //!
 //! ```text
-//! IM_TEST_SLOW=1 cargo test --release --features collect --test it -- collect_figures --nocapture --test-threads 1
+//! IM_TEST_SLOW=all cargo test --release --features collect --test it -- collect_figures --nocapture --test-threads 1
 //! ```
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::collecting::{arguments, assert_sound, is_daily, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
-use crate::support::{TempDir, command, is_slow, write_file};
+use crate::support::{TempDir, command, is_slow, is_slowest, write_file};
 
 const ISLANDS: u64 = 300_000;
 
@@ -69,7 +69,7 @@ fn catalogue() -> String {
 #[test]
 #[expect(clippy::print_stderr, reason = "figures")]
 fn memory_and_cpu_at_the_real_size() {
-    if !is_slow() {
+    if !is_slowest() {
         return;
     }
     let directory = TempDir::new();

@@ -179,7 +179,7 @@ impl Edited {
 #[test]
 fn a_refresh_publishes_what_a_publish_from_nothing_does() {
     let dir = TempDir::new();
-    for seed in 1..=if is_slow() { 20 } else { 2 } {
+    for seed in 1..=if is_slow() { 8 } else { 2 } {
         let mut dataset = Edited::new(dir.join(&format!("dataset-{seed}")), seed);
         let refreshed = dir.join(&format!("refreshed-{seed}"));
         let fresh = dir.join(&format!("fresh-{seed}"));

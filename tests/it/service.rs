@@ -205,7 +205,7 @@ fn listener() -> TcpListener {
 
 #[test]
 fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
-    let restarts = if is_slow() { 200 } else { 10 };
+    let restarts = if is_slow() { 50 } else { 10 };
     let listener = listener();
     let address = listener.local_addr().unwrap();
     let args = [

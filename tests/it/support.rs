@@ -25,6 +25,11 @@ pub(crate) fn is_slow() -> bool {
     std::env::var_os("IM_TEST_SLOW").is_some()
 }
 
+/// Whether tests that wait for minutes run as well, by `IM_TEST_SLOW=all`.
+pub(crate) fn is_slowest() -> bool {
+    std::env::var_os("IM_TEST_SLOW").is_some_and(|value| value == "all")
+}
+
 /// Number of kills in tests that kill processes at random moments.
 pub(crate) fn kills() -> u32 {
     if is_slow() { 1000 } else { 25 }

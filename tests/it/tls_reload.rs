@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::admin::{address, metrics};
-use crate::support::{is_slow, write_bytes};
+use crate::support::{is_slowest, write_bytes};
 use crate::tls_pairs::{
     ECDSA, KeptConnection, NAMES, Pair, Scene, certificate, client_config, fetch, pair, presented,
     set_mode, start, try_presented, without_tickets,
@@ -220,7 +220,7 @@ fn switching_certificates_under_load_fails_no_request() {
         count
     };
     let is_ok = |response: String| response.starts_with("HTTP/1.1 200");
-    let seconds = if is_slow() { 600 } else { 5 };
+    let seconds = if is_slowest() { 600 } else { 5 };
     let (counts, switches) = thread::scope(|scope| {
         let clients = [
             scope.spawn(|| {

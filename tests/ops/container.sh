@@ -10,8 +10,7 @@ cd "$(dirname "$0")/../.."
 target=$(rustc -vV | sed -n 's/^host: //p')
 features=$(sed -n 's/.*--features \([a-z,-]*\).*/\1/p' data/container/Containerfile)
 RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --features "$features" --target "$target" \
-    --target-dir target/static --config profile.dev.debug=false --config profile.dev.opt-level=0 \
-    --config 'profile.dev.package."*".opt-level=0'
+    --target-dir target/static --config profile.dev.debug=false --config profile.dev.opt-level=0
 if [ "${1:-}" = build ]; then exit; fi
 
 for tool in buildah crun; do

@@ -1,0 +1,254 @@
+//! A simulated day of shared quotas: what many servers with many clients ask of the common store.
+//!
+//! `cargo bench --bench leases` runs the servers' real lease tables against the rule of the store's
+//! script, without a network, and prints what the store has to do and to keep. See
+//! `benches/README.md`.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a program that prints its results"
+)]
+
+mod common;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use common::is_quick;
+use island_metrics::calendar::{RequestTime, UnixSeconds, UtcDay};
+use island_metrics::quota::{
+    Decision, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable,
+    LocalCounter, NoLease, OutagePolicy, SharingSettings, StoreState,
+};
+
+const DAY: UtcDay = UtcDay(20_777);
+const NOW: RequestTime = RequestTime {
+    day: DAY,
+    reset_seconds: 43_200,
+};
+/// Daily limits of an address and of a free key (SPEC section 6).
+const ADDRESS: u32 = 100;
+const KEY: u32 = 1_000;
+/// One client in this many has a key.
+const KEYED: u32 = 20;
+/// Leases are removed after this many clients, whose figures are independent of each other.
+const BATCH: u32 = 10_000;
+
+/// One server: its leases, its counter of the present client, and what it sends to the store.
+struct Server {
+    leases: Arc<LeaseTable>,
+    sent: Receiver<LeaseRequest>,
+    count: Counter,
+}
+
+#[derive(Default)]
+struct Counter(Cell<u32>);
+
+impl LocalCounter for Counter {
+    fn admit(&self, limit: u32) -> Decision {
+        let count = self.0.get();
+        if count >= limit {
+            return Decision::Refuse;
+        }
+        self.0.set(count + 1);
+        Decision::Admit {
+            remaining: limit - count - 1,
+        }
+    }
+
+    fn peek(&self, limit: u32) -> u32 {
+        limit - self.0.get().min(limit)
+    }
+}
+
+/// A client's day in the store, by the rule of `src/shared/lease.lua`.
+#[derive(Default)]
+struct ClientDay {
+    total: u32,
+    granted: HashMap<usize, u32>,
+}
+
+impl ClientDay {
+    fn handle(&mut self, server: usize, servers: u32, request: &LeaseRequest) -> LeaseAnswer {
+        let granted = self.granted.entry(server).or_default();
+        if let LeaseAction::Grant(wanted) = request.action
+            && *granted == request.granted
+        {
+            let left = request.limit - self.total;
+            let usual = (left / (4 * servers)).clamp(1, GRANT_MAX);
+            let grant = usual.max(wanted).min(left);
+            self.total += grant;
+            *granted += grant;
+        }
+        LeaseAnswer {
+            granted: *granted,
+            total: self.total,
+            limit: request.limit,
+        }
+    }
+}
+
+/// Sums over all clients of a day.
+#[derive(Default)]
+struct Sums {
+    requests: u64,
+    admitted: u64,
+    /// Requests that the limit allowed.
+    allowed: u64,
+    calls: u64,
+    /// Requests that waited for the store.
+    waited: u64,
+    /// Fields of servers in the store, which are also the leases of all servers.
+    leases: u64,
+}
+
+/// Which server a request of a client reaches.
+#[derive(Clone, Copy)]
+enum Balancer {
+    /// The same one for all requests of a client.
+    ByClient,
+    /// Any.
+    Random,
+}
+
+/// A hash of a few numbers, for reproducible choices.
+fn hash(numbers: [u32; 2]) -> u32 {
+    let mut x = (u64::from(numbers[0]) << 32 | u64::from(numbers[1])) ^ 0x9e37_79b9_7f4a_7c15;
+    for _ in 0..2 {
+        x = (x ^ (x >> 31)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    }
+    (x >> 32) as u32
+}
+
+/// Requests of a client on the day: mostly few, some beyond the limit.
+fn requests_of(client: u32, limit: u32) -> u32 {
+    let uniform = f64::from(hash([client, 1])) / 2_f64.powi(32);
+    let mean = f64::from(limit) / 4.0;
+    ((-mean * (1.0 - uniform).ln()) as u32).clamp(1, 2 * limit)
+}
+
+fn simulate(servers: u32, clients: u32, balancer: Balancer) -> Sums {
+    let settings = SharingSettings {
+        servers,
+        outage: OutagePolicy::Share,
+        clients_max: u64::from(BATCH),
+    };
+    let servers: Vec<Server> = (0..servers)
+        .map(|_| {
+            let (sender, sent) = channel();
+            let send = move |request| sender.send(request).expect("the receiver is in the server");
+            let leases = Arc::new(LeaseTable::new(settings, send));
+            leases.set_state(StoreState::Ready);
+            Server {
+                leases,
+                sent,
+                count: Counter::default(),
+            }
+        })
+        .collect();
+    let mut sums = Sums::default();
+    for client in 0..clients {
+        let is_keyed = client % KEYED == 0;
+        let (limit, name) = if is_keyed {
+            (KEY, LeaseClient::Key(u64::from(client)))
+        } else {
+            (ADDRESS, LeaseClient::V4(client))
+        };
+        let requests = requests_of(client, limit);
+        let mut day = ClientDay::default();
+        for number in 0..requests {
+            let at = match balancer {
+                Balancer::ByClient => hash([client, 2]),
+                Balancer::Random => hash([client, 3 + number]),
+            };
+            request(
+                &servers,
+                at as usize % servers.len(),
+                name,
+                limit,
+                &mut day,
+                &mut sums,
+            );
+        }
+        sums.requests += u64::from(requests);
+        sums.allowed += u64::from(requests.min(limit));
+        sums.leases += day.granted.len() as u64;
+        for server in &servers {
+            server.count.0.set(0);
+        }
+        if client % BATCH == BATCH - 1 {
+            for server in &servers {
+                server.leases.sweep(UtcDay(DAY.0 + 1));
+            }
+        }
+    }
+    sums
+}
+
+/// One request of a client at a server, and the calls to the store that follow from it.
+fn request(
+    servers: &[Server],
+    at: usize,
+    client: LeaseClient,
+    limit: u32,
+    day: &mut ClientDay,
+    sums: &mut Sums,
+) {
+    let server = &servers[at];
+    let mut has_waited = false;
+    loop {
+        let admitted = server.leases.admit(client, limit, NOW, true, &server.count);
+        while let Ok(request) = server.sent.try_recv() {
+            sums.calls += 1;
+            let answer = day.handle(at, servers.len() as u32, &request);
+            server.leases.answer(&request, answer, UnixSeconds(0));
+        }
+        match admitted {
+            Ok(Decision::Admit { .. }) => sums.admitted += 1,
+            Ok(Decision::Refuse) => {}
+            Err(NoLease::Wait(_)) => {
+                has_waited = true;
+                continue;
+            }
+            Err(NoLease::Unavailable) => unreachable!("the store answers"),
+        }
+        sums.waited += u64::from(has_waited);
+        return;
+    }
+}
+
+fn main() {
+    let clients = if is_quick() { 2_000 } else { 1_000_000 };
+    println!("{clients} clients, one in {KEYED} with a key; limits {ADDRESS} and {KEY}\n");
+    println!(
+        "{:>7}  {:<10}{:>10}{:>14}{:>14}{:>12}{:>16}",
+        "servers",
+        "balancer",
+        "requests",
+        "calls/1,000",
+        "waited/1,000",
+        "admitted",
+        "leases/client"
+    );
+    for servers in [2, 10, 100] {
+        for (name, balancer) in [
+            ("by client", Balancer::ByClient),
+            ("random", Balancer::Random),
+        ] {
+            let sums = simulate(servers, clients, balancer);
+            assert!(sums.admitted <= sums.allowed, "more than the limits allow");
+            let per_thousand = |count: u64| count as f64 * 1_000.0 / sums.requests as f64;
+            println!(
+                "{servers:>7}  {name:<10}{:>10}{:>14.1}{:>14.1}{:>10.2} %{:>16.2}",
+                sums.requests,
+                per_thousand(sums.calls),
+                per_thousand(sums.waited),
+                sums.admitted as f64 * 100.0 / sums.allowed as f64,
+                sums.leases as f64 / f64::from(clients),
+            );
+        }
+    }
+}
