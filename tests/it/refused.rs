@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::editions::{Change, Edition, Editions};
 use crate::published::Published;
-use crate::support::{TempDir, is_slow};
+use crate::support::{TempDir, is_slow, is_slowest};
 use crate::torn::{Known, succeeds, while_served};
 use crate::traced::{Call, Tracer};
 use crate::world::Rng;
@@ -99,8 +99,8 @@ impl Scene {
         [self.published.path(), self.editions.dataset()]
     }
 
-    /// The calls of a publish on these directories, each by name and number; in the short form a
-    /// sample with every name.
+    /// The calls of a publish on these directories, each by name and number; with `IM_TEST_SLOW=all`
+    /// every call, in the long form one in three, in the short form a few, always with every name.
     fn calls(&mut self, change: Change, of_the_dataset: bool) -> Vec<(String, u32)> {
         let edition = self.turn(change);
         let (output, calls) = self.traced(&edition, None);
@@ -115,9 +115,13 @@ impl Scene {
         assert!(all.len() > 20, "{all:?}");
         let mut rng = Rng(u64::from(edition.number));
         let mut names = BTreeSet::new();
-        let share = (all.len() / SAMPLE).max(1) as u64;
+        let share = match (is_slowest(), is_slow()) {
+            (true, _) => 1,
+            (false, true) => 3,
+            (false, false) => (all.len() / SAMPLE).max(1) as u64,
+        };
         all.into_iter()
-            .filter(|(name, _)| names.insert(name.clone()) || is_slow() || rng.one_in(share))
+            .filter(|(name, _)| names.insert(name.clone()) || rng.one_in(share))
             .collect()
     }
 }
