@@ -6,6 +6,7 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     clippy::print_stdout,
     reason = "a program that prints its results"
 )]
@@ -138,8 +139,11 @@ fn simulate(servers: u32, clients: u32, balancer: Balancer) -> Sums {
     };
     let servers: Vec<Server> = (0..servers)
         .map(|_| {
-            let (sender, sent) = channel();
-            let send = move |request| sender.send(request).expect("the receiver is in the server");
+            let (to_store, sent) = channel();
+            let send = move |request| {
+                let sending = to_store.send(request);
+                sending.expect("the receiver is in the server");
+            };
             let leases = Arc::new(LeaseTable::new(settings, send));
             leases.set_state(StoreState::Ready);
             Server {
