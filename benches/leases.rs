@@ -140,11 +140,11 @@ fn simulate(servers: u32, clients: u32, balancer: Balancer) -> Sums {
     let servers: Vec<Server> = (0..servers)
         .map(|_| {
             let (to_store, sent) = channel();
-            let send = move |request| {
+            let deliver = move |request| {
                 let sending = to_store.send(request);
                 sending.expect("the receiver is in the server");
             };
-            let leases = Arc::new(LeaseTable::new(settings, send));
+            let leases = Arc::new(LeaseTable::new(settings, deliver));
             leases.set_state(StoreState::Ready);
             Server {
                 leases,
