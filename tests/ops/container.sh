@@ -16,6 +16,10 @@ if [ "${1:-}" = build ]; then exit; fi
 for tool in buildah crun; do
     command -v "$tool" >/dev/null || { echo "skipped: needs $tool, \`apt-get install $tool\`"; exit 0; }
 done
+if ! unshare --mount --pid --ipc --uts --fork mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null; then
+    echo "skipped: needs permission to create namespaces and to mount in them"
+    exit 0
+fi
 # crun refuses the mixed hierarchy of cgroups that some machines have, also where it uses none. In a mount
 # namespace of its own, the script has the newer hierarchy alone.
 if [ "$(stat -fc %T /sys/fs/cgroup)" != cgroup2fs ]; then
