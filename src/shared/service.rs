@@ -159,7 +159,7 @@ impl Service {
                 }
                 Err(problem) => Lost::Failed(problem),
             };
-            // Nobody receives it after the start.
+            // After the start there is no receiver.
             let _ = first_attempt.send(());
             self.leases.set_away();
             let pause = match lost {
@@ -219,7 +219,7 @@ impl Service {
                 () = sleep_until(ready_at), if !is_ready => {
                     self.leases.set_state(StoreState::Ready);
                     self.report_up(&node);
-                    // Nobody receives it after the start.
+                    // After the start there is no receiver.
                     let _ = first_attempt.send(());
                 }
                 _ = pings.tick() => {

@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 const LEAD: [&str; 2] = ["--shared-keys", "lead"];
 const FOLLOW: [&str; 2] = ["--shared-keys", "follow"];
 
-/// What a server says to a key: 200 for a valid one, also if its quota is spent or cannot be known.
+/// The response to a key: 200 for a valid one, also if its quota is spent or cannot be known.
 fn status(peer: &Peer, key: &str) -> u16 {
     let status = peer.connect().get(&format!("/v1?key={key}")).status;
     if [429, 503].contains(&status) {

@@ -71,11 +71,11 @@ pub struct LeaseRequest {
     pub counted: u32,
     /// The client's limit.
     pub limit: u32,
-    /// What the store is to do.
+    /// The action that the store takes.
     pub action: LeaseAction,
 }
 
-/// What the store does beside settling the figures.
+/// An action of the store beside settling the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAction {
     /// Grants credits: this many if they are left, or more.
@@ -134,7 +134,7 @@ struct Credits {
     granted: u32,
     /// Requests admitted; at most `granted`.
     spent: u32,
-    /// What all servers have received, as far as known; `granted` included.
+    /// Credits that all servers have received, as far as known; `granted` included.
     total: u32,
     /// Size of the last grant.
     grant: u32,

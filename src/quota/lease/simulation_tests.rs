@@ -140,9 +140,9 @@ struct World {
     seconds: u32,
     clients: Vec<LeaseClient>,
     admitted: HashMap<LeaseClient, u32>,
-    /// What may be admitted beyond the limit.
+    /// Requests that may be admitted beyond the limit.
     excess: HashMap<LeaseClient, u32>,
-    /// Requests of stopped servers, whose figures nobody sends again.
+    /// Requests of stopped servers. Their figures are not sent again.
     orphaned: HashMap<LeaseClient, u32>,
     last_sent: Option<(u32, LeaseRequest)>,
 }

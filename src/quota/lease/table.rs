@@ -18,7 +18,7 @@ use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 const SHARDS: usize = 64;
 
-/// What a server does with a client's requests while the store does not answer.
+/// The rule for a client's requests while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutagePolicy {
     /// It admits its share of what remains of the day.
@@ -32,13 +32,13 @@ pub enum OutagePolicy {
 pub struct SharingSettings {
     /// Servers that share, at least 1.
     pub servers: u32,
-    /// What happens while the store does not answer.
+    /// The rule while the store does not answer.
     pub outage: OutagePolicy,
     /// Clients for which credits are kept. Each further one gets this server's share of its limit.
     pub clients_max: u64,
 }
 
-/// What the store does at present.
+/// The present state of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StoreState {
