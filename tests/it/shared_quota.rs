@@ -1,7 +1,7 @@
 //! Several servers that share their quotas by a store (CONTRACT section 9).
 //!
-//! Where the outcome is exact only if the store answers within 20 ms, a trial in which it did not, as on
-//! a loaded machine, is repeated.
+//! Some outcomes are exact only if the store answers within 20 ms. A trial with a later answer, as on a
+//! loaded machine, is repeated.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -8,86 +8,14 @@ use std::task::{Context, Waker};
 
 use arbtest::arbitrary::{Result, Unstructured};
 
+use super::model_tests::{Counter, Counts, StoreModel};
 use super::{
-    LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable, LocalCounter, NoLease,
-    OutagePolicy, SharingSettings, StoreState,
+    LeaseAction, LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy, SharingSettings,
+    StoreState,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
-
-/// The rule of the store, in the plainest form.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StoreModel {
-    days: HashMap<(LeaseClient, UtcDay), ClientDay>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct ClientDay {
-    total: u32,
-    limit: Option<u32>,
-    granted: HashMap<u32, u32>,
-}
-
-impl StoreModel {
-    pub(crate) fn handle(
-        &mut self,
-        server: u32,
-        request: &LeaseRequest,
-        servers: u32,
-    ) -> LeaseAnswer {
-        let day = self.days.entry((request.client, request.day)).or_default();
-        let granted = day.granted.entry(server).or_default();
-        day.total = day.total.max(request.counted);
-        if *granted < request.granted {
-            day.total += request.granted - *granted;
-            *granted = request.granted;
-        }
-        match request.action {
-            LeaseAction::Return => {
-                day.total -= *granted - request.granted;
-                *granted = request.granted;
-            }
-            LeaseAction::Grant(wanted) if *granted == request.granted => {
-                let left = request.limit.saturating_sub(day.total);
-                let usual = (left / (4 * servers)).clamp(1, super::GRANT_MAX);
-                let grant = usual.max(wanted).min(left);
-                day.total += grant;
-                *granted += grant;
-            }
-            LeaseAction::Grant(_) | LeaseAction::Settle => {}
-        }
-        LeaseAnswer {
-            granted: *granted,
-            total: day.total,
-            limit: *day.limit.get_or_insert(request.limit),
-        }
-    }
-}
-
-/// Counts by client and day.
-#[derive(Default)]
-struct Counts(Mutex<HashMap<(LeaseClient, UtcDay), u32>>);
-
-struct Counter<'a>(&'a Counts, (LeaseClient, UtcDay));
-
-impl LocalCounter for Counter<'_> {
-    fn admit(&self, limit: u32) -> Decision {
-        let mut counts = lock(&self.0.0);
-        let count = counts.entry(self.1).or_default();
-        if *count >= limit {
-            return Decision::Refuse;
-        }
-        *count += 1;
-        let remaining = limit - *count;
-        Decision::Admit { remaining }
-    }
-
-    fn peek(&self, limit: u32) -> u32 {
-        let counts = lock(&self.0.0);
-        limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
-    }
-}
 
 /// The way between a server and the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
