@@ -230,8 +230,8 @@ impl Credits {
 }
 
 #[cfg(all(test, not(island_metrics_loom)))]
-mod simulation_tests;
-#[cfg(all(test, not(island_metrics_loom)))]
 mod model_tests;
+#[cfg(all(test, not(island_metrics_loom)))]
+mod simulation_tests;
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
 pub(crate) use model_tests::StoreModel;
