@@ -162,6 +162,8 @@ impl Service {
             // After the start there is no receiver.
             let _ = first_attempt.send(());
             self.leases.set_away();
+            // On the next connection, these would be granted before all servers have settled.
+            while requests.try_recv().is_ok() {}
             let pause = match lost {
                 Lost::Stopped => return,
                 Lost::Failed(problem) => {
@@ -203,7 +205,8 @@ impl Service {
             return Lost::Failed(problem);
         }
         self.run_id = Some(node.run_id.clone());
-        self.late.store(0, Ordering::Relaxed);
+        // Late answers of the connection before may have notified the breaker more than once.
+        (self.late, self.breaker) = Default::default();
         let mut calls = JoinSet::new();
         let (mut pings, mut sweeps) = (interval(PING), interval(SWEEP));
         loop {
@@ -224,6 +227,7 @@ impl Service {
                 }
                 _ = pings.tick() => {
                     calls.spawn(ping(node.connection.clone()));
+                    self.report_other_limits();
                 }
                 _ = sweeps.tick() => self.sweep(),
                 _ = &mut *stopped => {
@@ -327,13 +331,17 @@ impl Service {
         }
     }
 
-    /// Removes leases of past days, and reports other limits once.
-    fn sweep(&mut self) {
+    /// Removes leases of past days.
+    fn sweep(&self) {
         let now = self.clock.now();
         let second = now.moment().0 - UnixSeconds(now.day.end().0 - 86_400).0;
         if second >= SWEEP_SECOND {
             self.leases.sweep(now.day);
         }
+    }
+
+    /// Logs once that another server has other limits.
+    fn report_other_limits(&mut self) {
         if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
             self.has_logged_limit = true;
             self.log.write(

@@ -23,8 +23,9 @@
 //! servers are cut off from the beginning of the day, the shares add up to the limit, not beyond it.
 //!
 //! If the store loses data, each server sends its figures again before it requests credits, so `total`
-//! is restored. What a server was granted and cannot send again, because it is cut off or killed at
-//! the same time, may be granted twice.
+//! is restored; until then, its share depends on the largest `total` that it knew. What a server was
+//! granted and cannot send again, because it is cut off or killed at the same time, may be granted
+//! twice.
 //!
 //! - `table`: the leases of all clients at this server; `wait`: the wait of a request for the store
 
@@ -140,7 +141,7 @@ struct Credits {
     grant: u32,
     /// Requests that the last grant was too small for.
     wanted: u32,
-    /// The smallest number of remaining requests that was shown.
+    /// The smallest number of remaining requests that was shown, in any response.
     shown: u32,
     /// When a client whose limit is reached is looked up again, in Unix seconds.
     recheck: i64,
@@ -215,13 +216,20 @@ impl Credits {
         }
     }
 
-    /// Applies an answer, for which so many requests waited. Credits that were taken after its request
-    /// was sent stay, and the next request settles them.
-    fn apply(&mut self, answer: LeaseAnswer, waiting: u32, now: i64) {
+    /// Applies the answer to an action, for which so many requests waited. Credits that were taken after
+    /// its request was sent stay, and the next request settles them.
+    fn apply(&mut self, action: LeaseAction, answer: LeaseAnswer, waiting: u32, now: i64) {
         self.grant = answer.granted.saturating_sub(self.granted);
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
-        self.total = answer.total + (self.granted - answer.granted);
+        let total = answer.total + (self.granted - answer.granted);
+        // A store that has lost data does not know yet what servers have that settle later.
+        let known = if action == LeaseAction::Settle {
+            self.total
+        } else {
+            0
+        };
+        self.total = total.max(known);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() {
             self.recheck = now + RECHECK_SECONDS;

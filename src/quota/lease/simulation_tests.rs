@@ -10,8 +10,8 @@ use arbtest::arbitrary::{Result, Unstructured};
 
 use super::model_tests::{Counter, Counts, StoreModel};
 use super::{
-    LeaseAction, LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy, SharingSettings,
-    StoreState,
+    LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy,
+    SharingSettings, StoreState,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
@@ -53,6 +53,13 @@ impl Server {
             losses: 0,
             shown: HashMap::new(),
         }
+    }
+
+    /// A response shows the remaining requests of a client.
+    fn show(&mut self, client: LeaseClient, remaining: u32) {
+        let shown = self.shown.entry(client).or_insert(LIMIT);
+        assert!(remaining <= *shown, "{remaining} remain after {shown}");
+        *shown = remaining;
     }
 }
 
@@ -180,16 +187,23 @@ impl World {
             }
             match outcome {
                 Ok(decision) => {
-                    if let Decision::Admit { remaining } = decision {
-                        *self.admitted.entry(client).or_default() += 1;
-                        let shown = &mut self.servers[at].shown;
-                        let shown = shown.entry(client).or_insert(LIMIT);
-                        assert!(remaining <= *shown, "the remaining requests rise");
-                        *shown = remaining;
-                    }
+                    let remaining = match decision {
+                        Decision::Admit { remaining } => {
+                            *self.admitted.entry(client).or_default() += 1;
+                            remaining
+                        }
+                        Decision::Refuse => 0,
+                    };
+                    self.servers[at].show(client, remaining);
                     return Some(decision);
                 }
-                Err(NoLease::Unavailable) => return None,
+                Err(NoLease::Unavailable) => {
+                    let server = &mut self.servers[at];
+                    let counter = Counter(&server.counts, (client, DAY));
+                    let remaining = server.table.peek(client, LIMIT, DAY, &counter);
+                    server.show(client, remaining);
+                    return None;
+                }
                 Err(NoLease::Wait(wait)) => {
                     let mut context = Context::from_waker(Waker::noop());
                     if pin!(wait).poll(&mut context).is_pending() {
@@ -327,9 +341,11 @@ fn simulate(outage: OutagePolicy, has_faults: bool) {
             }
         }
         // The clients continue until no server admits more: exactly the limit is admitted, or with faults
-        // at least the limit, without what stopped servers may have lost.
+        // at least the limit, without what stopped servers may have lost. A server that knew of more
+        // credits than the store does after a loss of data looks them up again, at the first request.
+        world.seconds += 6;
         for client in world.clients.clone() {
-            for at in 0..world.servers.len() {
+            for at in (0..world.servers.len()).chain(0..world.servers.len()) {
                 while matches!(world.request(at, client), Some(Decision::Admit { .. })) {}
             }
             let lost = world.orphaned.get(&client).copied().unwrap_or(0) + world.unknown(client);
@@ -371,6 +387,48 @@ fn restarts_without_the_store_give_no_further_share() {
         }
     }
     assert_eq!(admitted, LIMIT / 3);
+}
+
+#[test]
+fn a_share_taken_while_servers_settle_depends_on_what_was_known_before() {
+    let settings = SharingSettings {
+        servers: 4,
+        outage: OutagePolicy::Share,
+        clients_max: 100,
+    };
+    let now = RequestTime {
+        day: DAY,
+        reset_seconds: 9,
+    };
+    let client = LeaseClient::V4(7);
+    let server = Server::new(0, Arc::default(), settings);
+    let counter = Counter(&server.counts, (client, DAY));
+    let admit = |may_wait| {
+        let table = &server.table;
+        let outcome = table.admit(client, LIMIT, now, may_wait, &counter);
+        matches!(outcome, Ok(Decision::Admit { .. }))
+    };
+    let answer = |request: &LeaseRequest, total| {
+        let answer = LeaseAnswer {
+            granted: 1,
+            total,
+            limit: LIMIT,
+        };
+        server.table.answer(request, answer, UnixSeconds(0));
+    };
+    server.table.set_state(StoreState::Ready);
+    assert!(!admit(true));
+    let sent = std::mem::take(&mut *lock(&server.outbox));
+    // The store has granted all but eight credits, most of them to other servers.
+    answer(&sent[0], LIMIT - 8);
+    // It loses its data, and this server is the first that settles.
+    server.table.set_away();
+    server.table.set_state(StoreState::Settling);
+    let settlements = server.table.settlements(true);
+    assert_eq!(settlements.len(), 1);
+    answer(&settlements[0], 1);
+    let admitted = (0..LIMIT).filter(|_| admit(true)).count();
+    assert_eq!(admitted, 1 + 8 / 4);
 }
 
 #[test]

@@ -173,6 +173,7 @@ impl LeaseTable {
             if now.moment().0 >= credits.recheck {
                 self.ask(client, credits, state);
             }
+            credits.shown = 0;
             return Ok(Decision::Refuse);
         }
         let is_overdue = credits.pending == PendingRequest::Overdue;
@@ -191,8 +192,8 @@ impl LeaseTable {
         Err(NoLease::Unavailable)
     }
 
-    /// Returns the requests that a client has left, without counting one. What other servers admit is
-    /// known once the client has a lease here.
+    /// Returns the requests that a client has left, without counting one, for a response: later ones show
+    /// no more. What other servers admit is known once the client has a lease here.
     pub fn peek(
         &self,
         client: LeaseClient,
@@ -201,9 +202,12 @@ impl LeaseTable {
         counter: &impl LocalCounter,
     ) -> u32 {
         let left = counter.peek(limit);
-        let shard = self.shard(client);
-        match shard.credits.get(&client) {
-            Some(credits) if credits.day >= day => credits.remaining().min(left),
+        let mut shard = self.shard(client);
+        match shard.credits.get_mut(&client) {
+            Some(credits) if credits.day >= day => {
+                credits.shown = credits.remaining().min(left);
+                credits.shown
+            }
             _ => left,
         }
     }
@@ -213,7 +217,7 @@ impl LeaseTable {
         let mut shard = self.shard(request.client);
         let waiting = shard.wake(request.client);
         if let Some(credits) = shard.of(request) {
-            credits.apply(answer, waiting, now.0);
+            credits.apply(request.action, answer, waiting, now.0);
             credits.pending = PendingRequest::None;
             if credits.is_unsettled {
                 self.ask(request.client, credits, self.state());
