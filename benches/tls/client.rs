@@ -23,6 +23,9 @@ use crate::common::http::Head;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
+/// Open connections to one server.
+pub(crate) type Connections = Vec<Box<dyn Stream>>;
+
 /// A client that trusts the bench's certificates and never continues a session.
 pub(crate) struct Client {
     runtime: Runtime,
@@ -65,28 +68,67 @@ impl Client {
         })
     }
 
-    /// Sends `request` again and again on so many connections; with `reopen`, each time on a new one.
-    /// Returns the number of responses.
+    /// Opens connections, which `load` uses again and again.
+    pub(crate) fn open(&self, target: Target, connections: usize) -> Outcome<Connections> {
+        let connector = &self.connector;
+        self.runtime.block_on(async {
+            let mut opened = Vec::new();
+            for _ in 0..connections {
+                opened.push(open(connector, target).await?);
+            }
+            Ok(opened)
+        })
+    }
+
+    /// Sends `request` again and again on each connection. Returns the number of responses.
     pub(crate) fn load(
         &self,
-        target: Target,
+        connections: &mut Connections,
         request: &[u8],
-        (connections, reopen): (usize, bool),
         duration: Duration,
     ) -> Outcome<u64> {
         self.runtime.block_on(async {
             let mut tasks = JoinSet::new();
-            for _ in 0..connections {
-                let (connector, request) = (self.connector.clone(), request.to_owned());
-                let mut stream = open(connector.clone(), target).await?;
+            for mut stream in connections.drain(..) {
+                let request = request.to_owned();
                 tasks.spawn(async move {
                     let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
                     while begun.elapsed() < duration {
-                        if reopen {
-                            let _ = stream.shutdown().await;
-                            stream = open(connector.clone(), target).await?;
-                        }
                         exchange(&mut stream, &request, &mut buffer).await?;
+                        count += 1;
+                    }
+                    Outcome::Ok((count, stream))
+                });
+            }
+            let mut responses = 0;
+            while let Some(ended) = tasks.join_next().await {
+                let (count, stream) = ended??;
+                responses += count;
+                connections.push(stream);
+            }
+            Ok(responses)
+        })
+    }
+
+    /// Sends `request` again and again, each time on a new connection, from so many clients. Returns
+    /// the number of responses.
+    pub(crate) fn load_anew(
+        &self,
+        target: Target,
+        request: &[u8],
+        clients: usize,
+        duration: Duration,
+    ) -> Outcome<u64> {
+        self.runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for _ in 0..clients {
+                let (connector, request) = (self.connector.clone(), request.to_owned());
+                tasks.spawn(async move {
+                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
+                    while begun.elapsed() < duration {
+                        let mut stream = open(&connector, target).await?;
+                        exchange(&mut stream, &request, &mut buffer).await?;
+                        let _ = stream.shutdown().await;
                         count += 1;
                     }
                     Outcome::Ok(count)
@@ -111,7 +153,7 @@ impl Client {
         self.runtime.block_on(async {
             let (mut open_ones, mut buffer) = (Vec::new(), Vec::new());
             for _ in 0..connections {
-                let mut stream = open(self.connector.clone(), target).await?;
+                let mut stream = open(&self.connector, target).await?;
                 exchange(&mut stream, request, &mut buffer).await?;
                 open_ones.push(stream);
             }
@@ -121,9 +163,9 @@ impl Client {
     }
 }
 
-async fn open(connector: TlsConnector, target: Target) -> Outcome<Box<dyn Stream>> {
+async fn open(connector: &TlsConnector, target: Target) -> Outcome<Box<dyn Stream>> {
     if target.is_tls {
-        return Ok(Box::new(handshake(&connector, target).await?));
+        return Ok(Box::new(handshake(connector, target).await?));
     }
     Ok(Box::new(socket(target).await?))
 }

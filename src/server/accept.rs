@@ -120,7 +120,7 @@ impl Worker {
         let accepted = acceptor.accept(stream, handle).await;
         let result = accepted
             .as_ref()
-            .map_or_else(HandshakeError::result, result);
+            .map_or_else(HandshakeError::result, |stream| result(stream));
         self.metrics.handshakes[result as usize].add(1);
         match accepted {
             Ok(stream) => self.serve(stream, peer, &context).await,

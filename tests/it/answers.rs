@@ -201,7 +201,7 @@ fn is_refused(reply: &Reply, body: &Value, (status, code): Refusal) -> bool {
 #[test]
 fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
     let slow = is_slow();
-    let (worlds, requests) = if slow { (100, 300) } else { (40, 250) };
+    let (worlds, requests) = if slow { (100, 300) } else { (25, 250) };
     let mut gzipped = 0;
     for seed in 0..worlds {
         let dir = TempDir::new();

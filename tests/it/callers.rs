@@ -312,7 +312,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
 fn every_caller_is_known_and_charged_as_the_oracle_says() {
     let dir = TempDir::new();
     let published = publish_without_live(&dir);
-    let (seeds, requests) = if is_slow() { (200, 1500) } else { (30, 600) };
+    let (seeds, requests) = if is_slow() { (200, 1500) } else { (15, 600) };
     let mut statuses = BTreeMap::new();
     for seed in 0..seeds {
         compare(seed, requests, &published, &mut statuses);

@@ -5,9 +5,10 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::catalogue::Catalogue;
 use crate::http::Client;
-use crate::long_bodies::{Catalogue, slow_reader};
-use crate::support::Server;
+use crate::long_bodies::slow_reader;
+use crate::support::{Server, is_slow};
 use crate::world::Rng;
 
 const KIB: u64 = 1024;
@@ -58,7 +59,7 @@ fn the_last_response_of_a_connection_is_not_copied() {
 /// Requests that fill every cache: pages of all kinds, bodies, and searches for long texts.
 fn targets(rng: &mut Rng) -> Vec<String> {
     let mut targets = Vec::new();
-    for _ in 0..1500 {
+    for _ in 0..if is_slow() { 1500 } else { 400 } {
         let (limit, offset) = (1 + rng.below(200), rng.below(30_000));
         targets.push(format!("/v1/islands?limit={limit}&offset={offset}"));
         let island = rng.below(30_000);

@@ -1,120 +1,22 @@
 //! Bodies of many megabytes: sent in pieces, complete or visibly truncated, at a bounded cost for
 //! others.
 
-use std::fmt::Write as _;
-use std::fs::{self, File};
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::catalogue::{Catalogue, ISLANDS, ISLANDS_OF_ONE};
 use crate::http::Client;
-use crate::support::{Server, TempDir, publish, run, write_file};
-use crate::world::GENERATED_AT;
+use crate::support::Server;
 
-const ISLANDS: u32 = 30_000;
-/// Islands of the largest creator.
-const ISLANDS_OF_ONE: u32 = 5_000;
 /// The first day, on which all islands are new: 16 MB.
 const FIRST_DAY: &str = "/v1/new/2026-11-01";
 const CREATOR: &str = "/v1/creators/large";
-/// End of each title: it makes the live snapshot longer than any socket buffer.
-const LONG_TITLE: &str = " of an island whose title goes on and on as if each of its words were paid for by whoever reads it";
 const KIB: u64 = 1024;
 /// Allowance for a loaded machine, for responses that take microseconds.
 const PROMPT: Duration = Duration::from_millis(700);
-
-/// A published catalogue, large enough for long bodies.
-pub(crate) struct Catalogue {
-    pub(crate) published: PathBuf,
-    history: PathBuf,
-    dir: TempDir,
-}
-
-impl Catalogue {
-    pub(crate) fn new() -> Catalogue {
-        let dir = TempDir::new();
-        let dataset = dir.join("dataset");
-        let code = |island: u32| format!("{:04}-{:04}-0001", island / 10_000, island % 10_000);
-        let mut islands = "code,title,creator,createdIn,tags\n".to_owned();
-        let mut peaks = "code,peakCCU\n".to_owned();
-        let mut players = "code,players\n".to_owned();
-        for island in 0..ISLANDS {
-            let creator = if island < ISLANDS_OF_ONE {
-                "large"
-            } else {
-                "other"
-            };
-            let tag = island % 7;
-            let code = code(island);
-            // Makes the gzip form long too.
-            let name = u64::from(island).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let title = format!(
-                "{island} {name:x} {:x}{LONG_TITLE}",
-                name.wrapping_mul(name | 1)
-            );
-            writeln!(islands, "{code},{title},{creator},uefn,tag {tag}|b").unwrap();
-            writeln!(peaks, "{code},{}", island * 7919 % 100_003).unwrap();
-            writeln!(players, "{code},{}", island * 7919 % 1_009).unwrap();
-        }
-        write_file(&dataset.join("islands.csv"), &islands);
-        write_file(&dataset.join("ccu/2026-11-01.csv"), &peaks);
-        write_file(&dataset.join("ccu/2026-11-02.csv"), &peaks);
-        write_file(&dataset.join("live/1795259400.csv"), &players);
-        let published = dir.join("published");
-        publish(&dataset, &published, GENERATED_AT);
-        let history = fs::read_dir(&published)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.to_str().unwrap().contains("/history-"))
-            .unwrap();
-        Catalogue {
-            published,
-            history,
-            dir,
-        }
-    }
-
-    /// Publishes the same dataset ten minutes later.
-    fn publish_again(&self) {
-        let dataset = self.dir.join("dataset");
-        let command = [
-            "publish",
-            "--full",
-            "--generated-at",
-            "2026-11-21T00:20:00Z",
-        ];
-        let places = [
-            "--dataset",
-            dataset.to_str().unwrap(),
-            "--to",
-            self.published.to_str().unwrap(),
-        ];
-        let output = run(&[&command[..], &places].concat());
-        assert!(output.status.success(), "{output:?}");
-    }
-
-    /// Position and length of a stored body in the history.
-    fn stored(&self, gzip: &[u8]) -> (u64, u64) {
-        let file = fs::read(&self.history).unwrap();
-        let at = memchr::memmem::find(&file, gzip).unwrap();
-        (at as u64, gzip.len() as u64)
-    }
-
-    fn flip(&self, at: u64) {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(&self.history)
-            .unwrap();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ 32], at).unwrap();
-    }
-}
 
 fn gunzip(gzip: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();

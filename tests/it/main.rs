@@ -56,6 +56,7 @@ mod ask;
 mod callers;
 mod callers_model;
 mod canary;
+mod catalogue;
 mod cli;
 mod cli_files;
 mod cli_settings;

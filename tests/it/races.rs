@@ -14,7 +14,7 @@ use crate::world::Rng;
 
 /// Number of races, and of publishers.
 fn rounds(count: u32) -> u32 {
-    if is_slow() { 200 / count } else { 50 / count }
+    if is_slow() { 200 / count } else { 25 / count }
 }
 
 /// Publishers to one directory, each with a dataset of its own.

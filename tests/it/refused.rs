@@ -17,7 +17,7 @@ use crate::traced::{Call, Tracer};
 use crate::world::Rng;
 
 /// Failures tried in the short form; the long form tries all.
-const SAMPLE: usize = 20;
+const SAMPLE: usize = 12;
 
 /// The injected errors: strace's name, and the text in messages.
 const NO_SPACE: (&str, &str) = ("ENOSPC", "No space left on device");

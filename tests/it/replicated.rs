@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -71,26 +71,26 @@ fn under_a_constant_publisher(
     succeeds(editions.publish(&first, &source));
     fs::create_dir(copied.path()).unwrap();
     assert!(copy(&source, copied.path()));
-    let done = AtomicBool::new(false);
-    let (mut successes, mut failures, mut publishes) = (0, 0, 1);
+    let (done, publishes) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (mut successes, mut failures) = (0, 0);
     thread::scope(|scope| {
         let publishing = scope.spawn(|| {
             let mut rng = Rng(31);
-            let mut count = 0;
             while !done.load(Ordering::Relaxed) {
                 let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
                 let edition = editions.turn(change);
                 known.add(&edition);
                 succeeds(editions.publish(&edition, &source));
-                count += 1;
+                publishes.fetch_add(1, Ordering::Relaxed);
                 let pause_ms = u64::try_from(pause.as_millis()).unwrap();
                 thread::sleep(Duration::from_millis(rng.below(pause_ms)));
             }
-            (editions, count)
+            editions
         });
         let stop = SetOnDrop(&done);
         while_served(copied.path(), &known, || {
-            while successes < wanted {
+            // A loaded machine may publish more slowly than it copies.
+            while successes < wanted || publishes.load(Ordering::Relaxed) <= wanted / 2 {
                 let before = copied.manifest();
                 if copy(&source, copied.path()) {
                     successes += 1;
@@ -107,8 +107,7 @@ fn under_a_constant_publisher(
             }
         });
         drop(stop);
-        let (mut editions, count) = publishing.join().unwrap();
-        publishes += count;
+        let mut editions = publishing.join().unwrap();
         // At rest, the copy shows the newest publish, and has the files of it and of the one before.
         let last = editions.turn(Change::All);
         succeeds(editions.publish(&last, &source));
@@ -120,10 +119,6 @@ fn under_a_constant_publisher(
         fs::rename(lock, copied.path().join(".lock")).unwrap();
         copied.is_swept(before.as_ref());
     });
-    assert!(
-        publishes > wanted / 2,
-        "{publishes} publishes are not a constant publisher"
-    );
 }
 
 #[test]

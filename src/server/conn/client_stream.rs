@@ -26,8 +26,9 @@ impl ClientStream for TcpStream {
     }
 }
 
+// In a box: a session is more than a kilobyte, and hyper and this crate pass the stream on by value.
 #[cfg(feature = "tls")]
-impl ClientStream for TlsStream<TcpStream> {
+impl ClientStream for Box<TlsStream<TcpStream>> {
     // The limit of rustls for records that the socket has not taken.
     const STORED_BYTES: usize = 64 * 1024;
 

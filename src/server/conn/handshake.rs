@@ -72,10 +72,11 @@ impl TlsAcceptor {
         &self,
         stream: TcpStream,
         handle: &ConnectionHandle,
-    ) -> Result<TlsStream<TcpStream>, HandshakeError> {
+    ) -> Result<Box<TlsStream<TcpStream>>, HandshakeError> {
         handle.enter(ConnectionPhase::Handshake);
         self.admit(handle.state());
-        let mut handshake = pin!(self.handshake(stream));
+        // In a box, so that the connection does not keep its kilobytes.
+        let mut handshake = Box::pin(self.handshake(stream));
         let ended = poll_fn(|cx| handle.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
         // The first request has its own timeout.
         handle.enter(ConnectionPhase::New);
@@ -101,7 +102,10 @@ impl TlsAcceptor {
         handshakes.push_back(Arc::clone(state));
     }
 
-    async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, HandshakeError> {
+    async fn handshake(
+        &self,
+        stream: TcpStream,
+    ) -> Result<Box<TlsStream<TcpStream>>, HandshakeError> {
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first == [HANDSHAKE_RECORD] => {}
@@ -112,12 +116,14 @@ impl TlsAcceptor {
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificate.config));
         let accepting = pin!(acceptor.accept(stream).into_fallible());
         let accepted = self.in_turns(accepting).await;
-        accepted.map_err(|(error, stream)| match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                HandshakeError::Closed(None)
-            }
-            _ => HandshakeError::Failed(stream),
-        })
+        accepted
+            .map(Box::new)
+            .map_err(|(error, stream)| match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                    HandshakeError::Closed(None)
+                }
+                _ => HandshakeError::Failed(stream),
+            })
     }
 
     /// Polls `work` to its end, one step in each turn.
