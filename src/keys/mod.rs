@@ -10,10 +10,12 @@
 //! - `address`: the e-mail or IP address that a key is issued to
 //! - `records`: the records of all keys, and the rules for changing them
 //! - `key_file`: their format on disk
-//! - `store`: reading and changing the key file; `role`: which of several servers changes it
+//! - `store`: reading and changing the key file; `role`: which of several servers changes it; `dropped`:
+//!   changes that are lost when it is replaced
 //! - `key_table`: the keys in a server's memory
 
 mod address;
+mod dropped;
 mod key_file;
 mod key_table;
 mod records;
@@ -22,8 +24,9 @@ mod store;
 mod token;
 
 pub use address::KeyAddress;
+pub use dropped::DroppedChanges;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{FREE_KEYS_MAX, KeyRecord, KeyRecords, KeyStoreError};
-pub use role::KeyRole;
+pub use role::{KeyRole, SharedKeysState};
 pub use store::{KeyFileVersion, KeyStore, SharedKeyFile};
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

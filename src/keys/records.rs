@@ -132,6 +132,11 @@ impl KeyRecords {
         self.records.iter()
     }
 
+    /// Returns the term of the leader that wrote the records; 0 if keys are not shared.
+    pub fn term(&self) -> u64 {
+        self.revision >> 32
+    }
+
     /// Returns the exclusive upper bound of the key numbers.
     pub fn numbers_end(&self) -> u32 {
         self.next

@@ -1,6 +1,7 @@
 //! The role of a state directory among servers that share their keys.
 
 use std::fmt;
+use std::time::Instant;
 
 use super::records::KeyStoreError;
 
@@ -33,7 +34,44 @@ pub enum KeyRole {
     },
 }
 
+/// What a server knows about the keys that it shares.
+#[derive(Clone, Debug)]
+pub struct SharedKeysState {
+    /// Which server changes the keys.
+    pub role: KeyRole,
+    /// Base URL of the leader, if it has one.
+    pub leader_url: Option<String>,
+    /// The last exchange with the store succeeded.
+    pub is_up: bool,
+    /// Time of the last exchange that succeeded; before the first one, the time of the start.
+    pub exchanged: Instant,
+}
+
 impl KeyRole {
+    /// The names of the roles of servers that share keys.
+    pub const NAMES: [&str; 4] = ["leads", "waits", "follows", "deposed"];
+
+    /// Returns the name of the role; `None` if the keys are this server's own.
+    pub fn name(&self) -> Option<&'static str> {
+        let [leads, waits, follows, deposed] = KeyRole::NAMES;
+        match self {
+            KeyRole::Alone => None,
+            KeyRole::Leads { .. } => Some(leads),
+            KeyRole::Waits => Some(waits),
+            KeyRole::Follows { .. } => Some(follows),
+            KeyRole::Deposed { .. } => Some(deposed),
+        }
+    }
+
+    /// Returns the name of the server that changes the keys if it is another one; empty if it is not
+    /// known.
+    pub fn other_leader(&self) -> Option<&str> {
+        match self {
+            KeyRole::Follows { leader } | KeyRole::Deposed { leader } => Some(leader),
+            KeyRole::Alone | KeyRole::Leads { .. } | KeyRole::Waits => None,
+        }
+    }
+
     /// Refuses changes of keys where another server makes them.
     pub(super) fn check_change(self) -> Result<(), KeyStoreError> {
         match self {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
+use super::dropped::DroppedChanges;
 use super::key_file;
 use super::records::{KeyRecord, KeyRecords, KeyStoreError};
 use super::role::{self, KeyRole};
@@ -165,7 +166,7 @@ impl KeyStore {
             None => durable::lock(&self.directory),
         };
         let _lock = lock.map_err(KeyStoreError::io(&self.directory))?;
-        self.role()?.check_change()?;
+        self.check_leader()?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
@@ -200,11 +201,31 @@ impl KeyStore {
         })
     }
 
+    /// Refuses changes of keys where another server makes them.
+    pub fn check_leader(&self) -> Result<(), KeyStoreError> {
+        self.role()?.check_change()
+    }
+
     /// Sets which server changes the keys.
     pub fn set_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
-        let path = self.directory.join(role::FILE);
         let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
         let _lock = lock?;
+        self.write_role(role)
+    }
+
+    /// Changes the role from `known` to `role`. Returns `false` if another process has changed it.
+    pub fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<bool, KeyStoreError> {
+        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
+        let _lock = lock?;
+        let is_known = self.role()? == *known;
+        if is_known {
+            self.write_role(role)?;
+        }
+        Ok(is_known)
+    }
+
+    fn write_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
+        let path = self.directory.join(role::FILE);
         let written = match role.text() {
             Some(text) => durable::replace_private(&path, text.as_bytes()),
             None => durable::remove(&path),
@@ -221,8 +242,8 @@ impl KeyStore {
         })
     }
 
-    /// Replaces the key file by that of the leader. Returns `false` if it is not newer.
-    pub fn take_over(&self, bytes: &[u8]) -> Result<bool, KeyStoreError> {
+    /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
+    pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
         let new = key_file::parse(bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
             path: self.path(),
             line,
@@ -230,23 +251,28 @@ impl KeyStore {
         })?;
         let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
         let _lock = lock?;
-        let is_newer = new.revision > self.read()?.revision;
-        if is_newer {
-            self.write(bytes)?;
+        let own = self.read()?;
+        if new.revision <= own.revision {
+            return Ok(DroppedChanges::default());
         }
-        Ok(is_newer)
+        self.write(bytes)?;
+        let mut dropped = DroppedChanges::between(&own, &new);
+        // In all other files, a key that is valid again was restored by the leader.
+        let is_deposed = matches!(self.role()?, KeyRole::Deposed { .. });
+        if !is_deposed || own.term() == new.term() {
+            dropped.revoked.clear();
+        }
+        Ok(dropped)
     }
 
     /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
     pub fn lead(&self, term: u32) -> Result<(), KeyStoreError> {
-        {
-            let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-            let _lock = lock?;
-            let mut records = self.read()?;
-            records.revision = records.revision.max(u64::from(term) << 32);
-            self.write(&key_file::serialize(&records))?;
-        }
-        self.set_role(&KeyRole::Leads { term })
+        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
+        let _lock = lock?;
+        let mut records = self.read()?;
+        records.revision = records.revision.max(u64::from(term) << 32);
+        self.write(&key_file::serialize(&records))?;
+        self.write_role(&KeyRole::Leads { term })
     }
 }
 

@@ -60,6 +60,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             Arc::new(PageRateLimiter::new()),
         ),
         signup: None,
+        shared_keys: None,
         clock,
         registry: Arc::default(),
         buffers: Arc::default(),

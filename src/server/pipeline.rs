@@ -21,7 +21,7 @@ use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modifi
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::web::pages::{PageRequest, Pages};
-use crate::server::web::unmetered;
+use crate::server::web::unmetered::{self, SignUp};
 use crate::snapshot::{Content, EntityTag, Found, Missing, ReadContext, Snapshot};
 
 /// The context of a request: time, connection and state.
@@ -39,8 +39,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) downloads: &'a Arc<ConnectionLimiter>,
     pub(crate) gate: &'a QuotaGate,
     pub(crate) pages: &'a Pages,
-    /// Whether clients can sign up.
-    pub(crate) has_sign_up: bool,
+    pub(crate) sign_up: SignUp<'a>,
     /// Whether the request may wait for the store of shared quotas.
     pub(crate) may_wait: bool,
 }
@@ -107,7 +106,7 @@ fn route(
     if let Some(error) = head.host_error() {
         return fail(ApiError::BadRequest(error.to_owned()));
     }
-    let takes_forms = context.has_sign_up && target.endpoint == Endpoint::Keys;
+    let takes_forms = context.sign_up.is_open && target.endpoint == Endpoint::Keys;
     match *head.method {
         Method::GET | Method::HEAD => {}
         Method::OPTIONS => return ControlFlow::Break(ApiResponse::preflight(takes_forms)),
@@ -135,7 +134,7 @@ fn route(
             };
             let find = || {
                 let (pages, snapshot) = (context.pages, context.snapshot);
-                unmetered::find(head, route, (pages, snapshot, context.has_sign_up), request)
+                unmetered::find(head, route, (pages, snapshot, context.sign_up), request)
             };
             context.time_slice.spend(find)
         }
@@ -255,7 +254,7 @@ impl MeteredRequest<'_> {
         let limit = self.context.gate.limit(self.caller);
         let reset_seconds = self.context.now.reset_seconds;
         let is_anonymous = matches!(self.caller, Caller::Anonymous(_));
-        let has_advice = is_anonymous && self.context.has_sign_up;
+        let has_advice = is_anonymous && self.context.sign_up.is_open;
         let error = ApiError::RateLimited {
             limit,
             reset_seconds,

@@ -16,8 +16,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
 
 use crate::calendar::{Clock, RequestTime};
-use crate::observe::RateLimitedLog;
-use crate::observe::{AccessLogBuffer, CloseReason, WorkerMetrics};
+use crate::keys::SharedKeysState;
+use crate::observe::{AccessLogBuffer, CloseReason, RateLimitedLog, WorkerMetrics};
 use crate::quota::STORE_WAIT_MAX;
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
@@ -39,8 +39,9 @@ use crate::server::pipeline::{Handled, RequestContext, respond};
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::signup_handler::SignupHandler;
+use crate::server::web::unmetered::SignUp;
 use crate::snapshot::Snapshot;
-use crate::sync::ArcSwapCache;
+use crate::sync::{ArcSwap, ArcSwapCache};
 
 /// The state that all connections of a worker share.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Worker {
     pub(crate) pages: Pages,
     /// Sign-up, if it is open.
     pub(crate) signup: Option<SignupHandler>,
+    /// The keys that several servers share.
+    pub(crate) shared_keys: Option<Arc<ArcSwap<SharedKeysState>>>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) registry: Arc<ConnectionRegistry>,
     pub(crate) buffers: Arc<BufferPool>,
@@ -245,7 +248,10 @@ impl Worker {
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,
-                has_sign_up: self.signup.is_some(),
+                sign_up: SignUp {
+                    is_open: self.signup.is_some(),
+                    shared_keys: self.shared_keys.as_deref(),
+                },
                 may_wait,
             };
             respond(head, &context)

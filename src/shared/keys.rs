@@ -1,16 +1,20 @@
 //! The keys of several servers: one server leads and stores its key file, the others follow.
 //!
-//! The store has one hash: the term and the name of the leader, and the key file with its revision. A new
-//! leader begins a higher term, which is the upper half of the revisions that it writes. So revisions
-//! only rise, and changes that a former leader made without the store never replace those of its
-//! successor. A former leader that finds a higher term stops leading.
+//! The store has one hash: the term, the name and the base URL of the leader, and the key file with its
+//! revision. A new leader begins a higher term, which is the upper half of the revisions that it writes.
+//! So revisions only rise, and changes that a former leader made without the store never replace those
+//! of its successor: they are dropped and logged. A former leader that finds a higher term stops leading.
+//!
+//! Each start of a leader begins a term. So if a state directory is copied and both servers lead, the
+//! one that starts last leads, and the other one stops leading.
 //!
 //! Without the store, each server keeps the keys that it knows, and only a leader that has led before
 //! can change them. When the store loses its data, the leader stores its file again.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;
@@ -18,9 +22,12 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::node::{connect, problem};
+use super::outage_log::OutageLog;
 use super::settings::SharedQuotaSettings;
-use crate::keys::{KeyFileVersion, KeyRole, KeyStore, SharedKeyFile};
-use crate::observe::{DedupLog, Log};
+use crate::keys::{KeyFileVersion, KeyRole, KeyStore, SharedKeyFile, SharedKeysState};
+use crate::observe::Log;
+use crate::request::is_base_url;
+use crate::sync::ArcSwap;
 
 /// Name of the hash. The number is the version of its fields.
 const KEY: &str = "imq:1:keys";
@@ -43,18 +50,20 @@ pub(crate) enum KeySharing {
 /// The thread that shares the keys of a state directory.
 #[derive(Debug)]
 pub(crate) struct SharedKeys {
+    /// The result of the last exchange with the store.
+    pub(super) state: Arc<ArcSwap<SharedKeysState>>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl SharedKeys {
-    /// Sets the role of the state directory, and starts the thread. `name` is shown to those that change
-    /// keys on a follower.
+    /// Sets the role of the state directory, and starts the thread. `name` and the base URL `url` tell
+    /// users of followers where keys are changed.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
         sharing: KeySharing,
         keys: KeyStore,
-        name: String,
+        (name, url): (String, Option<String>),
         log: Log,
     ) -> io::Result<SharedKeys> {
         let role = match (sharing, keys.role().map_err(io::Error::other)?) {
@@ -67,12 +76,22 @@ impl SharedKeys {
         };
         keys.set_role(&role).map_err(io::Error::other)?;
         log.write(&format!("shared keys: {role}"));
+        let state = Arc::new(ArcSwap::new(SharedKeysState {
+            role,
+            leader_url: None,
+            is_up: false,
+            exchanged: Instant::now(),
+        }));
         let mut service = Service {
             settings,
             keys,
             name,
+            url: url.unwrap_or_default(),
+            claimed: None,
             own: None,
-            problems: DedupLog::new(log.clone()),
+            leader_url: None,
+            state: Arc::clone(&state),
+            outage: OutageLog::new(log.clone()),
             log,
         };
         let (stop, mut stopped) = oneshot::channel();
@@ -87,7 +106,11 @@ impl SharedKeys {
             });
             runtime.shutdown_background();
         })?;
-        Ok(SharedKeys { stop, thread })
+        Ok(SharedKeys {
+            state,
+            stop,
+            thread,
+        })
     }
 
     /// Ends the thread.
@@ -109,9 +132,16 @@ struct Service {
     settings: SharedQuotaSettings,
     keys: KeyStore,
     name: String,
+    /// The base URL of this server, or an empty text.
+    url: String,
+    /// The term that this server has begun since its start.
+    claimed: Option<u32>,
     /// This server's key file, and the version that it was read from.
     own: Option<(Option<KeyFileVersion>, SharedKeyFile)>,
-    problems: DedupLog,
+    /// The base URL of the leader, as found in the store.
+    leader_url: Option<String>,
+    state: Arc<ArcSwap<SharedKeysState>>,
+    outage: OutageLog,
     log: Log,
 }
 
@@ -119,15 +149,34 @@ impl Service {
     async fn run(&mut self) {
         let mut connection = None;
         loop {
-            if let Err(problem) = self.exchange(&mut connection).await {
+            let exchanged = self.exchange(&mut connection).await;
+            self.set_state(exchanged.is_ok());
+            if let Err(problem) = exchanged {
                 connection = None;
-                self.problems
-                    .write(format!("shared keys: {problem}; the known keys stay valid"));
+                let line =
+                    |problem: &str| format!("shared keys: {problem}; the known keys stay valid");
+                self.outage.report(&problem, line);
             } else {
-                self.problems.reset();
+                self.outage.end();
             }
             sleep(POLL).await;
         }
+    }
+
+    /// Sets the state that pages and metrics show.
+    fn set_state(&self, is_up: bool) {
+        let known = self.state.load_full();
+        let role = self.keys.role();
+        self.state.swap(SharedKeysState {
+            role: role.unwrap_or_else(|_| known.role.clone()),
+            leader_url: self.leader_url.clone(),
+            is_up,
+            exchanged: if is_up {
+                Instant::now()
+            } else {
+                known.exchanged
+            },
+        });
     }
 
     async fn exchange(
@@ -144,43 +193,57 @@ impl Service {
 
     /// Compares the store with this server's keys, and passes on or takes over what is newer.
     async fn look(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
-        let stored = Service::stored(connection).await?;
-        match self.keys.role().map_err(|error| error.to_string())? {
-            KeyRole::Leads { term } if term >= stored.term => {
+        let stored = self.stored(connection).await?;
+        let role = self.keys.role().map_err(|error| error.to_string())?;
+        match &role {
+            KeyRole::Leads { term } if *term < stored.term && self.claimed != Some(stored.term) => {
+                let leader = stored.leader.clone();
+                self.replace_role(&role, &KeyRole::Deposed { leader })?;
+                self.take_over(connection, &stored).await
+            }
+            // A higher term: the store has lost its data.
+            KeyRole::Leads { term }
+                if *term > stored.term || *term == stored.term && self.claimed.is_some() =>
+            {
+                self.claimed = Some(*term);
                 let own = self.own_file()?;
-                if term > stored.term || own.revision > stored.revision {
-                    self.publish(connection, term).await?;
+                if *term > stored.term || own.revision > stored.revision {
+                    self.publish(connection, *term).await?;
                 }
                 Ok(())
             }
-            KeyRole::Leads { .. } => {
-                let leader = stored.leader.clone();
-                self.set_role(&KeyRole::Deposed { leader })?;
-                self.take_over(connection, &stored).await
-            }
-            KeyRole::Waits => {
+            // The first exchange since the start.
+            KeyRole::Leads { .. } | KeyRole::Waits => {
                 self.take_over(connection, &stored).await?;
                 self.claim(connection).await
             }
-            KeyRole::Follows { leader } => {
-                if leader != stored.leader {
+            KeyRole::Follows { leader } | KeyRole::Deposed { leader } => {
+                // Without a name, the store has lost its data.
+                if *leader != stored.leader && !stored.leader.is_empty() {
                     let leader = stored.leader.clone();
-                    self.set_role(&KeyRole::Follows { leader })?;
+                    let new = match role {
+                        KeyRole::Follows { .. } => KeyRole::Follows { leader },
+                        _ => KeyRole::Deposed { leader },
+                    };
+                    self.replace_role(&role, &new)?;
                 }
                 self.take_over(connection, &stored).await
             }
-            KeyRole::Deposed { .. } => self.take_over(connection, &stored).await,
             // Another process has removed the role: nothing is shared until the next start.
             KeyRole::Alone => Err("the state directory has no role; restart the server".to_owned()),
         }
     }
 
-    async fn stored(connection: &mut MultiplexedConnection) -> Result<Stored, String> {
+    async fn stored(&mut self, connection: &mut MultiplexedConnection) -> Result<Stored, String> {
+        type Text = Option<String>;
         let mut command = redis::cmd("HMGET");
-        command.arg(KEY).arg("term").arg("revision").arg("leader");
+        command.arg(KEY).arg("term").arg("revision");
+        command.arg("leader").arg("url");
         let fields = command.query_async(connection).await;
-        let (term, revision, leader): (Option<u32>, Option<u64>, Option<String>) =
+        let (term, revision, leader, url): (Option<u32>, Option<u64>, Text, Text) =
             fields.map_err(|error| problem(&error))?;
+        // It is shown as a link.
+        self.leader_url = url.filter(|url| is_base_url(url));
         Ok(Stored {
             term: term.unwrap_or(0),
             revision: revision.unwrap_or(0),
@@ -205,11 +268,11 @@ impl Service {
         connection: &mut MultiplexedConnection,
         term: u32,
     ) -> Result<(), String> {
-        let name = self.name.clone();
+        let (name, url) = (self.name.clone(), self.url.clone());
         let own = self.own_file()?;
         let mut command = redis::cmd("EVAL");
         command.arg(PUBLISH).arg(1).arg(KEY);
-        command.arg(term).arg(own.revision).arg(name);
+        command.arg(term).arg(own.revision).arg(name).arg(url);
         command.arg(own.bytes.as_slice());
         // A higher term in the answer is found again by the next look.
         let answer: Result<u32, _> = command.query_async(connection).await;
@@ -225,11 +288,13 @@ impl Service {
             .arg(1)
             .arg(KEY)
             .arg(smallest)
-            .arg(&self.name);
+            .arg(&self.name)
+            .arg(&self.url);
         let term: u32 = command
             .query_async(connection)
             .await
             .map_err(|error| problem(&error))?;
+        self.claimed = Some(term);
         self.keys.lead(term).map_err(|error| error.to_string())?;
         self.log
             .write(&format!("shared keys: {}", KeyRole::Leads { term }));
@@ -253,14 +318,18 @@ impl Service {
         let file = file.ok_or("the store has a revision without a key file")?;
         // The poller of the key file loads it.
         let taken = self.keys.take_over(&file);
-        taken.map(|_| ()).map_err(|error| error.to_string())
+        let dropped = taken.map_err(|error| error.to_string())?;
+        if !dropped.is_empty() {
+            self.log.write(&format!("shared keys: {dropped}"));
+        }
+        Ok(())
     }
 
-    fn set_role(&self, role: &KeyRole) -> Result<(), String> {
-        self.keys
-            .set_role(role)
-            .map_err(|error| error.to_string())?;
-        self.log.write(&format!("shared keys: {role}"));
+    fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<(), String> {
+        let replaced = self.keys.replace_role(known, role);
+        if replaced.map_err(|error| error.to_string())? {
+            self.log.write(&format!("shared keys: {role}"));
+        }
         Ok(())
     }
 }

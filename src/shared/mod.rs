@@ -14,9 +14,11 @@
 //! - `script`: the script that runs in the store
 //! - `service`: the thread; settling after an outage, the circuit breaker
 //! - `keys`: the key file of the leader, and its followers
+//! - `outage_log`: the log of outages
 
 mod keys;
 mod node;
+mod outage_log;
 mod script;
 mod service;
 mod settings;

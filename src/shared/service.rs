@@ -18,12 +18,14 @@ use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 use super::keys::SharedKeys;
 use super::node::{NodeConnection, connect, problem};
+use super::outage_log::OutageLog;
 use super::script::LeaseScript;
 use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds};
+use crate::keys::SharedKeysState;
 use crate::observe::Log;
 use crate::quota::{LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
 /// Time without grants after the store may have lost data.
 const SETTLING: Duration = Duration::from_secs(2);
@@ -52,7 +54,7 @@ const START_MAX: Duration = Duration::from_millis(2_500);
 #[derive(Debug)]
 pub(crate) struct SharedQuota {
     /// The leases of this server.
-    pub(crate) leases: Arc<LeaseTable>,
+    leases: Arc<LeaseTable>,
     /// The thread that shares the keys, if they are shared.
     keys: Option<SharedKeys>,
     stop: oneshot::Sender<()>,
@@ -84,9 +86,9 @@ impl SharedQuota {
             late: Arc::default(),
             breaker: Arc::default(),
             clock,
+            outage: OutageLog::new(log.clone()),
             log,
             run_id: None,
-            is_down_logged: false,
             has_logged_limit: false,
         };
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -103,6 +105,12 @@ impl SharedQuota {
             stop,
             thread,
         })
+    }
+
+    /// Returns the leases of this server, and the state of the keys if they are shared.
+    pub(crate) fn shared(&self) -> (&Arc<LeaseTable>, Option<Arc<ArcSwap<SharedKeysState>>>) {
+        let keys = self.keys.as_ref().map(|keys| Arc::clone(&keys.state));
+        (&self.leases, keys)
     }
 
     /// Gives the unspent credits back to the store, for at most a second, and ends the thread.
@@ -128,7 +136,7 @@ struct Service {
     log: Log,
     /// The node that figures were settled with last.
     run_id: Option<String>,
-    is_down_logged: bool,
+    outage: OutageLog,
     has_logged_limit: bool,
 }
 
@@ -351,7 +359,7 @@ impl Service {
     }
 
     fn report_up(&mut self, node: &NodeConnection) {
-        self.is_down_logged = false;
+        self.outage.end();
         let node_name = &node.node;
         self.log
             .write(&format!("shared quota: {node_name} grants credits"));
@@ -360,13 +368,8 @@ impl Service {
         }
     }
 
-    /// Logs the beginning of an outage.
+    /// Logs the problem of an outage.
     fn report_down(&mut self, problem: &str) {
-        if self.is_down_logged {
-            return;
-        }
-        self.is_down_logged = true;
-        self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
         let servers = self.settings.sharing.servers;
         let rule = match self.settings.sharing.outage {
             OutagePolicy::Share => {
@@ -376,9 +379,10 @@ impl Service {
                 "until it answers, clients without credits here get 503".to_owned()
             }
         };
-        self.log.write(&format!(
-            "shared quota: the store is lost: {problem}; {rule}"
-        ));
+        let line = |problem: &str| format!("shared quota: the store is lost: {problem}; {rule}");
+        if self.outage.report(problem, line) {
+            self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 

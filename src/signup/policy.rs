@@ -119,17 +119,20 @@ pub(super) struct KeyIndex {
     records: Vec<KeyRecord>,
     /// Exclusive upper bound of the key numbers.
     numbers_end: u32,
+    /// The term of the leader that wrote the records.
+    term: u64,
 }
 
 impl KeyIndex {
     pub(super) fn new(records: &KeyRecords) -> KeyIndex {
-        let numbers_end = records.numbers_end();
+        let (numbers_end, term) = (records.numbers_end(), records.term());
         let mut records: Vec<_> = records.iter().cloned().collect();
         // Stable: the order of one address's keys stays.
         records.sort_by(|one, other| one.address.cmp(&other.address));
         KeyIndex {
             records,
             numbers_end,
+            term,
         }
     }
 
@@ -141,9 +144,10 @@ impl KeyIndex {
         self.records.insert(at, record);
     }
 
-    /// Returns `true` if records are older than these or were lost: key numbers are never reused.
+    /// Returns `true` if records are older than these or were lost: key numbers are never reused. The
+    /// records of a later leader replace these, whatever their number.
     pub(super) fn is_ahead_of(&self, records: &KeyRecords) -> bool {
-        records.numbers_end() < self.numbers_end
+        records.numbers_end() < self.numbers_end && records.term() <= self.term
     }
 
     /// Returns the keys of an address, the oldest first.

@@ -19,6 +19,7 @@ fn index(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> KeyIndex {
     KeyIndex {
         records: records.collect(),
         numbers_end: 0,
+        term: 0,
     }
 }
 

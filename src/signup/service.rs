@@ -17,8 +17,8 @@ use super::policy::{
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
-    KeyAddress, KeyFileVersion, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyStore, KeyStoreError,
-    NewKey,
+    KeyAddress, KeyFileVersion, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyRole, KeyStore,
+    KeyStoreError, NewKey,
 };
 use crate::model::Tier;
 use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
@@ -174,6 +174,11 @@ impl SignupService {
         };
         let allowed = self.requests.take(client.address.as_str(), now);
         allowed.map_err(SignupError::RateLimited)?;
+        if !matches!(request, SignupRequest::Show { .. }) {
+            // First: tokens of the server that issues keys are not valid here.
+            let is_leader = self.store.check_leader();
+            is_leader.map_err(|error| self.store_failed(error, now))?;
+        }
         self.refresh(now)?;
         match request {
             SignupRequest::Show { token } => self.show(&client, token.as_deref(), now),
@@ -353,6 +358,8 @@ impl SignupService {
             KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
             KeyStoreError::Unknown(_) => SignupError::UnknownKey,
             KeyStoreError::Full => SignupError::Closed,
+            // It leads as soon as it reaches the store.
+            KeyStoreError::NotLeader(KeyRole::Waits) => SignupError::Busy,
             KeyStoreError::NotLeader(_) => SignupError::OtherServer,
             // Another process has the lock, and releases it soon.
             error if error.is_busy() => {

@@ -262,6 +262,29 @@ fn a_damaged_key_file_is_logged_once_per_interval() {
 }
 
 #[test]
+fn the_keys_of_another_leader_replace_those_of_this_server() {
+    let (own, other) = (state("own"), state("other"));
+    let (mut service, _log) = open(&own, AddressProof::ClientIp, 100);
+    let now = UnixSeconds(NOON);
+    for client in [1, 2] {
+        let (_, token) = seen(service.handle(ip(client), show(""), now));
+        let (page, _) = seen(service.handle(ip(client), issue(&token), now));
+        assert!(matches!(page, Seen::Keys { is_issued, .. } if is_issued));
+    }
+    durable::create_private_directory(&other).unwrap();
+    let leader = KeyStore::new(&other);
+    leader.lead(1).unwrap();
+    let file = leader.shared_file().unwrap();
+    let dropped = KeyStore::new(&own).take_over(&file.bytes).unwrap();
+    assert_eq!((dropped.issued.len(), dropped.revoked.len()), (2, 0));
+    let (page, _) = seen(service.handle(ip(1), show(""), now));
+    assert!(matches!(page, Seen::Keys { keys, .. } if keys.is_empty()));
+    for state in [own, other] {
+        fs::remove_dir_all(state).unwrap();
+    }
+}
+
+#[test]
 fn a_service_can_be_moved_to_a_thread() {
     fn given<T: Send + 'static>() {}
     given::<SignupService>();

@@ -52,15 +52,10 @@ fn keys_page(content: &str) -> String {
     page.html(&format!("<div class=text>{content}</div>"))
 }
 
-/// Returns the limits of all tiers, and how to get a key of each.
-fn tiers(service: &Service) -> String {
+/// Returns the limits of all tiers, and how to get a key of each; `how` is for the free tier.
+fn tiers(service: &Service, how: &str) -> String {
     let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
     let publisher = service.publisher();
-    let how = if service.has_sign_up {
-        format!("on this page, up to {FREE_MAX} per address")
-    } else {
-        format!("ask {publisher}")
-    };
     format!(
         "<h2>Tiers</h2><table><thead><tr><th>Tier<th class=n>Requests per UTC day<th>How to get a key</thead><tbody>\
          <tr><td>anonymous<td class=n>{anonymous}<td>no key needed<tr><td>free<td class=n>{free}<td>{how}\
@@ -70,15 +65,51 @@ fn tiers(service: &Service) -> String {
     )
 }
 
-/// Returns the page of a service without sign-up.
-pub fn keys_closed(service: &Service) -> String {
+/// Returns the limits of all tiers on a page that issues free keys.
+fn tiers_here(service: &Service) -> String {
+    tiers(
+        service,
+        &format!("on this page, up to {FREE_MAX} per address"),
+    )
+}
+
+/// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
+/// is not known. `url` is its base URL.
+pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &Service) -> String {
+    let publisher = service.publisher();
+    let place = match url {
+        Some(url) => {
+            let page = format!("{url}/keys");
+            let page = Escaped(&page);
+            format!("Open the page of the server that issues keys: <a href=\"{page}\">{page}</a>")
+        }
+        None if leader.is_empty() => {
+            format!("Open this page at the public address of the service, or ask {publisher}.")
+        }
+        None => {
+            let leader = Escaped(leader);
+            format!(
+                "The server <code>{leader}</code> issues them. Open this page at the public address of the service, \
+                 or ask {publisher}."
+            )
+        }
+    };
     keys_page(&format!(
         "<h1>Keys</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
-         <p>This server does not issue keys online. Ask {} for one.</p>{}<p class=\"soft small\">If you run this server: \
+         <p class=note>Keys are issued by another server of this service. {place}</p>{}",
+        tiers(service, "on the page of the server that issues keys"),
+    ))
+}
+
+/// Returns the page of a service without sign-up.
+pub fn keys_closed(service: &Service) -> String {
+    let publisher = service.publisher();
+    keys_page(&format!(
+        "<h1>Keys</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
+         <p>This server does not issue keys online. Ask {publisher} for one.</p>{}<p class=\"soft small\">If you run this server: \
          <code>island-metrics keys issue</code> issues a key, and <code>--signup</code> lets users issue free keys \
          here.</p>",
-        service.publisher(),
-        tiers(service),
+        tiers(service, &format!("ask {publisher}")),
     ))
 }
 
@@ -104,7 +135,7 @@ pub fn keys_refused(message: &str, token: Option<&str>) -> String {
 
 /// Returns the form for an e-mail address, which sends back the token.
 pub fn keys_form(token: &str, service: &Service) -> String {
-    let (token, tiers) = (hidden(token), tiers(service));
+    let (token, tiers) = (hidden(token), tiers_here(service));
     keys_page(&format!(
         "<h1>Get a free key</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
          <p>Enter your e-mail address. We will send you a link to see, create and revoke your keys.</p>\
@@ -159,7 +190,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     keys_page(&format!(
         "<h1>Keys of <bdi>{address}</bdi></h1>{issued}{revoked}<p>A free key allows {limit} requests per UTC day. You \
          use {active} of {max} free keys. A key is shown once; only its hash is stored.</p>{shared}{table}{form}{}",
-        tiers(list.service),
+        tiers_here(list.service),
     ))
 }
 
@@ -213,6 +244,24 @@ mod tests {
         assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);
         assert!(!page.contains("newkey"));
         assert!(!listed(3, None).contains("value=issue"));
+    }
+
+    #[test]
+    fn a_page_of_another_server_is_linked_or_named() {
+        let service = Service::new("http://x.test");
+        let page = keys_elsewhere("<host>", Some("https://lead.test/api"), &service);
+        assert!(
+            page.contains("<a href=\"https://lead.test/api/keys\">https://lead.test/api/keys</a>")
+        );
+        assert!(!page.contains("host&gt;"));
+        let page = keys_elsewhere("<host>", None, &service);
+        assert!(page.contains("The server <code>&lt;host&gt;</code> issues them"));
+        let page = keys_elsewhere("", None, &service);
+        assert!(
+            page.contains("Open this page at the public address")
+                && !page.contains("<code></code>")
+        );
+        assert!(!page.contains("<form"));
     }
 
     #[test]

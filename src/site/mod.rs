@@ -37,7 +37,8 @@ pub use home_page::{HomeBodies, home};
 pub use html::message_page;
 pub use island_page::{IslandBodies, METRIC_NAMES, island};
 pub use keys_pages::{
-    AddressKeys, ListedKey, keys_closed, keys_form, keys_list, keys_mailed, keys_refused,
+    AddressKeys, ListedKey, keys_closed, keys_elsewhere, keys_form, keys_list, keys_mailed,
+    keys_refused,
 };
 pub use lists_pages::{ListQuery, creator, creators, islands};
 pub use openapi::openapi;

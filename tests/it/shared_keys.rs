@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::admin::metrics;
 use crate::sign_up::{make, shown};
 use crate::store::{Peer, Store, wait_for};
-use crate::support::{TempDir, id, issue, run, try_issue};
+use crate::support::{Reply, TempDir, id, issue, run, try_issue};
 
 /// The contract's time for a change to reach every server.
 const CHANGE_MAX: Duration = Duration::from_secs(2);
@@ -77,19 +78,152 @@ fn changes_on_the_leader_reach_all_servers_and_followers_refuse_changes() {
     let refused = try_issue(&state("second"), "ann@x.test", "free");
     assert_eq!(refused.status.code(), Some(69));
     assert_eq!(status(&first, &key), 200);
-    let signing = store.peer(
-        &state("signing"),
-        3,
-        &[FOLLOW[0], FOLLOW[1], "--signup", "ip"],
-    );
-    let mut browser = signing.connect();
-    let page = browser.get("/keys");
-    let reply = make(&mut browser, &page);
-    assert_eq!((reply.status, shown(&reply)), (503, None));
-    assert!(reply.text().contains("by another server of this service"));
     // A follower that begins with an empty state directory.
     let late = store.peer(&state("late"), 3, &FOLLOW);
     await_status(&[&late], &key, 200);
+}
+
+/// The page of keys, as a browser gets it.
+fn page(peer: &Peer) -> Reply {
+    let lines = [("Accept", "text/html")];
+    peer.connect().request("GET", "/keys", &lines)
+}
+
+/// Waits until the page of keys of a server leads to another one, and checks that it has no form.
+#[track_caller]
+fn assert_leads_elsewhere(peer: &Peer, part: &str) {
+    wait_for(part, || page(peer).text().contains(part));
+    let page = page(peer);
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("by another server of this service"));
+    assert!(!page.text().contains("<form") && !page.text().contains("name=pass"));
+}
+
+#[test]
+fn the_page_of_a_follower_has_no_form_and_leads_to_the_leader() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let start = |name: &str, role: [&str; 2], more: &[&str]| {
+        store.peer(&directory.join(name), 4, &[&role[..], more].concat())
+    };
+    let form = ["--signup", "ip"];
+    let leader = start(
+        "leader",
+        LEAD,
+        &[&form[..], &["--base-url", "https://lead.test/"]].concat(),
+    );
+    leader.await_line("this server leads in term 1");
+    let follower = start("follower", FOLLOW, &form);
+    let closed = start("closed", FOLLOW, &[]);
+    for peer in [&follower, &closed] {
+        assert_leads_elsewhere(peer, "<a href=\"https://lead.test/keys\">");
+    }
+    // A form of the leader's page that arrives at another server.
+    let with_form = leader.connect().get("/keys");
+    let reply = make(&mut follower.connect(), &with_form);
+    assert_eq!((reply.status, shown(&reply)), (503, None));
+    assert!(reply.text().contains("by another server of this service"));
+    assert_eq!(make(&mut closed.connect(), &with_form).status, 405);
+    assert_eq!(closed.connect().get("/keys").status, 404);
+    let reply = make(&mut leader.connect(), &with_form);
+    let key = shown(&reply).unwrap();
+    await_status(&[&follower, &closed], &key, 200);
+
+    // Other servers lead, one after the other: nothing is restarted.
+    let second = start("second", LEAD, &["--base-url", "https://second.test"]);
+    for peer in [&leader, &follower, &closed] {
+        assert_leads_elsewhere(peer, "<a href=\"https://second.test/keys\">");
+    }
+    let reply = make(&mut leader.connect(), &with_form);
+    assert_eq!((reply.status, shown(&reply)), (503, None));
+    // Without a base URL, the leader is named.
+    let _third = start("third", LEAD, &form);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let name = format!("<code>{}</code>", host.trim());
+    for peer in [&leader, &second, &follower, &closed] {
+        assert_leads_elsewhere(peer, &name);
+    }
+}
+
+#[test]
+fn roles_and_exchanges_are_metrics() {
+    let Some(mut store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = |name: &str, more: &[&str]| store.peer(&directory.join(name), 3, more);
+    let (leader, follower) = (peer("leader", &LEAD), peer("follower", &FOLLOW));
+    let await_role = |peer: &Peer, wanted: &str| {
+        wait_for(wanted, || {
+            let roles = ["leads", "waits", "follows", "deposed"];
+            roles.iter().all(|role| {
+                let value = peer.keys_metric(&format!("role{{role=\"{role}\"}}"));
+                value.eq(&f64::from(u8::from(*role == wanted)))
+            })
+        });
+    };
+    let is_up = |peer: &Peer, wanted: f64| peer.keys_metric("up").eq(&wanted);
+    for (peer, role) in [(&leader, "leads"), (&follower, "follows")] {
+        await_role(peer, role);
+        wait_for("an exchange", || is_up(peer, 1.0));
+        wait_for("exchanges", || {
+            peer.keys_metric("exchange_age_seconds") < 1.0
+        });
+    }
+    let second = peer("second", &LEAD);
+    await_role(&second, "leads");
+    await_role(&leader, "deposed");
+    let alone = peer("alone", &[]);
+    let samples = metrics(alone.admin);
+    assert!(!samples.keys().any(|name| name.contains("shared_keys_")));
+
+    store.kill();
+    for peer in [&leader, &follower, &second] {
+        wait_for("the outage", || is_up(peer, 0.0));
+        wait_for("its age", || peer.keys_metric("exchange_age_seconds") > 1.5);
+    }
+    await_role(&second, "leads");
+}
+
+#[test]
+fn a_leader_begins_a_term_with_each_start_so_a_copy_of_its_state_is_noticed() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let state = |name: &str| directory.join(name);
+    let leader = store.peer(&state("leader"), 2, &LEAD);
+    leader.await_line("this server leads in term 1");
+    issued_in(&state("leader"), 0);
+    assert!(leader.server.terminate().success());
+    let leader = store.peer(&state("leader"), 2, &LEAD);
+    leader.await_line("this server leads in term 2");
+
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([state("leader"), state("copy")])
+        .status();
+    assert!(copied.unwrap().success());
+    let before = issued_in(&state("leader"), 1);
+    wait_for("the key in the store", || {
+        let fields = store.command("HSTRLEN imq:1:keys file");
+        let bytes: usize = fields.trim_start_matches(':').parse().unwrap();
+        bytes
+            == std::fs::read(state("leader").join("keys.jsonl"))
+                .unwrap()
+                .len()
+    });
+    let copy = store.peer(&state("copy"), 2, &LEAD);
+    copy.await_line("this server leads in term 3");
+    leader.await_line("leads since this server was the leader");
+    let refused = try_issue(&state("leader"), "ann@x.test", "free");
+    assert_eq!(refused.status.code(), Some(69));
+    let after = issued_in(&state("copy"), 2);
+    for key in [&before, &after] {
+        await_status(&[&leader, &copy], key, 200);
+    }
 }
 
 #[test]
@@ -151,8 +285,19 @@ fn a_promoted_follower_leads_and_the_former_leader_follows_it() {
         issued_in(&state("former"), number);
     }
     let lost = issued_in(&state("former"), 9);
+    assert_eq!(change("revoke", &state("former"), &old).0, Some(0));
     let former = store.peer(&state("former"), 3, &LEAD);
     former.await_line("leads since this server was the leader");
+    former.await_line("8 keys of this server are unknown to the leader and were dropped: ");
+    let lines = former.server.lines();
+    let lines: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains("dropped"))
+        .collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains(&format!(", {}; issue new ones", id(&lost))));
+    let again = format!("1 key that was revoked here is valid again: {}; ", id(&old));
+    assert!(lines[0].contains(&again), "{lines:?}");
     await_status(&[&former], &new, 200);
     await_status(&[&former], &lost, 401);
     let refused = try_issue(&state("former"), "ann@x.test", "free");

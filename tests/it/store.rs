@@ -1,5 +1,6 @@
 //! A store for tests of several servers: `redis-server`, or the program that `IM_TEST_STORE` names.
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::admin::{address, metrics};
-use crate::support::{Client, Server};
+use crate::support::{Client, Server, command};
 
 /// Daily limit of an address and of a free key.
 pub(crate) const LIMIT: u32 = 60;
@@ -28,8 +29,14 @@ pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 /// A store without files.
 pub(crate) struct Store {
     pub(crate) port: u16,
+    /// Arguments of the program.
+    pub(crate) more: Vec<String>,
     process: Option<Child>,
-    more: Vec<String>,
+}
+
+/// The program of the store.
+pub(crate) fn program() -> OsString {
+    std::env::var_os("IM_TEST_STORE").unwrap_or_else(|| "redis-server".into())
 }
 
 impl Store {
@@ -52,9 +59,8 @@ impl Store {
 
     /// Starts the program, and waits until it accepts connections.
     pub(crate) fn run(&mut self) -> bool {
-        let program = std::env::var_os("IM_TEST_STORE").unwrap_or_else(|| "redis-server".into());
         let port = self.port.to_string();
-        let started = Command::new(program)
+        let started = Command::new(program())
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", ""])
             // A replica would write its copy to a file.
             .args(["--repl-diskless-load", "swapdb"])
@@ -126,6 +132,17 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts one of `count` servers that share by the store of this URL.
     pub(crate) fn start(url: &str, state: &Path, count: usize, more: &[&str]) -> Peer {
+        Peer::start_as(command(), url, state, count, more)
+    }
+
+    /// The same with a prepared command.
+    pub(crate) fn start_as(
+        command: Command,
+        url: &str,
+        state: &Path,
+        count: usize,
+        more: &[&str],
+    ) -> Peer {
         let (count, limit) = (count.to_string(), LIMIT.to_string());
         let (admin, port) = address();
         let mut words = vec!["--shared-quota", url, "--shared-quota-replicas", &count];
@@ -134,7 +151,7 @@ impl Peer {
         words.extend(["--admin", &port]);
         words.extend(more);
         Peer {
-            server: Server::start(&words),
+            server: Server::start_as(command, &words),
             admin,
         }
     }
@@ -150,6 +167,22 @@ impl Peer {
     /// A metric of shared quotas, without the beginning of its name.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         metrics(self.admin)[&format!("island_metrics_shared_quota_{name}")]
+    }
+
+    /// A metric of shared keys, without the beginning of its name.
+    pub(crate) fn keys_metric(&self, name: &str) -> f64 {
+        metrics(self.admin)[&format!("island_metrics_shared_keys_{name}")]
+    }
+
+    /// Waits until a line of the log contains `part`, also a line before one that was waited for.
+    pub(crate) fn await_any_line(&self, part: &str) {
+        wait_for(part, || self.count_lines(part) > 0);
+    }
+
+    /// Lines of the log so far that contain `part`.
+    pub(crate) fn count_lines(&self, part: &str) -> usize {
+        let lines = self.server.lines();
+        lines.iter().filter(|line| line.contains(part)).count()
     }
 
     /// Whether the store has answered each request in time.

@@ -82,6 +82,9 @@ SERVER = {
     "island_metrics_shared_quota_outages_total": set(),
     "island_metrics_shared_quota_shares_total": set(),
     "island_metrics_shared_quota_other_limits_total": set(),
+    "island_metrics_shared_keys_up": set(),
+    "island_metrics_shared_keys_exchange_age_seconds": set(),
+    "island_metrics_shared_keys_role": {"role"},
     "island_metrics_access_log_dropped_total": set(),
     "island_metrics_log_dropped_total": set(),
     "island_metrics_worker_heartbeat_age_seconds": {"worker"},
@@ -107,6 +110,7 @@ VALUES = {
     ("island_metrics_poll_age_seconds", "what"): {"data", "keys", "certificate"},
     ("island_metrics_tls_handshakes_total", "result"): {"full", "resumed", "failed", "not_tls"},
     ("island_metrics_shared_quota_requests_total", "result"): {"answered", "late", "failed"},
+    ("island_metrics_shared_keys_role", "role"): {"leads", "waits", "follows", "deposed"},
 }
 # What a scrape adds.
 SCRAPED = {"job", "instance"}

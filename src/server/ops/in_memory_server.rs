@@ -48,6 +48,7 @@ impl InMemoryServer {
                 Arc::new(PageRateLimiter::new()),
             ),
             signup: None,
+            shared_keys: None,
             clock: Arc::new(clock),
             registry: Arc::new(ConnectionRegistry::default()),
             buffers: Arc::default(),

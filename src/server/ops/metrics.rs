@@ -1,8 +1,10 @@
 //! The table of all metrics, and the page written from it.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::keys::{KeyRole, SharedKeysState};
 use crate::observe::{
     AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, Kind,
     LocalCounter, STATUS_CODES, WorkerMetrics, process,
@@ -11,7 +13,7 @@ use crate::quota::{LeaseMetrics, LeaseTable, StoreState};
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
 /// A family of samples.
 struct Metric {
@@ -183,6 +185,20 @@ const METRICS: &[Metric] = metrics! {
     Counter "island_metrics_shared_quota_other_limits_total"
         "Answers of the store that name another daily limit than this server's."
         |server, page| store_count(server, page, |metrics| &metrics.other_limits);
+    Gauge "island_metrics_shared_keys_up"
+        "1 if the last exchange of keys with the store succeeded, 0 otherwise. No sample if keys are not shared."
+        |server, page| page.optional(shared_keys(server).map(|keys| u8::from(keys.is_up)));
+    Gauge "island_metrics_shared_keys_exchange_age_seconds"
+        "Time since the last successful exchange of keys with the store, or since the start before the first one."
+        |server, page| page.optional(
+            shared_keys(server).map(|keys| keys.exchanged.elapsed().as_secs_f64()));
+    Gauge "island_metrics_shared_keys_role"
+        "1 for the role of this server. waits: leads when it reaches the store; deposed: another server leads since this one did."
+        |server, page| if let Some(keys) = shared_keys(server) {
+            let own = keys.role.name();
+            let values = KeyRole::NAMES.map(|name| u8::from(own == Some(name)));
+            labelled(page, "role", KeyRole::NAMES, values);
+        };
     Counter "island_metrics_access_log_dropped_total"
         "Lines of the access log that could not be written in time."
         |server, page| page.value(server.access_log.as_ref().map_or(0, AccessLog::dropped));
@@ -248,6 +264,12 @@ fn summed<L: Display>(
 /// Returns the leases of this server, if it shares quotas.
 fn leases(server: &ServerState) -> Option<&LeaseTable> {
     server.workers[0].gate.leases.as_deref()
+}
+
+/// Returns the state of the keys, if this server shares them.
+fn shared_keys(server: &ServerState) -> Option<Arc<SharedKeysState>> {
+    let state = server.workers[0].shared_keys.as_deref();
+    state.map(ArcSwap::load_full)
 }
 
 /// Writes a counter of the store's use, without a sample if there is no store.

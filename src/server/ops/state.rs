@@ -53,13 +53,7 @@ impl ServerState {
         base_url: &str,
         log: &Log,
     ) -> Result<ServerState, StartError> {
-        let access_log = match &settings.access_log {
-            Some(path) => Some(AccessLog::open(path, log).map_err(|source| {
-                let path = path.clone();
-                StartError::AccessLog { path, source }
-            })?),
-            None => None,
-        };
+        let access_log = open_access_log(settings, log)?;
         let service = Arc::new(settings.service(base_url));
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
@@ -80,9 +74,9 @@ impl ServerState {
         #[cfg(feature = "shared-quota")]
         let shared_quota = shared_quota(settings, &quota, log)?;
         #[cfg(feature = "shared-quota")]
-        let leases = shared_quota.as_ref().map(|shared| &shared.leases);
+        let (leases, shared_keys) = shared_quota.as_ref().map(SharedQuota::shared).unzip();
         #[cfg(not(feature = "shared-quota"))]
-        let leases = None;
+        let (leases, shared_keys) = (None, None::<Option<_>>);
         let new_worker = |_| {
             Arc::new(Worker {
                 snapshot: ArcSwapCache::new(Arc::clone(&snapshot)),
@@ -90,6 +84,7 @@ impl ServerState {
                 gate: quota.gate(settings, leases),
                 pages: pages.with_own_refcount(),
                 signup: signup.clone(),
+                shared_keys: shared_keys.clone().flatten(),
                 clock: Arc::clone(&quota.clock),
                 registry: Arc::new(ConnectionRegistry::new(settings.connections)),
                 buffers: Arc::default(),
@@ -162,6 +157,17 @@ impl ServerState {
     }
 }
 
+fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
+    let Some(path) = &settings.access_log else {
+        return Ok(None);
+    };
+    let opened = AccessLog::open(path, log).map_err(|source| {
+        let path = path.clone();
+        StartError::AccessLog { path, source }
+    });
+    opened.map(Some)
+}
+
 /// Connects to the store of shared limits, if there is one.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(
@@ -201,7 +207,9 @@ fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, Sta
     };
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy().into_owned();
-    let started = SharedKeys::start(shared.clone(), sharing, keys, name, log.clone())?;
+    // The default base URL leads to the machine of the client.
+    let leader = (name, settings.base_url.clone());
+    let started = SharedKeys::start(shared.clone(), sharing, keys, leader, log.clone())?;
     Ok(Some(started))
 }
 

@@ -211,6 +211,12 @@ pub(crate) fn closed(service: &Service) -> ApiResponse {
     page(StatusCode::NOT_FOUND, site::keys_closed(service), None)
 }
 
+/// Returns the page of a server whose keys another server issues.
+pub(crate) fn elsewhere(leader: &str, url: Option<&str>, service: &Service) -> ApiResponse {
+    let html = site::keys_elsewhere(leader, url, service);
+    page(StatusCode::OK, html, None)
+}
+
 fn page(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {
     uncached_page(status, html, retry_after_seconds, true)
 }

@@ -1,6 +1,9 @@
 //! The routes outside the API: pages, sign-up, dumps. No key is verified for them and no quota is
 //! spent.
 
+use hyper::Method;
+
+use crate::keys::SharedKeysState;
 use crate::request::{self, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
@@ -10,6 +13,16 @@ use crate::server::web::page::PageKind;
 use crate::server::web::pages::{self, PageRequest, Pages, stored};
 use crate::server::web::signup_handler;
 use crate::snapshot::Snapshot;
+use crate::sync::ArcSwap;
+
+/// The ways in which clients get keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignUp<'a> {
+    /// Whether clients can sign up.
+    pub(crate) is_open: bool,
+    /// The keys that several servers share.
+    pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
+}
 
 /// An error outside the API: a page for a browser, JSON otherwise.
 pub(in crate::server) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse {
@@ -24,7 +37,7 @@ pub(in crate::server) fn html_error(error: ApiError, head: &RequestHead<'_>) -> 
 pub(in crate::server) fn find(
     head: &RequestHead<'_>,
     route: &SiteRoute,
-    (pages, snapshot, has_sign_up): (&Pages, &Snapshot, bool),
+    (pages, snapshot, sign_up): (&Pages, &Snapshot, SignUp<'_>),
     request: PageRequest<'_>,
 ) -> Result<ApiResponse, ApiError> {
     let headers = head.headers;
@@ -45,24 +58,37 @@ pub(in crate::server) fn find(
             Err(ApiError::NotFound(message.to_owned()))
         }
         SiteRoute::Home => Ok(stored(snapshot.home_page(), headers, PageKind::HtmlOfRoot)),
-        SiteRoute::Keys => sign_up(head, pages, has_sign_up),
+        SiteRoute::Keys => keys(head, pages, sign_up),
         SiteRoute::Dump(name) => dump(head, name, (pages, snapshot), request),
         route => pages.render(route, snapshot, request),
     }
 }
 
-fn sign_up(
+fn keys(
     head: &RequestHead<'_>,
     pages: &Pages,
-    has_sign_up: bool,
+    sign_up: SignUp<'_>,
 ) -> Result<ApiResponse, ApiError> {
-    if has_sign_up {
+    let is_page = sign_up.is_open || names_html(head.headers);
+    let shared_keys = sign_up.shared_keys.map(ArcSwap::load_full);
+    if let Some(state) = shared_keys
+        && let Some(leader) = state.role.other_leader()
+        && head.method != Method::POST
+    {
+        if is_page {
+            let url = state.leader_url.as_deref();
+            return Ok(signup_handler::elsewhere(leader, url, pages.service()));
+        }
+        let message = "keys are issued by another server of this service";
+        return Err(ApiError::NotFound(message.to_owned()));
+    }
+    if sign_up.is_open {
         // The status and body of a response that never comes.
         let mut response = ApiResponse::from(ApiError::Busy);
         response.pending_body = Some(Box::new(PendingBody::SignUp));
         return Ok(response);
     }
-    if names_html(head.headers) {
+    if is_page {
         return Ok(signup_handler::closed(pages.service()));
     }
     let message = "sign-up is closed; ask the publisher of the service for a key";
