@@ -18,7 +18,7 @@ _island_metrics() {
     done
     case $command in
         '')
-            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
+            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -42,6 +42,7 @@ _island_metrics() {
                 --quota-clients) kind=text ;;
                 --shared-quota) kind=text ;;
                 --shared-quota-password-file) kind=file ;;
+                --shared-quota-ca-file) kind=file ;;
                 --shared-quota-replicas) kind=text ;;
                 --shared-quota-outage) kind=words words='share refuse' ;;
                 --shared-keys) kind=words words='lead follow' ;;
@@ -59,7 +60,7 @@ _island_metrics() {
             esac
             ;;
         'serve')
-            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
+            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -83,6 +84,7 @@ _island_metrics() {
                 --quota-clients) kind=text ;;
                 --shared-quota) kind=text ;;
                 --shared-quota-password-file) kind=file ;;
+                --shared-quota-ca-file) kind=file ;;
                 --shared-quota-replicas) kind=text ;;
                 --shared-quota-outage) kind=words words='share refuse' ;;
                 --shared-keys) kind=words words='lead follow' ;;

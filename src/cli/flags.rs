@@ -280,6 +280,8 @@ const SERVE: &[Flag] = &[
     Flag { repeatable: true, ..flag("shared-quota", STORE, Described("none"),
         "Valkey or Redis store through which several servers share the daily quotas; more values are other nodes of this store") },
     flag("shared-quota-password-file", FILE, Described("none"), "file with the password of the store"),
+    flag("shared-quota-ca-file", FILE, Described("the certificates of the system"),
+        "PEM file of certificates to trust at the store"),
     flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
     flag("shared-quota-outage", OUTAGE, Literal("share"),
         "while the store does not answer, share admits an equal part of each quota, and refuse only what was leased before"),

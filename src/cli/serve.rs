@@ -119,8 +119,9 @@ fn refuse_tls(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 #[cfg(feature = "shared-quota")]
-const SHARED_QUOTA_FLAGS: [&str; 4] = [
+const SHARED_QUOTA_FLAGS: [&str; 5] = [
     "shared-quota-password-file",
+    "shared-quota-ca-file",
     "shared-quota-replicas",
     "shared-quota-outage",
     "shared-keys",
@@ -154,10 +155,17 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         let problem = "requires --state DIR";
         return Err(CliError::configuration(format!("{source} {problem}")));
     }
+    let ca_file = arguments.path("shared-quota-ca-file");
+    if ca_file.is_some() && !nodes.iter().any(|node| node.is_tls) {
+        let source = arguments.source("shared-quota-ca-file");
+        let problem = "requires --shared-quota rediss://HOST";
+        return Err(CliError::configuration(format!("{source} {problem}")));
+    }
     Ok(Some(SharedQuotaSettings {
         keys,
         nodes,
         password_file: arguments.path("shared-quota-password-file"),
+        ca_file,
         sharing: SharingSettings {
             servers: arguments.number("shared-quota-replicas")?,
             outage,

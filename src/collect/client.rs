@@ -136,7 +136,7 @@ impl Client {
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
                 let problem = |error| {
-                    let problem = tls::handshake_problem(&error);
+                    let problem = tls::handshake_problem(&error, "--ca-file");
                     format!("the TLS handshake failed: {problem}")
                 };
                 start(stream.map_err(problem)?).await

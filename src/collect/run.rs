@@ -120,7 +120,7 @@ impl Loop {
             once: settings.once,
         };
         let tls = if settings.upstream.is_tls {
-            let config = tls::client_config(settings.ca_file.as_deref());
+            let config = tls::client_config(settings.ca_file.as_deref(), "--ca-file");
             Some(config.map_err(|error| CollectError::Setting(error.to_string()))?)
         } else {
             None

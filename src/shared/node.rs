@@ -1,23 +1,25 @@
 //! A connection to the node of the store that accepts writes.
 
 use std::fmt;
-use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Value};
-use tokio::net::TcpStream;
+use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, Value};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::settings::{SharedQuotaSettings, StoreNode};
 use crate::tls::{client_config, handshake_problem};
 
-/// For a connection and the check of a node. Nodes of one network answer in milliseconds.
+/// For the name of a node, and then for a connection and the check of the node. Nodes of one network
+/// answer in milliseconds.
 const CONNECT_MAX: Duration = Duration::from_millis(500);
+/// The flag that names certificates to trust.
+const CA_FLAG: &str = "--shared-quota-ca-file";
 
 /// A connection to a node that accepts writes.
 pub(super) struct NodeConnection {
@@ -36,18 +38,37 @@ pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<NodeConnec
     let password = settings.password()?;
     let mut problems = Vec::new();
     for node in &settings.nodes {
-        let connected = timeout(CONNECT_MAX, open(node, password.as_deref())).await;
-        let problem = match connected {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(problem)) => problem,
-            Err(_) => format!("no answer within {} ms", CONNECT_MAX.as_millis()),
-        };
-        problems.push(format!("{node}: {problem}"));
+        match reach(node, settings, password.as_deref()).await {
+            Ok(connection) => return Ok(connection),
+            Err(problem) => problems.push(format!("{node}: {problem}")),
+        }
     }
     Err(problems.join("; "))
 }
 
-async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection, String> {
+async fn reach(
+    node: &StoreNode,
+    settings: &SharedQuotaSettings,
+    password: Option<&str>,
+) -> Result<NodeConnection, String> {
+    let late = |_| format!("no answer within {} ms", CONNECT_MAX.as_millis());
+    // Each time: after a failover, the name may lead to another node.
+    let found = timeout(CONNECT_MAX, lookup_host((node.host.as_str(), node.port))).await;
+    let found = found.map_err(late).and_then(|found| match found {
+        Ok(addresses) => Ok(addresses.collect::<Vec<SocketAddr>>()),
+        Err(error) => Err(error.to_string()),
+    });
+    let addresses = found.map_err(|problem| format!("the name does not resolve: {problem}"))?;
+    let opening = open(node, &addresses, settings.ca_file.as_deref(), password);
+    timeout(CONNECT_MAX, opening).await.map_err(late)?
+}
+
+async fn open(
+    node: &StoreNode,
+    addresses: &[SocketAddr],
+    ca_file: Option<&Path>,
+    password: Option<&str>,
+) -> Result<NodeConnection, String> {
     let failed = |error: &dyn fmt::Display| error.to_string();
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(user) = &node.user {
@@ -56,12 +77,12 @@ async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection
     if let Some(password) = password {
         info = info.set_password(password);
     }
-    let stream = TcpStream::connect((node.host.as_str(), node.port)).await;
+    let stream = TcpStream::connect(addresses).await;
     let stream = stream.map_err(|error| failed(&error))?;
     stream.set_nodelay(true).map_err(|error| failed(&error))?;
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
-    let mut connection = if node.is_tls {
-        let stream = encrypt(node, stream).await?;
+    let connection = if node.is_tls {
+        let stream = encrypt(node, ca_file, stream).await?;
         let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
         let (connection, driver) = opened.map_err(|error| problem(&error))?;
         tokio::spawn(driver);
@@ -72,6 +93,14 @@ async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection
         tokio::spawn(driver);
         connection
     };
+    inspect(node, connection).await
+}
+
+/// Checks that a node accepts writes.
+async fn inspect(
+    node: &StoreNode,
+    mut connection: MultiplexedConnection,
+) -> Result<NodeConnection, String> {
     let role: Value = redis::cmd("ROLE")
         .query_async(&mut connection)
         .await
@@ -117,13 +146,17 @@ async fn open(node: &StoreNode, password: Option<&str>) -> Result<NodeConnection
 
 async fn encrypt(
     node: &StoreNode,
+    ca_file: Option<&Path>,
     stream: TcpStream,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-    let config: Arc<ClientConfig> = client_config(None).map_err(|error| error.to_string())?;
+    let config = client_config(ca_file, CA_FLAG).map_err(|error| error.to_string())?;
     let name = ServerName::try_from(node.host.clone());
     let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
     let connecting = TlsConnector::from(config).connect(name, stream).await;
-    connecting.map_err(|error: io::Error| handshake_problem(&error))
+    connecting.map_err(|error| {
+        let problem = handshake_problem(&error, CA_FLAG);
+        format!("the TLS handshake failed: {problem}")
+    })
 }
 
 /// Accepts a primary only.
@@ -146,6 +179,9 @@ fn check_role(role: &Value) -> Result<(), String> {
 /// Describes an error of the library in the words of the store.
 pub(super) fn problem(error: &RedisError) -> String {
     match (error.code(), error.detail()) {
+        _ if error.kind() == ErrorKind::AuthenticationFailed => {
+            "it refuses the user name or the password".to_owned()
+        }
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
     }

@@ -20,6 +20,8 @@ pub(crate) struct SharedQuotaSettings {
     pub(crate) nodes: Vec<StoreNode>,
     /// The file of the password, read whenever a connection is opened.
     pub(crate) password_file: Option<PathBuf>,
+    /// The certificates to trust, read whenever a connection is opened; those of the system if `None`.
+    pub(crate) ca_file: Option<PathBuf>,
     /// How the limits are shared.
     pub(crate) sharing: SharingSettings,
     /// How the keys are shared, if they are not this server's own.

@@ -17,24 +17,33 @@ const BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Describes a failed handshake of a client.
-pub fn handshake_problem(error: &io::Error) -> String {
+/// Describes a failed handshake of a client. `ca_flag` is the flag that names certificates to trust.
+pub fn handshake_problem(error: &io::Error, ca_flag: &str) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         // A bad signature: another authority has the name of a trusted one.
         Some(Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => {
-            "the certificate was issued by an authority that is not trusted; --ca-file names others"
-                .to_owned()
-        }
+        )) => format!(
+            "the certificate was issued by an authority that is not trusted; {ca_flag} names others"
+        ),
+        // The library's texts contain the present time; a log has a line for each new text.
+        Some(Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => "the certificate expired".to_owned(),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => "the certificate is not valid yet".to_owned(),
         _ => error.to_string(),
     }
 }
 
 /// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of
-/// `$SSL_CERT_FILE` or the distribution's bundle.
-pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+/// `$SSL_CERT_FILE` or the distribution's bundle. `ca_flag` is the flag that names `ca_file`.
+pub fn client_config(
+    ca_file: Option<&Path>,
+    ca_flag: &'static str,
+) -> Result<Arc<ClientConfig>, TlsError> {
     let from_environment = || {
         env::var_os("SSL_CERT_FILE")
             .filter(|path| !path.is_empty())
@@ -45,7 +54,7 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsErr
         .map(Path::to_owned)
         .or_else(from_environment)
         .or_else(of_distribution);
-    let path = path.ok_or(TlsError::NoBundle)?;
+    let path = path.ok_or(TlsError::NoBundle { ca_flag })?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&path, &read_pem(&path, open(&path)?)?)? {
         // A bundle may contain certificates that the library does not support.

@@ -9,7 +9,10 @@ use tokio_rustls::rustls;
 #[derive(Debug)]
 pub enum TlsError {
     /// No bundle of trusted certificates was found.
-    NoBundle,
+    NoBundle {
+        /// The flag that names one.
+        ca_flag: &'static str,
+    },
     /// A file cannot be used.
     Pem {
         /// The file.
@@ -40,8 +43,9 @@ impl TlsError {
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TlsError::NoBundle => f.write_str(
-                "no trusted certificates were found; install ca-certificates, or name a PEM file with --ca-file",
+            TlsError::NoBundle { ca_flag } => write!(
+                f,
+                "no trusted certificates were found; install ca-certificates, or name a PEM file with {ca_flag}"
             ),
             TlsError::Pem { path, problem } => write!(f, "{}: {problem}", path.display()),
             TlsError::Mismatch { certificate, key } => write!(

@@ -29,7 +29,7 @@
 //! - `key_texts`: invalid keys; `issuing`: key changes while a server runs; `state`: damage of the
 //!   state directory; `crash`: processes killed at random moments
 //! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
-//!   `shared-quota`; `store`: the store that they share
+//!   `shared-quota`; `shared_tls`: the same over TLS, with the feature `tls` too; `store`: the store
 //!
 //! Tests of publishing:
 //! - `collecting`: `collect` against the fake upstream, with the feature of that name;
@@ -117,6 +117,8 @@ mod service;
 mod shared_keys;
 #[cfg(feature = "shared-quota")]
 mod shared_quota;
+#[cfg(all(feature = "shared-quota", feature = "tls"))]
+mod shared_tls;
 mod sign_up;
 mod sign_up_limits;
 mod state;

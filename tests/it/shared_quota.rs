@@ -335,13 +335,90 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     peer.await_line("its role is slave, it accepts no writes");
 }
 
+/// Waits until the problem of a peer's store is logged, and checks that all requests are served.
+fn assert_serves_without_store(peer: &Peer, problem: &str) {
+    peer.await_any_line(&format!("{problem}; until it answers"));
+    peer.await_any_line(&format!("{problem}; the known keys stay valid"));
+    peer.await_up(false);
+    assert!(peer.keys_metric("up").eq(&0.0));
+    // The whole limit is the share of the only server.
+    assert_eq!(spend(peer, TARGET).0, LIMIT);
+}
+
+#[test]
+fn a_cluster_a_wrong_password_and_an_unknown_name_are_logged_and_requests_are_served() {
+    let directory = TempDir::new();
+    let nodes = directory.join("nodes.conf");
+    let bus = crate::admin::address().0.port().to_string();
+    let words = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+    let file = ["--cluster-config-file", nodes.to_str().unwrap()];
+    let Some(cluster) = Store::start(&[&words[..], &file].concat()) else {
+        return;
+    };
+    let follow = ["--shared-keys", "follow"];
+    let peer = cluster.peer(&directory.join("of-cluster"), 1, &follow);
+    let problem = "the node is part of a cluster, which is not supported; use a single node, or a \
+                   primary with replicas";
+    assert_serves_without_store(&peer, problem);
+
+    let protected = Store::start(&["--requirepass", "sesame"]).unwrap();
+    let password = directory.join("password");
+    write_file(&password, "mustard\n");
+    let chmod = Command::new("chmod").arg("600").arg(&password).status();
+    assert!(chmod.unwrap().success());
+    let file = ["--shared-quota-password-file", password.to_str().unwrap()];
+    let more = [&follow[..], &file].concat();
+    let peer = protected.peer(&directory.join("of-protected"), 1, &more);
+    let problem = "it refuses the user name or the password";
+    assert_serves_without_store(&peer, problem);
+    assert!(
+        !peer
+            .server
+            .lines()
+            .iter()
+            .any(|line| line.contains("mustard"))
+    );
+    write_file(&password, "sesame\n");
+    peer.await_up(true);
+
+    let state = directory.join("of-unknown");
+    let peer = Peer::start("redis://store.invalid", &state, 1, &follow);
+    peer.await_any_line("redis://store.invalid:6379: the name does not resolve: ");
+    peer.await_up(false);
+    assert_eq!(spend(&peer, TARGET).0, LIMIT);
+}
+
+#[test]
+fn another_problem_in_an_outage_is_logged_too() {
+    let Some(mut store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = store.peer(&directory.join("state"), 1, &["--shared-keys", "lead"]);
+    peer.await_up(true);
+    peer.await_any_line("this server leads in term 1");
+    store.kill();
+    peer.await_up(false);
+    peer.await_any_line("the known keys stay valid");
+    store
+        .more
+        .extend(["--requirepass", "sesame"].map(str::to_owned));
+    assert!(store.run());
+    // One line, and ten seconds later the problem that has come since.
+    assert_eq!(peer.count_lines("the store is lost"), 1);
+    assert_eq!(peer.count_lines("the known keys stay valid"), 1);
+    peer.await_any_line("NOAUTH Authentication required.; until it answers");
+    peer.await_any_line("NOAUTH Authentication required.; the known keys stay valid");
+    assert!(peer.metric("outages_total").eq(&1.0));
+}
+
 #[test]
 fn the_documented_access_list_suffices() {
     let text = include_str!("../../data/README.md");
-    let (_, rest) = text.split_once("`-@all ").unwrap();
-    let (rules, _) = rest.split_once('`').unwrap();
-    let mut words = vec!["--user", "ann", "on", ">sesame", "-@all"];
-    words.extend(rules.split_whitespace());
+    let mut lines = text.lines();
+    let rules = lines.find_map(|line| line.strip_prefix("user island-metrics on >PASSWORD "));
+    let mut words = vec!["--user", "ann", "on", ">sesame"];
+    words.extend(rules.unwrap().split_whitespace());
     words.extend(["--user", "default", "off"]);
     let Some(store) = Store::start(&words) else {
         return;
@@ -398,6 +475,14 @@ fn settings_that_cannot_work_end_the_start() {
         ),
         (&["--shared-quota", "http://h"], "must be redis://"),
         (&["--shared-quota-replicas", "3"], "requires --shared-quota"),
+        (
+            &["--shared-quota-ca-file", "/ca.pem"],
+            "requires --shared-quota",
+        ),
+        (
+            &[store[0], store[1], "--shared-quota-ca-file", "/ca.pem"],
+            "requires --shared-quota rediss://",
+        ),
         (
             &[store[0], store[1], "--shared-quota-replicas", "0"],
             "from 1 to 1000",

@@ -1,0 +1,176 @@
+//! A store over TLS: the certificates that servers accept, and the log lines about others.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::admin::address;
+use crate::store::{Peer, Store, program, wait_for};
+use crate::support::{TempDir, command, write_file};
+use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, has_openssl, pair, pair_of, set_mode, text};
+
+const TARGET: &str = "/v1/islands?limit=1";
+const PASSWORD: &str = "sesame";
+
+/// Whether the store can use TLS. Prints what to install if not.
+#[expect(clippy::print_stderr, reason = "reports a skipped test")]
+fn has_tls() -> bool {
+    // It stops at the first setting that it does not accept.
+    let words = ["--port", "0", "--tls-port", "0", "--loglevel", "none"];
+    let Ok(output) = Command::new(program()).args(words).output() else {
+        eprintln!("skipped: needs redis-server, `apt-get install redis-server`");
+        return false;
+    };
+    let refused = [output.stdout, output.stderr].concat();
+    let refused = String::from_utf8_lossy(&refused).into_owned();
+    assert!(
+        refused.contains("loglevel") || refused.contains("tls-port"),
+        "{refused}"
+    );
+    let has_tls = !refused.contains("tls-port");
+    if !has_tls {
+        eprintln!("skipped: needs a redis-server that was built with TLS");
+    }
+    has_tls
+}
+
+/// Starts a store with this certificate. Returns its TLS port; only the user `ann` may use it.
+fn start(pair: &Pair) -> (Store, u16) {
+    let port = address().0.port();
+    let user = format!(">{PASSWORD}");
+    let store = Store::start(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        text(&pair.certificate),
+        "--tls-key-file",
+        text(&pair.key),
+        "--tls-ca-cert-file",
+        text(&pair.authority),
+        "--tls-auth-clients",
+        "no",
+        "--user",
+        "ann",
+        "on",
+        &user,
+        "+@all",
+        "~imq:*",
+        "--user",
+        "default",
+        "off",
+    ]);
+    (store.unwrap(), port)
+}
+
+/// The arguments of a peer that knows the password, and trusts the certificates of a file.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn new(directory: &Path, ca_file: Option<&Path>, role: &str) -> Arguments {
+        let password = directory.join("password");
+        write_file(&password, PASSWORD);
+        set_mode(&password, 0o600);
+        let mut words = vec!["--shared-quota-password-file", text(&password)];
+        words.extend(["--shared-keys", role]);
+        if let Some(file) = ca_file {
+            words.extend(["--shared-quota-ca-file", text(file)]);
+        }
+        Arguments(words.into_iter().map(str::to_owned).collect())
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
+    }
+}
+
+#[test]
+fn a_store_with_a_certificate_of_the_authority_is_used() {
+    if !has_openssl() || !has_tls() {
+        return;
+    }
+    let directory = TempDir::new();
+    let pair = pair(&directory.join("pki"), "store");
+    let (_store, port) = start(&pair);
+    let arguments = Arguments::new(&directory.join(""), Some(&pair.authority), "lead");
+    for host in ["localhost", "127.0.0.1"] {
+        let url = format!("rediss://ann@{host}:{port}");
+        let peer = Peer::start(&url, &directory.join(host), 1, &arguments.words());
+        peer.await_up(true);
+        wait_for("keys", || peer.keys_metric("up").eq(&1.0));
+        wait_for("a lease", || {
+            peer.connect().get(TARGET);
+            peer.metric("requests_total{result=\"answered\"}") >= 1.0
+        });
+    }
+    // The certificates of the system are those of a variable, if it is set.
+    let mut command = command();
+    command.env("SSL_CERT_FILE", &pair.authority);
+    let arguments = Arguments::new(&directory.join(""), None, "lead");
+    let (url, state) = (
+        format!("rediss://ann@localhost:{port}"),
+        directory.join("variable"),
+    );
+    let peer = Peer::start_as(command, &url, &state, 1, &arguments.words());
+    peer.await_up(true);
+}
+
+#[test]
+fn other_certificates_are_logged_once_and_requests_are_served() {
+    if !has_openssl() || !has_tls() {
+        return;
+    }
+    let directory = TempDir::new();
+    let place = directory.join("pki");
+    let sound = pair(&place, "sound");
+    let other = pair(&directory.join("other"), "other");
+    let expired = pair_of(&place, "expired", ECDSA, EXPIRED, crate::tls_pairs::NAMES);
+    let subject = "subjectAltName=DNS:api.example";
+    let named = pair_of(&place, "named", ECDSA, VALID, subject);
+    let missing = directory.join("missing.pem");
+    for (name, presented, trusted, reason) in [
+        (
+            "untrusted",
+            &sound,
+            &other.authority,
+            "the TLS handshake failed: the certificate was issued by an authority that is not \
+             trusted; --shared-quota-ca-file names others",
+        ),
+        (
+            "expired",
+            &expired,
+            &sound.authority,
+            "the certificate expired;",
+        ),
+        ("named", &named, &sound.authority, "not valid for name"),
+        (
+            "missing",
+            &sound,
+            &missing,
+            "missing.pem: there is no such file",
+        ),
+    ] {
+        let (_store, port) = start(presented);
+        let url = format!("rediss://ann@localhost:{port}");
+        let arguments = Arguments::new(&directory.join(""), Some(trusted), "follow");
+        let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
+        let ends = ["; until it answers", "; the known keys stay valid"];
+        for end in ends {
+            peer.await_any_line(end);
+        }
+        // More attempts to connect follow.
+        thread::sleep(Duration::from_secs(1));
+        for end in ends {
+            let lines = peer.server.lines();
+            let lines: Vec<&String> = lines.iter().filter(|line| line.contains(end)).collect();
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            let start = format!("rediss://localhost:{port}: ");
+            assert!(
+                lines[0].contains(&start) && lines[0].contains(reason),
+                "{lines:?}"
+            );
+        }
+        peer.await_up(false);
+        assert_eq!(peer.connect().get(TARGET).status, 200);
+    }
+}
