@@ -100,6 +100,9 @@ unknown=$(comm -23 "$work/said" "$work/known")
 [ -z "$unknown" ] || fail "an example sets what no flag is named: $unknown"
 sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics.conf \
     | sed "s|/var/log/island-metrics|$work|" >"$work/settings"
+"$bin" serve --shared-quota redis://store --print-config >/dev/null 2>&1 || sed -i '/_SHARED_/d' "$work/settings"
+# As in the unit.
+echo "ISLAND_METRICS_STATE=$work/state" >>"$work/settings"
 (set -a && . "$work/settings" && "$bin" serve --print-config >"$work/printed") || fail "the example is no configuration"
 echo "$(wc -l <"$work/settings") settings of the example, $(grep -c '# ISLAND_METRICS' "$work/printed") of them the server's"
 
