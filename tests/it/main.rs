@@ -29,7 +29,9 @@
 //! - `key_texts`: invalid keys; `issuing`: key changes while a server runs; `state`: damage of the
 //!   state directory; `crash`: processes killed at random moments
 //! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
-//!   `shared-quota`; `shared_tls`: the same over TLS, with the feature `tls` too; `store`: the store
+//!   `shared-quota`; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
+//!   random faults; `shared_midnight`: with clocks that differ; `shared_versions`: of several versions;
+//!   `store`, `store_proxy`: the store, and what disturbs the connections to it
 //!
 //! Tests of publishing:
 //! - `collecting`: `collect` against the fake upstream, with the feature of that name;
@@ -114,16 +116,24 @@ mod refused;
 mod replicated;
 mod service;
 #[cfg(feature = "shared-quota")]
+mod shared_faults;
+#[cfg(feature = "shared-quota")]
 mod shared_keys;
+#[cfg(feature = "shared-quota")]
+mod shared_midnight;
 #[cfg(feature = "shared-quota")]
 mod shared_quota;
 #[cfg(all(feature = "shared-quota", feature = "tls"))]
 mod shared_tls;
+#[cfg(feature = "shared-quota")]
+mod shared_versions;
 mod sign_up;
 mod sign_up_limits;
 mod state;
 #[cfg(feature = "shared-quota")]
 mod store;
+#[cfg(feature = "shared-quota")]
+mod store_proxy;
 mod support;
 mod synced;
 mod tidy;

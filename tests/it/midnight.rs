@@ -28,13 +28,13 @@ pub(crate) fn library() -> Option<&'static str> {
 }
 
 /// A state directory and a clock that stays at the time set.
-struct Time {
+pub(crate) struct Time {
     dir: TempDir,
     library: &'static str,
 }
 
 impl Time {
-    fn new() -> Option<Time> {
+    pub(crate) fn new() -> Option<Time> {
         let library = library()?;
         Some(Time {
             dir: TempDir::new(),
@@ -42,20 +42,32 @@ impl Time {
         })
     }
 
-    fn set(&self, moment: &str) {
-        write_file(&self.dir.join("clock"), &format!("{moment}\n"));
+    pub(crate) fn set(&self, moment: &str) {
+        // Renamed, so that a server never reads an empty file.
+        let new = self.dir.join("clock-new");
+        write_file(&new, &format!("{moment}\n"));
+        std::fs::rename(new, self.dir.join("clock")).unwrap();
     }
 
-    /// A server on this clock, whose anonymous clients have four requests a day.
-    fn start(&self) -> Server {
-        let mut faked: Command = command();
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// The binary on this clock.
+    pub(crate) fn command(&self) -> Command {
+        let mut faked = command();
         faked
             .env("LD_PRELOAD", self.library)
             .env("FAKETIME_TIMESTAMP_FILE", self.dir.join("clock"))
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
             .env("TZ", "UTC");
-        let state = self.dir.join("state");
+        faked
+    }
+
+    /// A server on this clock, whose anonymous clients have four requests a day.
+    fn start(&self) -> Server {
+        let state = self.state();
         let state = state.to_str().unwrap();
         let words = [
             "--state",
@@ -65,7 +77,7 @@ impl Time {
             "--quota-clients",
             "1000",
         ];
-        Server::start_as(faked, &words)
+        Server::start_as(self.command(), &words)
     }
 }
 

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crate::store::{LIMIT, Peer, Store, wait_for};
 use crate::support::{Client, TempDir, command, issue, write_file};
 
-const TARGET: &str = "/v1/islands?limit=1";
+pub(crate) const TARGET: &str = "/v1/islands?limit=1";
 /// Trials until the store answers each request in time.
 const TRIALS: usize = 20;
 
 /// Requests to a server until it admits no more: those admitted, and the status of the last.
-fn spend(peer: &Peer, target: &str) -> (u32, u16) {
+pub(crate) fn spend(peer: &Peer, target: &str) -> (u32, u16) {
     let mut client = peer.connect();
     let (mut admitted, mut shown) = (0, LIMIT);
     loop {
@@ -34,7 +34,7 @@ fn spend(peer: &Peer, target: &str) -> (u32, u16) {
 
 /// Requests to all servers in turn until all of them answer 429: those admitted. A server that admits
 /// only what it was granted may answer 503 while the store is slow; then it is asked again.
-fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
+pub(crate) fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
     let mut clients: Vec<Client> = peers.iter().map(Peer::connect).collect();
     let mut shown = vec![LIMIT; peers.len()];
     let mut admitted = 0;
@@ -61,7 +61,7 @@ fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
 }
 
 /// Repeats a trial until the store has answered all requests of it in time.
-fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
+pub(crate) fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
     for _ in 0..TRIALS {
         let (admitted, was_answered_in_time) = trial(&TempDir::new());
         // Each server admits at most its share without the store.
@@ -73,7 +73,7 @@ fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
     panic!("the store was late in each of {TRIALS} trials");
 }
 
-fn all_in_time(peers: &[Peer]) -> bool {
+pub(crate) fn all_in_time(peers: &[Peer]) -> bool {
     peers.iter().all(Peer::was_answered_in_time)
 }
 

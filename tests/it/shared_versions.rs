@@ -1,0 +1,96 @@
+//! Servers of several versions that share a store.
+//!
+//! There is one release, so the tests write what a server of a later version may store: fields and
+//! credits of its own, another limit, and keys of another version.
+
+use crate::shared_quota::{TARGET, all_in_time, spend, spend_in_turn, undisturbed};
+use crate::store::{LIMIT, Store, wait_for};
+use crate::support::{Client, issue};
+
+/// Credits that the later version has leased.
+const LEASED: u32 = 20;
+
+/// A field of a hash that is a number; 0 if it is absent.
+fn field(store: &Store, key: &str, name: &str) -> u32 {
+    let answer = store.command(&format!("HINCRBY {key} {name} 0"));
+    let digits = answer
+        .strip_prefix(':')
+        .unwrap_or_else(|| panic!("{answer}"));
+    digits.parse().unwrap()
+}
+
+#[test]
+fn credits_of_a_later_version_count_and_its_fields_and_keys_stay() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
+        let peers = store.peers(&directory.join(""), 2, &[]);
+        peers[0].server.wait_for_a_day_with(60);
+        // The name of a key of today, by a request of another client.
+        let mut other = Client::connect_from("127.0.0.9", peers[0].server.addr());
+        wait_for("a lease", || {
+            other.get(TARGET);
+            // The other key shows whether the store accepts writes.
+            store.command("DBSIZE") == ":2"
+        });
+        let script = "EVAL \"return {ok=redis.call('keys','imq:1:*')[1]}\" 0";
+        let name = store.command(script).replace("127.0.0.9", "127.0.0.1");
+        let key = name.strip_prefix("+imq:1:").unwrap();
+        let (ours, later) = (format!("imq:1:{key}"), format!("imq:2:{key}"));
+        let figures = format!("s:later {LEASED} total {LEASED} limit 90 window 3600");
+        for key in [&ours, &later] {
+            assert_eq!(store.command(&format!("HSET {key} {figures}")), ":4");
+        }
+        let admitted = spend_in_turn(&peers, TARGET);
+        for peer in &peers {
+            peer.await_line("another server has other daily limits");
+            assert!(peer.metric("other_limits_total") >= 1.0);
+        }
+        for (name, value) in [("s:later", LEASED), ("window", 3600), ("limit", 90)] {
+            assert_eq!(field(&store, &ours, name), value);
+        }
+        assert_eq!(field(&store, &later, "total"), LEASED);
+        let in_time = all_in_time(&peers);
+        let total = field(&store, &ours, "total");
+        assert!(!in_time || total == LIMIT, "{total}");
+        (admitted, in_time)
+    });
+    assert_eq!(admitted, LIMIT - LEASED);
+}
+
+#[test]
+fn servers_with_different_limits_admit_at_most_the_largest_and_say_so() {
+    let Some(_) = Store::start(&[]) else { return };
+    let small = LIMIT / 2;
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
+        let [first, second] = ["first", "second"].map(|name| directory.join(name));
+        let key = issue(&first, "ann@x.test", "starter");
+        std::fs::create_dir(&second).unwrap();
+        std::fs::copy(first.join("keys.jsonl"), second.join("keys.jsonl")).unwrap();
+        let start = |state, limit: u32| {
+            let limit = limit.to_string();
+            store.peer(state, 2, &["--limit-starter", &limit])
+        };
+        let peers = [start(&first, LIMIT), start(&second, small)];
+        let target = format!("{TARGET}&key={key}");
+        let mut client = peers[0].connect();
+        let before = (0..small / 2)
+            .filter(|_| client.get(&target).status == 200)
+            .count();
+        let (of_second, _) = spend(&peers[1], &target);
+        let (of_first, _) = spend(&peers[0], &target);
+        let (more, _) = spend(&peers[1], &target);
+        let in_time = all_in_time(&peers);
+        let before = u32::try_from(before).unwrap();
+        assert!(
+            !in_time || (before + of_second <= small && more == 0),
+            "{before}, {of_second} and {more}"
+        );
+        // The first server's limit is the one that the store knows.
+        peers[1].await_line("another server has other daily limits");
+        assert!(peers[1].metric("other_limits_total") >= 1.0);
+        (before + of_second + of_first + more, in_time)
+    });
+    assert_eq!(admitted, LIMIT);
+}
