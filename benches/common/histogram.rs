@@ -43,6 +43,11 @@ impl Histogram {
         self.total += other.total;
     }
 
+    /// Number of values that are larger than this, or in the same bucket.
+    pub(crate) fn count_above(&self, nanos: u64) -> u32 {
+        self.counts[bucket(nanos)..].iter().sum()
+    }
+
     /// The smallest value in microseconds that a share of all values does not exceed; 0 without
     /// values.
     pub(crate) fn quantile_micros(&self, share: f64) -> f64 {
@@ -68,4 +73,6 @@ pub(crate) fn check() {
     (1..=1000).for_each(|micros| latencies.record(micros * 1000));
     let middle = latencies.quantile_micros(0.5);
     assert!((500.0..505.0).contains(&middle), "median {middle}");
+    let above = latencies.count_above(900_500);
+    assert!((100..110).contains(&above), "{above} above");
 }

@@ -1,0 +1,385 @@
+//! The release server with shared quotas and a real store, beside itself without them.
+//!
+//! In: the release binary with the feature `shared-quota`, and `redis-server`. Out: CPU time and
+//! latency that shared quotas add, calls to the store, and the requests during an outage and after
+//! it. `benches/README.md` describes this bench.
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "computes with measurements and prints them"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::histogram::{self, Histogram};
+use crate::common::http::{fetch, get};
+use crate::common::loops::{Requests, closed, open};
+use crate::common::pool::Sources;
+use crate::common::process::{Scratch, Server, command, installed, pin_load};
+use crate::common::stats::{largest, median, median_ratio};
+use crate::common::world::issue_key;
+use crate::common::{BINARY, Outcome, SERVER_CORE, is_quick};
+
+const TARGET: &str = "/v1";
+/// Daily limit of an address.
+const LIMIT: u32 = 1_000;
+const CONNECTIONS: usize = 32;
+/// During an outage, a few dozen requests wait for the store at a time.
+const OUTAGE_CONNECTIONS: usize = 128;
+/// Requests per second of the open loops: a fraction of what one core handles.
+const RATE: f64 = 2_000.0;
+/// Requests of a client during an outage, which are less than the server's share of its day.
+const REQUESTS_OF_CLIENT: u32 = 20;
+/// A request that waits for the store for 20 ms takes less.
+const SLOW_NANOS: u64 = 25_000_000;
+/// Longest wait for the recovery.
+const RECOVERY_MAX: Duration = Duration::from_secs(20);
+
+/// A store without files, on an address that stays the same when it is started again.
+struct Store {
+    address: SocketAddr,
+    process: Option<Server>,
+}
+
+impl Store {
+    fn start() -> Outcome<Store> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut store = Store {
+            address,
+            process: None,
+        };
+        store.run()?;
+        Ok(store)
+    }
+
+    /// Starts the program, and waits until it accepts connections.
+    fn run(&mut self) -> Outcome<()> {
+        let mut program = command("redis-server", Some(SERVER_CORE));
+        program.args(["--bind", "127.0.0.1", "--save", ""]);
+        program.arg("--port").arg(self.address.port().to_string());
+        self.process = Some(Server::start_silent(program, self.address)?);
+        Ok(())
+    }
+
+    fn signal(&self, name: &str) -> Outcome<()> {
+        self.process
+            .as_ref()
+            .ok_or("the store is down")?
+            .signal(name)
+    }
+
+    /// Calls of the script since the store was started.
+    fn calls(&self) -> Outcome<f64> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(b"INFO commandstats\r\nQUIT\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let mut calls = 0.0;
+        for name in ["cmdstat_evalsha:calls=", "cmdstat_eval:calls="] {
+            let count = text
+                .split_once(name)
+                .and_then(|(_, rest)| rest.split(',').next());
+            calls += count.map_or(Ok(0.0), str::parse::<f64>)?;
+        }
+        Ok(calls)
+    }
+}
+
+/// How a server uses the store: the number of servers, and the rule without the store.
+#[derive(Clone, Copy)]
+struct Sharing<'a>(&'a Store, u32, &'a str);
+
+fn serve(state: &Path, sharing: Option<Sharing<'_>>) -> Outcome<Server> {
+    let mut serve = command(BINARY, Some(SERVER_CORE));
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
+    serve.args([
+        "--limit-pro",
+        "4000000000",
+        "--trusted-proxy",
+        "127.0.0.0/8",
+    ]);
+    serve.arg("--limit-anonymous").arg(LIMIT.to_string());
+    serve.arg("--state").arg(state);
+    if let Some(Sharing(store, servers, outage)) = sharing {
+        let url = format!("redis://{}", store.address);
+        serve.arg("--shared-quota").arg(url);
+        serve
+            .arg("--shared-quota-replicas")
+            .arg(servers.to_string());
+        serve.args(["--shared-quota-outage", outage]);
+    }
+    Server::start(serve)
+}
+
+/// Addresses of clients, as a trusted proxy forwards them.
+struct Clients(u32);
+
+impl Clients {
+    fn fresh(&mut self) -> Vec<u8> {
+        self.0 += 1;
+        let address = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + self.0);
+        get(TARGET, &format!("x-forwarded-for: {address}\r\n"))
+    }
+
+    /// Requests of groups of fresh clients, one group after the other; in a group, the clients send
+    /// in turn.
+    fn requests(&mut self, groups: u32, clients: u32, each: u32) -> Requests {
+        let mut requests = Vec::new();
+        for _ in 0..groups {
+            let group: Vec<Vec<u8>> = (0..clients).map(|_| self.fresh()).collect();
+            requests.extend((0..each).flat_map(|_| group.iter().cloned()));
+        }
+        Requests::distinct(requests, 1)
+    }
+}
+
+/// CPU time per request of a client with a high limit: the ratio to a server without a store.
+fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
+    let rounds = if is_quick() { 3 } else { 25 };
+    let duration = Duration::from_millis(if is_quick() { 50 } else { 400 });
+    let mut sides = Vec::new();
+    for (name, sharing) in [
+        ("alone", None),
+        ("shared", Some(Sharing(store, 2, "share"))),
+    ] {
+        let state = scratch.join(name);
+        let key = issue_key(&state, "ann@x.test")?;
+        let request = get(TARGET, &format!("authorization: Bearer {key}\r\n"));
+        let server = serve(&state, sharing)?;
+        let pool = sources.pool(server.address, CONNECTIONS)?;
+        let requests = Requests::same(&request, 1, 200);
+        sides.push((server, pool, requests, Vec::new()));
+    }
+    for round in 0..=rounds {
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for at in order {
+            let (server, pool, requests, micros) = &mut sides[at];
+            let before = server.cpu_nanos()?;
+            let (responses, _) = closed(pool, requests, duration)?;
+            // The first round is a warm-up.
+            if round > 0 {
+                let nanos = server.cpu_nanos()? - before;
+                micros.push(nanos as f64 / 1000.0 / responses as f64);
+            }
+        }
+    }
+    let [alone, shared] = [&sides[0].3, &sides[1].3];
+    println!(
+        "CPU per request: {:.2} us alone, {:.2} us shared",
+        median(alone.iter().copied()),
+        median(shared.iter().copied())
+    );
+    Ok(median_ratio(shared, alone))
+}
+
+/// The p99 that a store adds for clients that use up their limit, in milliseconds.
+fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
+    let (rounds, count) = if is_quick() { (2, 1) } else { (15, 4) };
+    let mut sources = Sources::new();
+    let mut sides = Vec::new();
+    for (name, sharing) in [
+        ("p99-alone", None),
+        ("p99-shared", Some(Sharing(store, 2, "share"))),
+    ] {
+        let server = serve(&scratch.join(name), sharing)?;
+        let pool = sources.pool(server.address, CONNECTIONS)?;
+        sides.push((server, pool, Vec::new()));
+    }
+    for round in 0..rounds {
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for at in order {
+            let (_, pool, micros) = &mut sides[at];
+            // Not the last requests: with a late answer, one could be refused.
+            let mut requests = clients.requests(1, count, LIMIT - 10);
+            let all = f64::from(count * (LIMIT - 10));
+            let duration = Duration::from_secs_f64(all / RATE);
+            let latencies = open(pool, &mut requests, RATE, duration)?;
+            micros.push(latencies.quantile_micros(0.99));
+        }
+    }
+    let [alone, shared] = [&sides[0].2, &sides[1].2];
+    println!(
+        "p99 near a limit: {:.0} us alone, {:.0} us shared",
+        median(alone.iter().copied()),
+        median(shared.iter().copied())
+    );
+    let added = shared
+        .iter()
+        .zip(alone)
+        .map(|(shared, alone)| shared - alone);
+    Ok(median(added) / 1000.0)
+}
+
+/// Calls to the store for a client that sends as many requests as its limit to four servers in
+/// turn.
+fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
+    let mut servers = Vec::new();
+    for at in 0..4 {
+        let state = scratch.join(format!("calls-{at}"));
+        servers.push(serve(&state, Some(Sharing(store, 4, "share")))?);
+    }
+    let (before, request) = (store.calls()?, clients.fresh());
+    let mut admitted = 0;
+    for number in 0..LIMIT as usize {
+        let server = &servers[number % servers.len()];
+        admitted += u32::from(fetch(server.address, &request)?.status == 200);
+    }
+    let calls = store.calls()? - before;
+    println!("store calls: {calls:.0} for {LIMIT} requests to four servers, {admitted} admitted");
+    Ok(calls * 1000.0 / f64::from(LIMIT))
+}
+
+/// What happens to the store under load.
+#[derive(Clone, Copy)]
+enum Outage {
+    None,
+    Frozen,
+    Killed,
+}
+
+/// Latencies of a load during which the store is lost.
+fn outage(
+    server: &Server,
+    store: &mut Store,
+    clients: &mut Clients,
+    kind: Outage,
+) -> Outcome<Histogram> {
+    let groups = if is_quick() { 100 } else { 300 };
+    let all = f64::from(groups * REQUESTS_OF_CLIENT);
+    let mut requests = clients.requests(groups, 1, REQUESTS_OF_CLIENT);
+    let duration = Duration::from_secs_f64(all / RATE);
+    let mut pool = Sources::new().pool(server.address, OUTAGE_CONNECTIONS)?;
+    let latencies = thread::scope(|scope| -> Outcome<Histogram> {
+        let store = &*store;
+        let losing = scope.spawn(move || {
+            thread::sleep(duration / 3);
+            match kind {
+                Outage::None => Ok(()),
+                Outage::Frozen => store.signal("STOP"),
+                Outage::Killed => store.signal("KILL"),
+            }
+        });
+        let latencies = open(&mut pool, &mut requests, RATE, duration);
+        losing.join().map_err(|_| "a thread panicked")??;
+        latencies
+    })?;
+    match kind {
+        Outage::None => {}
+        Outage::Frozen => store.signal("CONT")?,
+        Outage::Killed => {
+            store.process = None;
+            store.run()?;
+        }
+    }
+    Ok(latencies)
+}
+
+/// Slow requests with the store, and while it is frozen or killed. Returns the largest number of
+/// slow requests of an outage beyond those of the round without one.
+fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<f64> {
+    let server = serve(&scratch.join("outages"), Some(Sharing(store, 2, "share")))?;
+    let rounds = if is_quick() { 1 } else { 5 };
+    let mut added = Vec::new();
+    for (name, kind) in [("frozen", Outage::Frozen), ("killed", Outage::Killed)] {
+        let (mut usual, mut during) = (Histogram::new(), Histogram::new());
+        for _ in 0..rounds {
+            let before = outage(&server, store, clients, Outage::None)?;
+            usual.add(&before);
+            during.add(&outage(&server, store, clients, kind)?);
+            recovered(&server, clients, Instant::now())?;
+            // The circuit breaker is closed, and all servers have settled.
+            thread::sleep(Duration::from_secs(3));
+        }
+        let [slow, slow_before] = [&during, &usual].map(|all| all.count_above(SLOW_NANOS));
+        let [slowest, slowest_before] =
+            [&during, &usual].map(|all| all.quantile_micros(1.0) / 1000.0);
+        println!(
+            "store {name}: {slow} requests over 25 ms, slowest {slowest:.1} ms; \
+             before: {slow_before}, {slowest_before:.1} ms"
+        );
+        added.push(f64::from(slow) - f64::from(slow_before));
+    }
+    Ok(largest(&added))
+}
+
+/// The time until a fresh client is admitted.
+fn recovered(server: &Server, clients: &mut Clients, since: Instant) -> Outcome<f64> {
+    while since.elapsed() < RECOVERY_MAX {
+        if fetch(server.address, &clients.fresh())?.status == 200 {
+            return Ok(since.elapsed().as_secs_f64());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Err("the server has not recovered".into())
+}
+
+/// Seconds from the store's return until a fresh client gets a lease, the longest of some rounds.
+fn recovery(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<[f64; 2]> {
+    let server = serve(&scratch.join("recovery"), Some(Sharing(store, 2, "refuse")))?;
+    let rounds = if is_quick() { 1 } else { 5 };
+    let (mut frozen, mut killed) = (Vec::new(), Vec::new());
+    let lost = |clients: &mut Clients, server: &Server| -> Outcome<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1_500) {
+            let status = fetch(server.address, &clients.fresh())?.status;
+            if status != 503 {
+                return Err(format!("status {status} without the store").into());
+            }
+        }
+        Ok(())
+    };
+    for _ in 0..rounds {
+        recovered(&server, clients, Instant::now())?;
+        store.signal("STOP")?;
+        lost(clients, &server)?;
+        store.signal("CONT")?;
+        frozen.push(recovered(&server, clients, Instant::now())?);
+        store.process = None;
+        lost(clients, &server)?;
+        store.run()?;
+        killed.push(recovered(&server, clients, Instant::now())?);
+    }
+    println!(
+        "recovery: {:.2} s median after a freeze, {:.2} s after a restart",
+        median(frozen.iter().copied()),
+        median(killed.iter().copied())
+    );
+    Ok([largest(&frozen), largest(&killed)])
+}
+
+fn main() -> Outcome<()> {
+    if installed("redis-server").is_none() {
+        println!("skipped: needs redis-server, `apt-get install redis-server`");
+        return Ok(());
+    }
+    histogram::check();
+    println!("{}", pin_load()?);
+    let scratch = Scratch::new()?;
+    let mut store = Store::start()?;
+    let (mut sources, mut clients) = (Sources::new(), Clients(0));
+    let path = scratch.path();
+    let ratio = cpu(path, &store, &mut sources)?;
+    let added = added_p99(path, &store, &mut clients)?;
+    let calls = calls(path, &store, &mut clients)?;
+    let slow = outages(path, &mut store, &mut clients)?;
+    let [frozen, killed] = recovery(path, &mut store, &mut clients)?;
+    println!("\n{:<52}{:>10}{:>8}", "", "measured", "goal");
+    for (name, measured, goal) in [
+        ("CPU per request, times that without a store", ratio, 1.03),
+        ("p99 added near a limit, ms", added, 1.0),
+        ("store calls per 1,000 requests near a limit", calls, 100.0),
+        ("more requests over 25 ms without the store", slow, 0.0),
+        ("recovery after a freeze, longest, s", frozen, 2.0),
+        ("recovery after a restart, longest, s", killed, 2.0),
+    ] {
+        println!("{name:<52}{measured:>10.2}{goal:>8.2}");
+    }
+    Ok(())
+}
