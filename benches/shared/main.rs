@@ -106,6 +106,8 @@ fn serve(state: &Path, sharing: Option<Sharing<'_>>) -> Outcome<Server> {
         "127.0.0.0/8",
     ]);
     serve.arg("--limit-anonymous").arg(LIMIT.to_string());
+    // An open loop uses few of its connections while the server is fast.
+    serve.args(["--first-byte-seconds", "3600", "--idle-seconds", "3600"]);
     serve.arg("--state").arg(state);
     if let Some(Sharing(store, servers, outage)) = sharing {
         let url = format!("redis://{}", store.address);
