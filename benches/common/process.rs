@@ -42,6 +42,24 @@ impl Drop for Scratch {
     }
 }
 
+/// Reads log lines into `all`, up to the one with an address of this scheme. Returns `None` if the log ends.
+fn listening(
+    log: &mut impl BufRead,
+    scheme: &str,
+    all: &mut String,
+) -> Outcome<Option<SocketAddr>> {
+    let beginning = format!("listening on {scheme}://");
+    loop {
+        let begun = all.len();
+        if log.read_line(all)? == 0 {
+            return Ok(None);
+        }
+        if let Some(address) = all[begun..].trim_end().strip_prefix(&beginning) {
+            return Ok(address.parse().ok());
+        }
+    }
+}
+
 /// A server process, killed when dropped.
 pub(crate) struct Server {
     child: Child,
@@ -57,15 +75,7 @@ impl Server {
         let mut child = spawned.stderr(Stdio::piped()).spawn()?;
         let mut stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
         let mut all = String::new();
-        let address = loop {
-            let begun = all.len();
-            if stderr.read_line(&mut all)? == 0 {
-                break None;
-            }
-            if let Some(address) = all[begun..].trim_end().strip_prefix("listening on http://") {
-                break address.parse().ok();
-            }
-        };
+        let address = listening(&mut stderr, "http", &mut all)?;
         let Some(address) = address else {
             let _ = child.kill();
             let _ = child.wait();
@@ -76,6 +86,15 @@ impl Server {
             address,
             stderr: Some(stderr),
         })
+    }
+
+    /// Returns the address of its TLS listener, whose log line follows that of the plain one.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls_address(&mut self) -> Outcome<SocketAddr> {
+        let stderr = self.stderr.as_mut().ok_or("the log is collected already")?;
+        let mut all = String::new();
+        let address = listening(stderr, "https", &mut all)?;
+        address.ok_or_else(|| format!("no TLS listener: {all}").into())
     }
 
     /// Starts a server that logs no address, to listen on the given one.

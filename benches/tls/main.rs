@@ -98,17 +98,15 @@ impl Contestant {
 
 /// Starts the release server with a TLS listener beside the plain one.
 fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, Target)> {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let [certificate, key] = pair.paths();
-    let server = world::serve("true", |serve| {
+    let mut server = world::serve("true", |serve| {
         serve.arg("--published").arg(published);
         serve.arg("--state").arg(state);
-        serve.arg("--listen-tls").arg(port.to_string());
-        serve.arg("--tls-certificate").arg(certificate);
-        serve.arg("--tls-key").arg(key);
+        serve.args(["--listen-tls", "127.0.0.1:0", "--tls-certificate"]);
+        serve.arg(certificate).arg("--tls-key").arg(key);
     })?;
     let target = Target {
-        address: port,
+        address: server.tls_address()?,
         is_tls: true,
     };
     Ok((Arc::new(server), target))

@@ -82,12 +82,13 @@ impl SharedKeys {
             is_up: false,
             exchanged: Instant::now(),
         }));
+        let random = getrandom::u64().expect("the system gives random numbers");
         let mut service = Service {
             settings,
             keys,
             name,
             url: url.unwrap_or_default(),
-            claimed: None,
+            start: random.to_string(),
             own: None,
             leader_url: None,
             state: Arc::clone(&state),
@@ -126,6 +127,8 @@ struct Stored {
     term: u32,
     revision: u64,
     leader: String,
+    /// The number of the leader's start.
+    start: String,
 }
 
 struct Service {
@@ -134,8 +137,8 @@ struct Service {
     name: String,
     /// The base URL of this server, or an empty text.
     url: String,
-    /// The term that this server has begun since its start.
-    claimed: Option<u32>,
+    /// A random number. Two servers with copies of one state directory have different ones.
+    start: String,
     /// This server's key file, and the version that it was read from.
     own: Option<(Option<KeyFileVersion>, SharedKeyFile)>,
     /// The base URL of the leader, as found in the store.
@@ -196,23 +199,22 @@ impl Service {
         let stored = self.stored(connection).await?;
         let role = self.keys.role().map_err(|error| error.to_string())?;
         match &role {
-            KeyRole::Leads { term } if *term < stored.term && self.claimed != Some(stored.term) => {
+            KeyRole::Leads { term } if *term < stored.term && stored.start != self.start => {
                 let leader = stored.leader.clone();
                 self.replace_role(&role, &KeyRole::Deposed { leader })?;
                 self.take_over(connection, &stored).await
             }
             // A higher term: the store has lost its data.
             KeyRole::Leads { term }
-                if *term > stored.term || *term == stored.term && self.claimed.is_some() =>
+                if *term > stored.term || *term == stored.term && stored.start == self.start =>
             {
-                self.claimed = Some(*term);
                 let own = self.own_file()?;
                 if *term > stored.term || own.revision > stored.revision {
                     self.publish(connection, *term).await?;
                 }
                 Ok(())
             }
-            // The first exchange since the start.
+            // The first exchange since the start, or the answer to its claim was lost.
             KeyRole::Leads { .. } | KeyRole::Waits => {
                 self.take_over(connection, &stored).await?;
                 self.claim(connection).await
@@ -238,9 +240,9 @@ impl Service {
         type Text = Option<String>;
         let mut command = redis::cmd("HMGET");
         command.arg(KEY).arg("term").arg("revision");
-        command.arg("leader").arg("url");
+        command.arg("leader").arg("url").arg("start");
         let fields = command.query_async(connection).await;
-        let (term, revision, leader, url): (Option<u32>, Option<u64>, Text, Text) =
+        let (term, revision, leader, url, start): (Option<u32>, Option<u64>, Text, Text, Text) =
             fields.map_err(|error| problem(&error))?;
         // It is shown as a link.
         self.leader_url = url.filter(|url| is_base_url(url));
@@ -249,6 +251,7 @@ impl Service {
             revision: revision.unwrap_or(0),
             // One word: it is stored as such.
             leader: leader.unwrap_or_default().split_whitespace().collect(),
+            start: start.unwrap_or_default(),
         })
     }
 
@@ -268,12 +271,12 @@ impl Service {
         connection: &mut MultiplexedConnection,
         term: u32,
     ) -> Result<(), String> {
-        let (name, url) = (self.name.clone(), self.url.clone());
+        let (name, url, start) = (self.name.clone(), self.url.clone(), self.start.clone());
         let own = self.own_file()?;
         let mut command = redis::cmd("EVAL");
         command.arg(PUBLISH).arg(1).arg(KEY);
-        command.arg(term).arg(own.revision).arg(name).arg(url);
-        command.arg(own.bytes.as_slice());
+        command.arg(term).arg(own.revision).arg(name);
+        command.arg(url).arg(start).arg(own.bytes.as_slice());
         // A higher term in the answer is found again by the next look.
         let answer: Result<u32, _> = command.query_async(connection).await;
         answer.map(|_| ()).map_err(|error| problem(&error))
@@ -289,12 +292,12 @@ impl Service {
             .arg(KEY)
             .arg(smallest)
             .arg(&self.name)
-            .arg(&self.url);
+            .arg(&self.url)
+            .arg(&self.start);
         let term: u32 = command
             .query_async(connection)
             .await
             .map_err(|error| problem(&error))?;
-        self.claimed = Some(term);
         self.keys.lead(term).map_err(|error| error.to_string())?;
         self.log
             .write(&format!("shared keys: {}", KeyRole::Leads { term }));
