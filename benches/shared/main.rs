@@ -238,7 +238,7 @@ fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
     Ok(calls * 1000.0 / f64::from(LIMIT))
 }
 
-/// What happens to the store under load.
+/// An event at the store under load.
 #[derive(Clone, Copy)]
 enum Outage {
     None,

@@ -203,17 +203,7 @@ fn benchmark(quick: bool) -> Outcome<()> {
         )?);
         let chosen = check_same(&client, &contestants)?;
         let request = get(path, &key);
-        let opened = contestants.iter();
-        let opened = opened.map(|contestant| client.open(contestant.target, CONNECTIONS));
-        let mut opened = opened.collect::<Outcome<Vec<_>>>()?;
-        for round in 0..=rounds {
-            for (contestant, connections) in contestants.iter_mut().zip(&mut opened) {
-                contestant.measure(|_| client.load(connections, &request, time))?;
-                if round == 0 {
-                    contestant.micros.clear();
-                }
-            }
-        }
+        measure_open(&client, &mut contestants, &request, (rounds, time))?;
         print(
             &format!("{size} B, requests on open connections, {chosen}"),
             &contestants,
@@ -240,6 +230,27 @@ fn benchmark(quick: bool) -> Outcome<()> {
     }
     let idle = if quick { 10 } else { IDLE };
     measure_idle(&client, &ours, target, &request, idle)
+}
+
+/// Measures requests on open connections. The first round is discarded.
+fn measure_open(
+    client: &Client,
+    contestants: &mut [Contestant],
+    request: &[u8],
+    (rounds, time): (u32, Duration),
+) -> Outcome<()> {
+    let opened = contestants.iter();
+    let opened = opened.map(|contestant| client.open(contestant.target, CONNECTIONS));
+    let mut opened = opened.collect::<Outcome<Vec<_>>>()?;
+    for round in 0..=rounds {
+        for (contestant, connections) in contestants.iter_mut().zip(&mut opened) {
+            contestant.measure(|_| client.load(connections, request, time))?;
+            if round == 0 {
+                contestant.micros.clear();
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Prints the memory of an idle connection.

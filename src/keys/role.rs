@@ -34,7 +34,7 @@ pub enum KeyRole {
     },
 }
 
-/// What a server knows about the keys that it shares.
+/// The state of the keys that a server shares.
 #[derive(Clone, Debug)]
 pub struct SharedKeysState {
     /// Which server changes the keys.

@@ -338,7 +338,7 @@ impl Script {
     }
 }
 
-/// What may be admitted to a client, by the documentation of `quota::lease`.
+/// The most that may be admitted to a client, by the documentation of `quota::lease`.
 ///
 /// - Beyond the limit: a share of each server that was cut off, at most `limit / servers`.
 /// - What a server was granted may be granted twice if the store loses its data while that server

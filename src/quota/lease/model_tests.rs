@@ -1,8 +1,12 @@
-//! Models: of the store, as the oracle for its script, and of the counters of a server.
+//! Models: of the store, as the oracle for its script, and of a server with its counters.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LocalCounter};
+use super::{
+    GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable, LocalCounter,
+    SharingSettings,
+};
 use crate::calendar::UtcDay;
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
@@ -77,5 +81,55 @@ impl LocalCounter for Counter<'_> {
     fn peek(&self, limit: u32) -> u32 {
         let counts = lock(&self.0.0);
         limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
+    }
+}
+
+/// Daily limit of each client of a simulation.
+pub(super) const LIMIT: u32 = 60;
+
+/// The way between a server and the store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Link {
+    Up,
+    /// Requests get no answer; the store may have handled them.
+    Frozen,
+    Down,
+}
+
+/// A server of a simulation.
+pub(super) struct Server {
+    pub(super) table: Arc<LeaseTable>,
+    pub(super) name: u32,
+    pub(super) counts: Arc<Counts>,
+    pub(super) outbox: Arc<Mutex<Vec<LeaseRequest>>>,
+    pub(super) link: Link,
+    /// The data losses of the store that this server knows of.
+    pub(super) losses: u32,
+    /// Smallest number of remaining requests shown, by client.
+    pub(super) shown: HashMap<LeaseClient, u32>,
+}
+
+impl Server {
+    pub(super) fn new(name: u32, counts: Arc<Counts>, settings: SharingSettings) -> Server {
+        let outbox = Arc::new(Mutex::new(Vec::new()));
+        let sent = Arc::clone(&outbox);
+        Server {
+            table: Arc::new(LeaseTable::new(settings, move |request| {
+                lock(&sent).push(request);
+            })),
+            name,
+            counts,
+            outbox,
+            link: Link::Down,
+            losses: 0,
+            shown: HashMap::new(),
+        }
+    }
+
+    /// A response shows the remaining requests of a client.
+    pub(super) fn show(&mut self, client: LeaseClient, remaining: u32) {
+        let shown = self.shown.entry(client).or_insert(LIMIT);
+        assert!(remaining <= *shown, "{remaining} remain after {shown}");
+        *shown = remaining;
     }
 }

@@ -8,62 +8,15 @@ use std::task::{Context, Waker};
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::model_tests::{Counter, Counts, StoreModel};
+use super::model_tests::{Counter, LIMIT, Link, Server, StoreModel};
 use super::{
-    LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy,
-    SharingSettings, StoreState,
+    LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, NoLease, OutagePolicy, SharingSettings,
+    StoreState,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
-use crate::sync::{Mutex, lock};
+use crate::sync::lock;
 
-/// The way between a server and the store.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Link {
-    Up,
-    /// Requests get no answer; the store may have handled them.
-    Frozen,
-    Down,
-}
-
-struct Server {
-    table: Arc<LeaseTable>,
-    name: u32,
-    counts: Arc<Counts>,
-    outbox: Arc<Mutex<Vec<LeaseRequest>>>,
-    link: Link,
-    /// The data losses of the store that this server knows of.
-    losses: u32,
-    /// Smallest number of remaining requests shown, by client.
-    shown: HashMap<LeaseClient, u32>,
-}
-
-impl Server {
-    fn new(name: u32, counts: Arc<Counts>, settings: SharingSettings) -> Server {
-        let outbox = Arc::new(Mutex::new(Vec::new()));
-        let sent = Arc::clone(&outbox);
-        Server {
-            table: Arc::new(LeaseTable::new(settings, move |request| {
-                lock(&sent).push(request);
-            })),
-            name,
-            counts,
-            outbox,
-            link: Link::Down,
-            losses: 0,
-            shown: HashMap::new(),
-        }
-    }
-
-    /// A response shows the remaining requests of a client.
-    fn show(&mut self, client: LeaseClient, remaining: u32) {
-        let shown = self.shown.entry(client).or_insert(LIMIT);
-        assert!(remaining <= *shown, "{remaining} remain after {shown}");
-        *shown = remaining;
-    }
-}
-
-const LIMIT: u32 = 60;
 const DAY: UtcDay = UtcDay(20_000);
 
 struct World {
