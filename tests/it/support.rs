@@ -299,6 +299,12 @@ impl Server {
         self.child.wait().unwrap()
     }
 
+    /// Waits until the server has ended by itself.
+    #[cfg(feature = "tls")]
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     fn signal(&self, signal: &str) {
         let process = self.child.id().to_string();
         let status = Command::new("kill").args([signal, &process]).status();
