@@ -1,11 +1,22 @@
 //! Strict HTTP/1.1 over a keep-alive connection, one request at a time.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Timeout of responses, long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Repeats a call on a socket with a timeout while it fails because this process was stopped and
+/// continued: the system does not restart such a call (signal(7)).
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
 
 /// A complete response.
 #[derive(Debug)]

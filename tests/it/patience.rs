@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::http::uninterrupted;
 use crate::support::{Server, is_slow};
 
 const GET: &[u8] = b"GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n\r\n";
@@ -82,7 +83,7 @@ fn who_takes_an_answer_slowly_gets_all_of_it() {
         }
         let mut quick = vec![0; 1 << 20];
         while answers_begun(&received) < REQUESTS || !received.ends_with(b"}}") {
-            let count = stream.read(&mut quick).unwrap();
+            let count = uninterrupted(|| stream.read(&mut quick)).unwrap();
             assert!(count > 0, "cut after {} bytes", received.len());
             received.extend_from_slice(&quick[..count]);
         }

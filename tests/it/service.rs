@@ -11,6 +11,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use crate::dump_files::published;
+use crate::http::uninterrupted;
 use crate::support::{Client, Server, TempDir, change_key, command, is_slow, issue};
 use crate::torn::SetOnDrop;
 
@@ -45,7 +46,7 @@ impl Manager {
 
     pub(crate) fn next(&self) -> String {
         let mut datagram = [0; 500];
-        let length = self.socket.recv(&mut datagram).unwrap();
+        let length = uninterrupted(|| self.socket.recv(&mut datagram)).unwrap();
         String::from_utf8(datagram[..length].to_vec()).unwrap()
     }
 
@@ -132,7 +133,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
     manager.socket.set_read_timeout(Some(SECOND)).unwrap();
     let mut datagram = [0; 100];
     while begun.elapsed() < 7 * SECOND {
-        if let Ok(length) = manager.socket.recv(&mut datagram)
+        if let Ok(length) = uninterrupted(|| manager.socket.recv(&mut datagram))
             && datagram[..length].starts_with(b"WATCHDOG=1")
         {
             fed = Instant::now();

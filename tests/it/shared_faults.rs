@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::http::uninterrupted;
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store, wait_for};
 use crate::store_proxy::{Mode, StoreProxy};
@@ -467,7 +468,9 @@ fn ask(client: &mut std::net::TcpStream, words: &[&str]) -> Option<String> {
     }
     client.write_all(command.as_bytes()).ok()?;
     let mut answer = [0; 256];
-    let count = client.read(&mut answer).ok().filter(|count| *count > 0)?;
+    let count = uninterrupted(|| client.read(&mut answer))
+        .ok()
+        .filter(|count| *count > 0)?;
     let answer = std::str::from_utf8(&answer[..count]).unwrap();
     Some(answer.lines().next().unwrap().to_owned())
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, StreamOwned};
 
+use crate::http::uninterrupted;
 use crate::support::{Client, command, publish, run};
 use crate::tls_pairs::{
     LAST, Scene, arguments, client_config_with, connect, curl, fetch, text, without_tickets,
@@ -107,7 +108,7 @@ fn a_long_body_arrives_whole_at_a_slow_reader_and_a_client_that_leaves_costs_not
     let (mut body, mut piece) = (Vec::new(), vec![0; 16 * 1024]);
     loop {
         thread::sleep(Duration::from_millis(5));
-        match client.read(&mut piece).unwrap() {
+        match uninterrupted(|| client.read(&mut piece)).unwrap() {
             0 => break,
             bytes => body.extend_from_slice(&piece[..bytes]),
         }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 
+use crate::http::uninterrupted;
 use crate::tls_pairs::{LAST, NAMES, RSA, Scene, VALID, client_config_with, fetch, start};
 
 /// Record types (RFC 8446 section 5.1).
@@ -173,7 +174,7 @@ fn exchange(address: SocketAddr, first: &[u8], after: &[u8]) -> Vec<u8> {
         let _ = socket.write_all(bytes);
         let mut piece = [0; 4096];
         loop {
-            match socket.read(&mut piece) {
+            match uninterrupted(|| socket.read(&mut piece)) {
                 Ok(0) => return reply,
                 Ok(count) => reply.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
