@@ -160,7 +160,10 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Bind { address, source } => {
-                write!(f, "cannot listen on {address}: {source}")
+                write!(
+                    f,
+                    "cannot listen on {address}: {source}; choose another address"
+                )
             }
             StartError::Inherited(error) => {
                 write!(f, "LISTEN_FDS must be listening TCP sockets: {error}")

@@ -4,7 +4,15 @@
 --       4 limit, 5 number of servers, 6 largest usual grant, 7 expiry in Unix seconds,
 --       8 credits that it needs at least, or "settle", or "return"
 -- Answer: credits of the server, credits of all servers, the limit that the first server named
-local stored = redis.call('HMGET', KEYS[1], ARGV[1], 'total', 'limit')
+local stored = redis.pcall('HMGET', KEYS[1], ARGV[1], 'total', 'limit')
+if stored.err then
+  -- No server writes another type: the key is treated as lost data. It would fail all calls of its client.
+  if not string.find(stored.err, 'WRONGTYPE') then
+    return stored
+  end
+  redis.call('DEL', KEYS[1])
+  stored = {}
+end
 local granted, total = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
 local known, counted, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local before_granted, before_total = stored[1] and granted, stored[2] and total

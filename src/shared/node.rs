@@ -60,7 +60,15 @@ async fn reach(
     });
     let addresses = found.map_err(|problem| format!("the name does not resolve: {problem}"))?;
     let opening = open(node, &addresses, settings.ca_file.as_deref(), password);
-    timeout(CONNECT_MAX, opening).await.map_err(late)?
+    match timeout(CONNECT_MAX, opening).await {
+        Ok(opened) => opened,
+        // A store without TLS waits for the rest of what it takes for a command.
+        Err(elapsed) if node.is_tls => Err(format!(
+            "{}; if it does not use TLS, write redis://",
+            late(elapsed)
+        )),
+        Err(elapsed) => Err(late(elapsed)),
+    }
 }
 
 async fn open(
@@ -89,7 +97,15 @@ async fn open(
         connection
     } else {
         let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
-        let (connection, driver) = opened.map_err(|error| problem(&error))?;
+        let (connection, driver) = opened.map_err(|error| {
+            // A port for TLS closes the connection at the first command.
+            let hint = if error.is_io_error() {
+                "; if it uses TLS, write rediss://"
+            } else {
+                ""
+            };
+            format!("{}{hint}", problem(&error))
+        })?;
         tokio::spawn(driver);
         connection
     };

@@ -70,6 +70,16 @@ impl Drop for Store {
     }
 }
 
+/// A request of a day in the future.
+const REQUEST: LeaseRequest = LeaseRequest {
+    client: LeaseClient::V4(0x7f00_0001),
+    day: UtcDay(40_000),
+    granted: 0,
+    counted: 0,
+    limit: 9,
+    action: LeaseAction::Grant(1),
+};
+
 #[test]
 fn the_script_agrees_with_the_plain_rule() {
     let Some(store) = Store::start() else { return };
@@ -121,21 +131,48 @@ fn the_script_agrees_with_the_plain_rule() {
                 .await
                 .unwrap()
         };
-        let request = |day| LeaseRequest {
-            client: LeaseClient::V4(0x7f00_0001),
-            day: UtcDay(day),
-            granted: 0,
-            counted: 0,
-            limit: 9,
-            action: LeaseAction::Grant(1),
-        };
         let script = LeaseScript::new("x", 2);
-        script
-            .call(store.connect().await, &request(40_000))
-            .await
-            .unwrap();
-        let name = key(&request(40_000));
+        script.call(store.connect().await, &REQUEST).await.unwrap();
+        let name = key(&REQUEST);
         assert_eq!(name, "imq:1:2079-07-08:a:127.0.0.1");
         assert_eq!(ask("EXPIRETIME", &name).await, 40_001 * 86_400 + 3_600);
+    });
+}
+
+#[test]
+fn a_key_of_another_type_is_replaced() {
+    let Some(store) = Store::start() else { return };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = store.connect().await;
+        let mut set = redis::cmd("SET");
+        set.arg(key(&REQUEST)).arg("text");
+        let () = set.query_async(&mut connection).await.unwrap();
+        let script = LeaseScript::new("x", 2);
+        let answer = script.call(connection.clone(), &REQUEST).await.unwrap();
+        assert_eq!((answer.granted, answer.total, answer.limit), (1, 1, 9));
+        let mut of_type = redis::cmd("TYPE");
+        of_type.arg(key(&REQUEST));
+        let found: String = of_type.query_async(&mut connection).await.unwrap();
+        assert_eq!(found, "hash");
+    });
+}
+
+#[test]
+fn a_start_that_claims_again_keeps_its_term() {
+    let Some(store) = Store::start() else { return };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = store.connect().await;
+        let mut terms = Vec::new();
+        for (start, smallest) in [("a", 1), ("a", 1), ("b", 1), ("b", 9), ("a", 1), ("c", 9)] {
+            let mut claim = redis::cmd("EVAL");
+            claim.arg(include_str!("claim_keys.lua")).arg(1).arg("keys");
+            claim.arg(smallest).arg("name").arg("url").arg(start);
+            let term: u32 = claim.query_async(&mut connection).await.unwrap();
+            terms.push(term);
+        }
+        // The second claim of a start finds its term; another start begins a new one.
+        assert_eq!(terms, [1, 1, 2, 2, 3, 9]);
     });
 }

@@ -30,7 +30,7 @@ use crate::sync::{ArcSwap, AtomicU64, Ordering};
 /// Time without grants after the store may have lost data.
 const SETTLING: Duration = Duration::from_secs(2);
 /// Between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY: Duration = Duration::from_millis(100);
 /// Late answers in a row that open the circuit breaker.
 const LATE_MAX: u64 = 3;
 /// Time for which the open circuit breaker sends nothing.

@@ -89,7 +89,7 @@ pub(super) fn recipes(service: &Service) -> String {
         format!("<h2 id=\"{file}\">{title}</h2>{text}")
     });
     let content = format!(
-        "<h1>Recipes</h1><p class=text>Complete programs that use this server. The programs for curl, requests and TypeScript \
+        "<h1>Recipes</h1><p class=text>Complete programs that use this server. The programs in shell, Python and TypeScript \
          read an optional key from the environment variable <code>ISLAND_METRICS_KEY</code>. The \
          <a href=gotchas>gotchas</a> page lists common mistakes.</p><ul>{contents}</ul>{recipes}<h2 id=clients>Clients in other languages</h2><p class=text>Any \
          generator for OpenAPI 3.1 can make a client from <a href=openapi.json>openapi.json</a>.</p>",

@@ -174,3 +174,28 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
         assert_eq!(peer.connect().get(TARGET).status, 200);
     }
 }
+
+#[test]
+fn a_scheme_that_does_not_fit_the_store_is_named() {
+    if !has_openssl() || !has_tls() {
+        return;
+    }
+    let directory = TempDir::new();
+    let (store, tls_port) = start(&pair(&directory.join("pki"), "store"));
+    for (name, url, hint) in [
+        (
+            "plain",
+            store.url().replace("redis://", "rediss://ann@"),
+            "; if it does not use TLS, write redis://; until it answers",
+        ),
+        (
+            "tls",
+            format!("redis://ann@localhost:{tls_port}"),
+            "; if it uses TLS, write rediss://; until it answers",
+        ),
+    ] {
+        let arguments = Arguments::new(&directory.join(""), None, "follow");
+        let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
+        peer.await_any_line(hint);
+    }
+}

@@ -8,6 +8,7 @@ import glob
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import threading
 import time
 
 from browsers import browser, chart
-from harness import (BIN, CHROMIUM, DATASET, HERE, KEY, NPM, PUBLISHED, PYTHON, RECIPES, SAMPLE, SMALL, TOOLS, WORK,
+from harness import (BIN, CHROMIUM, DATASET, HERE, KEY, NPM, PRINTED_BASE, PUBLISHED, PYTHON, RECIPES, SAMPLE, SMALL, TOOLS, WORK,
                      days, get, listed, listing, mark_log, number, on_sample, printed_commands, refused,
                      requests_logged, rows, run, same, want, written)
 
@@ -140,7 +141,22 @@ def pandas_frames():
     run(PYTHON, path, folder=folder)
     same(sorted(os.listdir(folder)), ["pandas_frames.py", "peaks.png"], "files left")
     run(PYTHON, os.path.join(HERE, "frames.py"), folder, PUBLISHED, DATASET)
+    mark_log()
+    run(PYTHON, path, folder=folder, key=KEY)
+    lines = [line for line in requests_logged(4) if "/v1/" in line["target"]]
+    same([line.get("key") for line in lines], 2 * [KEY.split("_")[2]], "keys in the log")
     refused(PYTHON, written("pandas_frames.py", SMALL))
+
+
+def readme():
+    """The Python program of the README, with the sample."""
+    with open(os.path.join(HERE, "..", "..", "README.md"), encoding="utf-8") as file:
+        program = re.search(r"<<'END'\n(.*?)\nEND\n", file.read(), re.S)[1]
+    want(PRINTED_BASE in program, "the program names no server")
+    folder = tempfile.mkdtemp(dir=WORK)
+    rows = run(PYTHON, "-c", program.replace(PRINTED_BASE, SAMPLE), folder=folder).splitlines()
+    want(rows[-1].startswith("[") and rows[-1].endswith(" columns]"), rows[-1])
+    same(os.listdir(folder), ["chart.png"], "files left")
 
 
 def typescript():
@@ -256,6 +272,7 @@ CHECKS = [
     ("etag.sh", etag, ("curl",)),
     ("requests_session.py", requests_session, ("venv",)),
     ("pandas_frames.py", pandas_frames, ("venv",)),
+    ("README.md", readme, ("venv",)),
     ("chart.html", chart, ("node", "chromium")),
     ("browser.html", browser, ("node", "chromium")),
     ("typescript/client.ts", typescript, ("node",)),
@@ -267,7 +284,7 @@ UNCHECKED = {"power_query.pq", "grafana_infinity.md"}
 
 def main(chosen):
     held = {os.path.relpath(os.path.join(folder, name), RECIPES) for folder, _, names in os.walk(RECIPES) for name in names}
-    names = {name for name, _, _ in CHECKS}
+    names = {name for name, _, _ in CHECKS} - {"README.md"}
     failed = False
     for name in sorted((names ^ held) - UNCHECKED):
         failed = True

@@ -68,7 +68,7 @@ impl SignupHandler {
         let base_url = &site.base_url;
         if settings.base_url.is_none() {
             log.write(&format!(
-                "sign-up in a browser works only at {base_url}/keys or at an IP address of this server; set --base-url to allow another host name"
+                "sign-up in a browser works only at {base_url}/keys, localhost or an IP address of this server; set --base-url to allow another host name"
             ));
         }
         let lines = log.clone();

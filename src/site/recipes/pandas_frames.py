@@ -1,8 +1,9 @@
 """Prints islands, the peaks of one of them and the most common tags with pandas, and draws the peaks to peaks.png.
 
-pip install 'pandas>=2.2' requests 'matplotlib>=3.6'
+pip install 'pandas>=2.2' requests 'matplotlib>=3.6'; set ISLAND_METRICS_KEY to use a key.
 """
 
+import os
 import sys
 
 import pandas as pd
@@ -13,7 +14,9 @@ BASE = "http://127.0.0.1:8080"
 
 
 def get(path, **params):
-    answer = requests.get(BASE + path, params=params, timeout=30)
+    key = os.environ.get("ISLAND_METRICS_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    answer = requests.get(BASE + path, params=params, headers=headers, timeout=30)
     if not answer.ok:
         sys.exit(f"{answer.status_code}: {answer.json()['error']['message']}")
     return answer.json()
