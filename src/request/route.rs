@@ -312,7 +312,7 @@ fn unknown(path: &str) -> RouteError {
 }
 
 fn island_code(text: &str) -> Result<IslandCode, RouteError> {
-    let wanted = "three groups of four digits such as 1234-5678-9012";
+    let wanted = "three groups of four digits with hyphens, such as 1234-5678-9012";
     let invalid = |()| RouteError::invalid("the island code", wanted, text);
     text.parse().map_err(invalid)
 }

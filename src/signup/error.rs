@@ -110,9 +110,9 @@ impl fmt::Display for SignupError {
                 const { assert!(ISSUED_IN_24_HOURS_MAX == 9, "the number in the message") };
                 "You have been issued 9 keys within 24 hours, which is the maximum."
             }
-            SignupError::RateLimited(_) => "Your network sends too many requests.",
+            SignupError::RateLimited(_) => "Your network is sending too many requests.",
             SignupError::TooManyMails(_) => "Your network has requested too many links.",
-            SignupError::DailyLimit(_) => "The daily limit of new keys is reached.",
+            SignupError::DailyLimit(_) => "The daily limit for new keys has been reached.",
             SignupError::Closed => "Sign-up is closed for now.",
             SignupError::OtherServer => {
                 "Keys are issued by another server of this service. Open this page at the public \

@@ -24,7 +24,7 @@ const ABOUT: [(&str, &str); 5] = [
     ),
     (
         "history.csv.gz",
-        "All daily metrics in one file, sorted by date and code",
+        "All days with daily metrics in one file, sorted by date and code",
     ),
     (
         "ccu.csv.gz",
@@ -353,7 +353,10 @@ mod tests {
         assert!(first.find("<td>2026-11-20<").unwrap() < first.find("<td>2026-11-19<").unwrap());
         assert!(first.contains("<tr><td>2026-11-22 13:50 UTC<"), "{first}");
         assert!(first.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
-        assert!(first.contains("All daily metrics in one file") && first.contains("&lt;us&gt;"));
+        assert!(
+            first.contains("All days with daily metrics in one file")
+                && first.contains("&lt;us&gt;")
+        );
         let beside = shown(&names, None, "dumps/");
         assert!(
             beside.contains("href=\"dumps/islands.csv\"") && beside.contains("href=\"dumps?group=")

@@ -156,7 +156,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let issued = each(list.issued, |key| {
         let key = Escaped(key);
         format!(
-            "<div class=note role=status><p><b>Your new key.</b> Copy it now: it is not shown again.</p>\
+            "<div class=note role=status><p><b>Your new key.</b> Copy it now: it will not be shown again.</p>\
              <pre class=secret id=newkey>{key}</pre><p>Try it:</p>\
              <pre>curl -H 'Authorization: Bearer {key}' '{base_url}/v1/islands?limit=2'</pre>\
              <p>Next: the <a href=recipes>recipes</a> read the key from <code>ISLAND_METRICS_KEY</code>; the \
@@ -172,7 +172,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let (limit, max) = (count(u64::from(list.service.limits[1])), list.free_max);
     let shared = if list.is_shared {
         "<p class=\"soft small\">These keys belong to your IP address. Other people who share this address can \
-         see the ids of the keys and revoke them. The keys themselves are not shown again.</p>"
+         see the IDs of the keys and revoke them. The keys themselves are not shown again.</p>"
     } else {
         ""
     };
@@ -189,7 +189,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     };
     keys_page(&format!(
         "<h1>Keys of <bdi>{address}</bdi></h1>{issued}{revoked}<p>A free key allows {limit} requests per UTC day. You \
-         use {active} of {max} free keys. A key is shown once; only its hash is stored.</p>{shared}{table}{form}{}",
+         are using {active} of your {max} free keys. A key is shown once; only its hash is stored.</p>{shared}{table}{form}{}",
         tiers_here(list.service),
     ))
 }

@@ -77,7 +77,7 @@ impl Service {
         let [anonymous, free, starter, pro] = self.limits.map(|limit| count(u64::from(limit)));
         format!(
             "This server allows, per UTC day:\n\n- {anonymous} requests without a key, counted per client \
-             address (an IPv6 address counts by its /64)\n- {free} requests with a free key\n\
+             address (IPv6 addresses are counted by their /64 prefix)\n- {free} requests with a free key\n\
              - {starter} requests with a starter key\n- {pro} requests with a pro key"
         )
     }

@@ -28,8 +28,8 @@ macro_rules! recipes {
 }
 
 const RECIPES: &[Recipe] = &recipes! {
-    "page_by_link.sh": "All pages with curl, by the Link header"
-    "page_by_has_more.sh": "All pages with curl, by hasMore"
+    "page_by_link.sh": "All pages with curl, using the Link header"
+    "page_by_has_more.sh": "All pages with curl, using hasMore"
     "etag.sh": "Download only what has changed, with curl"
     "requests_session.py": "Python with requests, without hanging on a 429"
     "pandas_frames.py": "Python with pandas"
@@ -207,7 +207,7 @@ mod tests {
             "- `islands` (array of IslandSummary): ",
             "## Quota",
             "Null is not zero",
-            "\n## Recipes\n- [All pages with curl, by the Link header](https://x.test/recipes#page_by_link.sh)\n",
+            "\n## Recipes\n- [All pages with curl, using the Link header](https://x.test/recipes#page_by_link.sh)\n",
             "](https://x.test/recipes#typescript/client.ts)\n",
             "(https://x.test/openapi.json)",
         ] {
