@@ -109,7 +109,7 @@ fn malformed_segments_are_400() {
     for (path, part) in [
         (
             "/v1/islands/12",
-            "digits such as 1234-5678-9012, got \"12\"",
+            "digits with hyphens, such as 1234-5678-9012, got \"12\"",
         ),
         (
             "/v1/islands//ccu",

@@ -12,7 +12,7 @@
 //! can change them. When the store loses its data, the leader stores its file again.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::node::{connect, problem};
+use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
 use super::settings::SharedQuotaSettings;
 use crate::keys::{KeyFileVersion, KeyRole, KeyStore, SharedKeyFile, SharedKeysState};
@@ -52,6 +52,7 @@ pub(crate) enum KeySharing {
 pub(crate) struct SharedKeys {
     /// The result of the last exchange with the store.
     pub(super) state: Arc<ArcSwap<SharedKeysState>>,
+    first_exchange: mpsc::Receiver<()>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -96,12 +97,13 @@ impl SharedKeys {
             log,
         };
         let (stop, mut stopped) = oneshot::channel();
+        let (exchanged, first_exchange) = mpsc::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-keys".to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = service.run() => {}
+                    () = service.run(&exchanged) => {}
                     _ = &mut stopped => {}
                 }
             });
@@ -109,9 +111,17 @@ impl SharedKeys {
         })?;
         Ok(SharedKeys {
             state,
+            first_exchange,
             stop,
             thread,
         })
+    }
+
+    /// Waits for the first exchange with the store, or its failure, for so long: a server without keys
+    /// would refuse valid ones.
+    pub(super) fn await_first_exchange(&self, longest: Duration) {
+        // An error means that the time has passed; the server starts all the same.
+        let _ = self.first_exchange.recv_timeout(longest);
     }
 
     /// Ends the thread.
@@ -149,18 +159,21 @@ struct Service {
 }
 
 impl Service {
-    async fn run(&mut self) {
+    async fn run(&mut self, first_exchange: &mpsc::Sender<()>) {
         let mut connection = None;
         loop {
             let exchanged = self.exchange(&mut connection).await;
             self.set_state(exchanged.is_ok());
+            // After the start there is no receiver.
+            let _ = first_exchange.send(());
             if let Err(problem) = exchanged {
                 connection = None;
                 let line =
                     |problem: &str| format!("shared keys: {problem}; the known keys stay valid");
                 self.outage.report(&problem, line);
-            } else {
-                self.outage.end();
+            } else if self.outage.end() {
+                self.log
+                    .write("shared keys: exchanged with the store again");
             }
             sleep(POLL).await;
         }
@@ -182,16 +195,17 @@ impl Service {
         });
     }
 
-    async fn exchange(
-        &mut self,
-        connection: &mut Option<MultiplexedConnection>,
-    ) -> Result<(), String> {
+    async fn exchange(&mut self, connection: &mut Option<NodeConnection>) -> Result<(), String> {
         let connection = match connection {
             Some(connection) => connection,
-            None => connection.insert(connect(&self.settings).await?.connection),
+            None => connection.insert(connect(&self.settings).await?),
         };
-        let exchanged = timeout(EXCHANGE_MAX, self.look(connection)).await;
-        exchanged.map_err(|_| format!("no answer within {} s", EXCHANGE_MAX.as_secs()))?
+        let looking = self.look(&mut connection.connection);
+        let exchanged = match timeout(EXCHANGE_MAX, looking).await {
+            Ok(exchanged) => exchanged,
+            Err(_) => Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs())),
+        };
+        exchanged.map_err(|problem| format!("{}: {problem}", connection.node))
     }
 
     /// Compares the store with this server's keys, and passes on or takes over what is newer.
@@ -229,7 +243,8 @@ impl Service {
                     };
                     self.replace_role(&role, &new)?;
                 }
-                self.take_over(connection, &stored).await
+                self.take_over(connection, &stored).await?;
+                self.check_leader(&stored)
             }
             // Another process has removed the role: nothing is shared until the next start.
             KeyRole::Alone => Err("the state directory has no role; restart the server".to_owned()),
@@ -326,6 +341,20 @@ impl Service {
             self.log.write(&format!("shared keys: {dropped}"));
         }
         Ok(())
+    }
+
+    /// Fails if the leader has begun without keys that this server has: the store and the leader have lost
+    /// them.
+    fn check_leader(&mut self, stored: &Stored) -> Result<(), String> {
+        let own = self.own_file()?.revision >> 32;
+        if stored.leader.is_empty() || own <= u64::from(stored.term) {
+            return Ok(());
+        }
+        let (leader, term) = (&stored.leader, stored.term);
+        Err(format!(
+            "the leader, {leader}, is in term {term} and lacks the keys of term {own}, which this server \
+             has; restart this server with --shared-keys lead to lead with them"
+        ))
     }
 
     fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<(), String> {

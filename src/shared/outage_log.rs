@@ -38,8 +38,8 @@ impl OutageLog {
         is_first
     }
 
-    /// Ends the outage.
-    pub(super) fn end(&mut self) {
-        self.reported = None;
+    /// Ends the outage. Returns `true` if there was one.
+    pub(super) fn end(&mut self) -> bool {
+        self.reported.take().is_some()
     }
 }

@@ -5,8 +5,7 @@
 //! for [`SETTLING`], so that the other servers can do the same.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -62,8 +61,8 @@ pub(crate) struct SharedQuota {
 }
 
 impl SharedQuota {
-    /// Starts the thread. Returns when the store is ready, when it cannot be reached, or after 2.5
-    /// seconds. `name` is random for each start.
+    /// Starts the thread. Returns when the store is ready and keys were exchanged, when it cannot be reached,
+    /// or after a few seconds. `name` is random for each start.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
         name: &str,
@@ -99,6 +98,9 @@ impl SharedQuota {
         })?;
         // An error means that the time has passed; the server starts all the same.
         let _ = attempted.recv_timeout(START_MAX);
+        if let Some(keys) = &keys {
+            keys.await_first_exchange(START_MAX);
+        }
         Ok(SharedQuota {
             leases,
             keys,
@@ -162,8 +164,12 @@ impl Service {
             };
             let lost = match connected {
                 Ok(node) => {
-                    self.serve(node, &mut requests, &mut stopped, first_attempt)
-                        .await
+                    let name = node.node.clone();
+                    let serving = self.serve(node, &mut requests, &mut stopped, first_attempt);
+                    match serving.await {
+                        Lost::Failed(problem) => Lost::Failed(format!("{name}: {problem}")),
+                        other => other,
+                    }
                 }
                 Err(problem) => Lost::Failed(problem),
             };
@@ -387,8 +393,7 @@ impl Service {
 }
 
 async fn ping(mut connection: MultiplexedConnection) -> Result<(), String> {
-    let command = redis::cmd("PING");
-    match timeout(ANSWER_MAX, command.query_async(&mut connection)).await {
+    match timeout(ANSWER_MAX, redis::cmd("PING").query_async(&mut connection)).await {
         Ok(answer) => answer.map_err(|error| problem(&error)),
         Err(_) => Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
     }

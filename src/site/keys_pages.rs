@@ -238,7 +238,7 @@ mod tests {
     fn only_active_keys_can_be_revoked() {
         let page = listed(2, None);
         assert!(page.contains("Keys of <bdi>&lt;a&gt;@x.test"));
-        assert!(page.contains("You use 2 of 3 free keys"));
+        assert!(page.contains("You are using 2 of your 3 free keys"));
         assert_eq!(page.matches("value=revoke").count(), 2);
         assert_eq!(page.matches("value=issue").count(), 1);
         assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);

@@ -80,7 +80,7 @@ fn changes_on_the_leader_reach_all_servers_and_followers_refuse_changes() {
     assert_eq!(status(&first, &key), 200);
     // A follower that begins with an empty state directory.
     let late = store.peer(&state("late"), 3, &FOLLOW);
-    await_status(&[&late], &key, 200);
+    assert_eq!(status(&late, &key), 200, "the first response");
 }
 
 /// The page of keys, as a browser gets it.
@@ -252,12 +252,43 @@ fn without_the_store_the_known_keys_hold_and_later_changes_arrive() {
     // The store returns empty: the leader stores its file again.
     assert!(store.run());
     await_status(&[&follower], &new, 200);
+    follower.await_line("shared keys: exchanged with the store again");
     // A leader that has not led before changes nothing until the store has confirmed it.
     store.kill();
     let waiting = store.peer(&state("waiting"), 2, &LEAD);
     let refused = try_issue(&state("waiting"), "ann@x.test", "free");
     assert_eq!(refused.status.code(), Some(69));
     drop(waiting);
+}
+
+#[test]
+fn a_leader_that_lacks_the_keys_of_a_follower_is_reported_until_the_follower_leads() {
+    let Some(mut store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let state = |name: &str| directory.join(name);
+    let first = store.peer(&state("leader"), 2, &LEAD);
+    first.await_line("this server leads in term 1");
+    assert!(first.server.terminate().success());
+    let again = store.peer(&state("leader"), 2, &LEAD);
+    again.await_line("this server leads in term 2");
+    let key = issued_in(&state("leader"), 0);
+    let follower = store.peer(&state("follower"), 2, &FOLLOW);
+    await_status(&[&follower], &key, 200);
+    // The store and the leader lose their data.
+    assert!(again.server.terminate().success());
+    store.kill();
+    assert!(store.run());
+    let empty = store.peer(&state("empty"), 2, &LEAD);
+    empty.await_line("this server leads in term 1");
+    follower.await_any_line("is in term 1 and lacks the keys of term 2, which this server has; ");
+    wait_for("the metric", || follower.keys_metric("up").eq(&0.0));
+    assert_eq!(status(&follower, &key), 200);
+    assert!(follower.server.terminate().success());
+    let promoted = store.peer(&state("follower"), 2, &LEAD);
+    promoted.await_line("this server leads in term 3");
+    await_status(&[&promoted, &empty], &key, 200);
 }
 
 #[test]

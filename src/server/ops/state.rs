@@ -31,6 +31,10 @@ use crate::snapshot::{Snapshot, join};
 use crate::sync::Mutex;
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
+/// Longest wait of a start until the shared keys are loaded.
+#[cfg(feature = "shared-quota")]
+const KEYS_LOADED_MAX: Duration = Duration::from_secs(2);
+
 /// The state of a running server.
 #[derive(Debug)]
 pub(crate) struct ServerState {
@@ -73,6 +77,11 @@ impl ServerState {
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
         let shared_quota = shared_quota(settings, &quota, log)?;
+        #[cfg(feature = "shared-quota")]
+        if shared_quota.is_some() {
+            // The keys that were taken over; after the timeout they are valid a moment later.
+            let _ = pollers[0].poll_now().recv_timeout(KEYS_LOADED_MAX);
+        }
         #[cfg(feature = "shared-quota")]
         let (leases, shared_keys) = shared_quota.as_ref().map(SharedQuota::shared).unzip();
         #[cfg(not(feature = "shared-quota"))]
