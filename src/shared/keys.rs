@@ -103,7 +103,7 @@ impl SharedKeys {
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = service.run(&exchanged) => {}
+                    () = service.run(exchanged) => {}
                     _ = &mut stopped => {}
                 }
             });
@@ -159,13 +159,16 @@ struct Service {
 }
 
 impl Service {
-    async fn run(&mut self, first_exchange: &mpsc::Sender<()>) {
+    async fn run(&mut self, first_exchange: mpsc::Sender<()>) {
+        let mut first_exchange = Some(first_exchange);
         let mut connection = None;
         loop {
             let exchanged = self.exchange(&mut connection).await;
             self.set_state(exchanged.is_ok());
-            // After the start there is no receiver.
-            let _ = first_exchange.send(());
+            if let Some(first_exchange) = first_exchange.take() {
+                // The receiver has gone if the server stops.
+                let _ = first_exchange.send(());
+            }
             if let Err(problem) = exchanged {
                 connection = None;
                 let line =
