@@ -226,7 +226,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ]),
     command("collect", "keeps a dataset up to date from the public API of the platform", &[
         flag("dataset", DIRECTORY, Absent, "dataset directory; created if missing"),
-        flag("state", DIRECTORY, Absent, "directory of the collector's own state; created if missing"),
+        flag("state", DIRECTORY, Absent, "state directory of the collector; created if missing"),
         flag("contact", CONTACT, Absent, "e-mail address or URL of the operator, sent in User-Agent"),
         flag("upstream", UPSTREAM, Literal("https://api.fortnite.com/ecosystem/v1"), "base URL of the API"),
         flag("rate", RATE, Literal("3"),
@@ -238,7 +238,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         switch("plan", "prints what is due, and requests nothing"),
         flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
     ]),
-    command("healthcheck", "exits with 0 if a server or collector on this machine is ready, with 1 otherwise", &[
+    command("healthcheck", "exits with 0 if a server or collector on this machine is ready, and with 1 otherwise", &[
         flag("admin", ADDR, Literal("127.0.0.1:9108"), "its --admin address and port"),
     ]),
     command("openapi", "prints the OpenAPI document", &[
@@ -285,7 +285,7 @@ const SERVE: &[Flag] = &[
     flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
     flag("shared-quota-outage", OUTAGE, Literal("share"),
         "policy while the store does not answer: share admits an equal part of each quota; refuse admits only what was leased before"),
-    flag("shared-keys", SHARED_KEYS, Described("the keys of this server are its own"),
+    flag("shared-keys", SHARED_KEYS, Described("this server has its own keys"),
         "keys of all servers that share quotas: lead issues them here, and follow copies them from the leader"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth of the rest"),
         "maximum number of connections"),

@@ -25,7 +25,7 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
         error
     })?;
     report(&format!(
-        "issued the {tier} key {id} to {address}; it cannot be shown again, only its hash is stored"
+        "issued the {tier} key {id} to {address}; it cannot be shown again, because only its hash is stored"
     ));
     Ok(())
 }

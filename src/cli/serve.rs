@@ -181,7 +181,7 @@ fn refuse_shared_quota(arguments: &Arguments) -> Result<(), CliError> {
     }
     let source = arguments.source("shared-quota");
     Err(CliError::configuration(format!(
-        "{source}: this build shares no quotas; build it with `cargo build --release --features \
+        "{source}: this build does not support shared quotas; build it with `cargo build --release --features \
          shared-quota`"
     )))
 }

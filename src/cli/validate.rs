@@ -128,7 +128,7 @@ fn connections(settings: &Settings) -> Option<String> {
     (u64::from(count) > max).then(|| {
         format!(
             "must be at most {max}, got {count}; the process may open {limit} files \
-             (ulimit -n, LimitNOFILE=) and needs {OTHER_FDS} besides connections"
+             (ulimit -n, LimitNOFILE=) of which {OTHER_FDS} are not for connections"
         )
     })
 }

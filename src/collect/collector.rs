@@ -318,7 +318,7 @@ impl Collector {
     /// Returns what a run with `--once` could not do, if anything.
     pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
         let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
-        is_old.then_some("the upstream's catalogue could not be read to its end")
+        is_old.then_some("the upstream's catalogue could not be read to the end")
     }
 
     /// Counts what is due.

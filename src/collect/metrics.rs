@@ -74,7 +74,7 @@ const METRICS: &[Metric] = &[
         "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.",
         Kind::Gauge, |it, page| page.optional(it.sizes.next_loss.map(starts_at))),
     ("island_metrics_collect_rate_limit",
-        "Current limit in requests per second; lower than --rate after the upstream throttled.",
+        "Current limit in requests per second; lower than --rate after the upstream has throttled requests.",
         Kind::Gauge, |it, page| page.value(it.rate)),
     ("island_metrics_collect_last_usable_timestamp_seconds",
         "Time of the last usable response, or else of the start, in Unix seconds.",

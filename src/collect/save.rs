@@ -85,7 +85,7 @@ impl Collector {
         if is_long(now) && !self.busy.is_some_and(|(_, tried)| is_long(tried)) {
             let directory = self.dataset.directory().display();
             self.log.push(format!(
-                "readers have held the lock of {directory} for ten minutes; files are written when they release it"
+                "readers have held the lock on {directory} for ten minutes; files are written when they release it"
             ));
         }
         self.busy = Some((since, now));
@@ -196,7 +196,7 @@ impl Collector {
         if is_new {
             let count = rows.len();
             self.log
-                .push(format!("{day}: written, with {count} islands"));
+                .push(format!("{day}: written with {count} islands"));
         }
         Ok(())
     }

@@ -196,13 +196,13 @@ pub(super) fn check(settings: &CollectSettings) -> Result<(), CollectError> {
         || real(&settings.state).is_some_and(|state| Some(state) == real(&settings.dataset))
     {
         return Err(CollectError::Setting(format!(
-            "--state must be another directory than --dataset, got {} for both",
+            "--state and --dataset must be different directories, got {} for both",
             settings.state.display()
         )));
     }
     if settings.state.join(KEY_FILE).exists() {
         return Err(CollectError::Setting(format!(
-            "--state must be a directory of the collector's own, got {}, which holds the keys of a server",
+            "--state must be a directory that only the collector uses, got {}, which holds the keys of a server",
             settings.state.display()
         )));
     }

@@ -44,7 +44,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
          inactive and due: {}\n\
          with a day that leaves the upstream's window within 36 hours: {}\n\
          no longer listed by the upstream: {}\n\
-         due in all: {due}, {:.1} hours at {rate} requests per second\n\
+         due in total: {due}, {:.1} hours at {rate} requests per second\n\
          last full crawl: {catalogue}\n\
          last live step written: {}\n\
          last merge into daily/: {}\n",

@@ -174,7 +174,7 @@ impl<'a> CsvRecords<'a> {
         }
         if self.is_cut {
             let problem = format!(
-                "must be at most {RECORD_BYTES_MAX} bytes with the blank lines before it, got more{rest}"
+                "must be at most {RECORD_BYTES_MAX} bytes, including the blank lines before it, got more{rest}"
             );
             return Err((None, problem));
         }

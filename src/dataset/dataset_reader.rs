@@ -201,7 +201,7 @@ impl<'a> DatasetReader<'a> {
                 Ok((_, Some(problem))) => problem,
                 Err(want) => {
                     let found = quoted(&stem);
-                    format!("the file name must be {want}, and .csv, got {found}")
+                    format!("the file name must be {want}, followed by .csv, got {found}")
                 }
             };
             lock(&self.faults).push_file(&name, problem);

@@ -267,17 +267,17 @@ fn each_fault_is_reported_with_its_place() {
         (
             "live/x.csv",
             "code,players\n".into(),
-            format!(": the file name {time}, and .csv, got \"x\""),
+            format!(": the file name {time}, followed by .csv, got \"x\""),
         ),
         (
             "live/9223372036854776400.csv",
             "code,players\n".into(),
-            format!(": the file name {time}, and .csv, got \"9223372036854776400\""),
+            format!(": the file name {time}, followed by .csv, got \"9223372036854776400\""),
         ),
         (
             "ccu/2026-02-29.csv",
             ccu(""),
-            ": the file name must be a calendar day, YYYY-MM-DD, and .csv, got \"2026-02-29\""
+            ": the file name must be a calendar day, YYYY-MM-DD, followed by .csv, got \"2026-02-29\""
                 .into(),
         ),
     ];

@@ -125,7 +125,8 @@ fn a_record_without_end_is_reported_and_nothing_after_it_is_read() {
         )),
         "{text}"
     );
-    let want = ": the row must be at most 1048576 bytes with the blank lines before it, got more";
+    let want =
+        ": the row must be at most 1048576 bytes, including the blank lines before it, got more";
     for filler in ["\n", ","] {
         let text = faults_with(
             CCU,

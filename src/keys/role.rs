@@ -124,7 +124,7 @@ impl fmt::Display for KeyRole {
             KeyRole::Alone => f.write_str("the keys are this server's own"),
             KeyRole::Leads { term } => write!(f, "this server leads in term {term}"),
             KeyRole::Waits => f.write_str(
-                "this server does not lead yet; it leads as soon as it reaches the store",
+                "this server does not lead yet; it will lead as soon as it reaches the store",
             ),
             KeyRole::Follows { leader } if leader.is_empty() => {
                 f.write_str("this server follows another one; change keys on the leader")
@@ -135,7 +135,7 @@ impl fmt::Display for KeyRole {
             ),
             KeyRole::Deposed { leader } => write!(
                 f,
-                "{leader} leads since this server was the leader; change keys there"
+                "{leader} has taken the lead from this server; change keys there"
             ),
         }
     }

@@ -197,7 +197,7 @@ impl KeyStore {
         KeyRole::parse(&text).ok_or_else(|| KeyStoreError::Damaged {
             path,
             line: 1,
-            problem: format!("{text:?} is no role"),
+            problem: format!("{text:?} is not a role"),
         })
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn open(
             let aside = directory.join(format!("{name}.set-aside"));
             fs::rename(&path, &aside).map_err(failed)?;
             log(&format!(
-                "{} {fault}; renamed it to {}, its counts start at zero",
+                "{} {fault}; it was renamed to {}, and its counts start at zero",
                 path.display(),
                 aside.display()
             ));

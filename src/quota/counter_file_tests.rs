@@ -132,7 +132,7 @@ fn check_set_aside(name: &str, reason: &str, change: impl Fn(&mut Vec<u8>)) {
     assert_eq!(left(&quota), [10; 3], "{name}");
     let path = state.file();
     assert!(
-        logged.starts_with(&format!("{} {reason}; renamed it to ", path.display())),
+        logged.starts_with(&format!("{} {reason}; it was renamed to ", path.display())),
         "{logged}"
     );
     let aside = fs::read(state.0.join("quota-anonymous.set-aside")).unwrap();

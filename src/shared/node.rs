@@ -187,8 +187,8 @@ fn check_role(role: &Value) -> Result<(), String> {
     };
     match name {
         Some("master") => Ok(()),
-        Some(other) => Err(format!("its role is {other}, it accepts no writes")),
-        None => Err("ROLE has no name of a role".to_owned()),
+        Some(other) => Err(format!("its role is {other}, which accepts no writes")),
+        None => Err("the reply to ROLE does not name a role".to_owned()),
     }
 }
 

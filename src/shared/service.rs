@@ -359,7 +359,7 @@ impl Service {
         if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
             self.has_logged_limit = true;
             self.log.write(
-                "shared quota: another server has other daily limits; set the same --limit-* on all",
+                "shared quota: another server has different daily limits; set the same --limit-* on all servers",
             );
         }
     }
@@ -379,13 +379,13 @@ impl Service {
         let servers = self.settings.sharing.servers;
         let rule = match self.settings.sharing.outage {
             OutagePolicy::Share => {
-                format!("until it answers, each client gets 1/{servers} of what remains of its day")
+                format!("until it answers, each client gets 1/{servers} of its remaining quota")
             }
             OutagePolicy::Refuse => {
-                "until it answers, clients without credits here get 503".to_owned()
+                "until it answers, clients without credits here get a 503".to_owned()
             }
         };
-        let line = |problem: &str| format!("shared quota: the store is lost: {problem}; {rule}");
+        let line = |why: &str| format!("shared quota: the store is unusable: {why}; {rule}");
         if self.outage.report(problem, line) {
             self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
         }

@@ -40,7 +40,9 @@ impl SharedQuotaSettings {
         let metadata = file.metadata().map_err(|error| failed(&error))?;
         let mode = metadata.permissions().mode() & 0o777;
         if mode & 0o007 != 0 {
-            let problem = format!("others can read the password, its mode is {mode:03o}; set 600");
+            let problem = format!(
+                "others can read the password: the file's mode is {mode:03o}; set it to 600"
+            );
             return Err(failed(&problem));
         }
         let mut text = String::new();

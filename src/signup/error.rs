@@ -152,7 +152,7 @@ impl fmt::Display for SignupStartError {
                 f.write_str(problem)
             }
             SignupStartError::Thread(source) => {
-                write!(f, "cannot start a thread of sign-up: {source}")
+                write!(f, "cannot start the sign-up thread: {source}")
             }
         }
     }

@@ -217,7 +217,7 @@ fn first_line(stderr: &[u8], link: &str) -> String {
     let has_link = text.contains("pass=") || macs.any(|field| text.contains(field));
     match (text.is_empty(), has_link) {
         (true, _) => String::new(),
-        (false, true) => ": its error output has the link and is omitted".into(),
+        (false, true) => ": its error output contains the link and is omitted".into(),
         (false, false) => format!(": {text}"),
     }
 }

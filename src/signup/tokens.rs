@@ -139,8 +139,8 @@ pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupSt
     let (mode, bytes) = (metadata.mode() & 0o777, metadata.len());
     if mode & 0o077 != 0 {
         return Err(SignupStartError::Setting(format!(
-            "{path}: the file's mode must be 600, got {mode:o}; a reader of the file can act for every \
-             address: if others may have read it, remove it to create a new one"
+            "{path}: the file's mode must be 600, got {mode:o}: anyone who can read it can act for every \
+             address; if others may have read it, remove it to create a new one"
         )));
     }
     let mut secret = Vec::with_capacity(SECRET_BYTES + 1);

@@ -95,6 +95,9 @@ fn change(island: &RankedIsland) -> String {
     }
 }
 
+/// Says which day the metrics of a table of new islands belong to.
+const METRICS_DAY: &str = "The metrics are for this day.";
+
 /// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
 pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
     let (NewHead { date }, islands) = start_of::<_, IslandSummary>(body, "}", NEW_ROWS_MAX)?;
@@ -104,14 +107,14 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
         0 => "No island was first seen on this day.".to_owned(),
         NEW_ROWS_MAX => {
             format!(
-                "Of the islands first seen on this day, these {NEW_ROWS_MAX} have the highest peaks."
+                "Of the islands first seen on this day, these {NEW_ROWS_MAX} have the highest peaks. {METRICS_DAY}"
             )
         }
-        1 => "1 island was first seen on this day.".to_owned(),
-        number => format!("{number} islands were first seen on this day."),
+        1 => format!("1 island was first seen on this day. {METRICS_DAY}"),
+        number => format!("{number} islands were first seen on this day. {METRICS_DAY}"),
     };
     let content = format!(
-        "<h1>New islands of {}</h1><p>{about} The metrics are for this day.</p>{}{table}\
+        "<h1>New islands of {}</h1><p>{about}</p>{}{table}\
          <p class=\"soft small\">As JSON: <a href=\"{root}docs#getNewIslands\"><code>/v1/new/{}</code></a></p>",
         day(&date, published),
         links.html("new", &date),

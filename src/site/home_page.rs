@@ -46,7 +46,7 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
         let (date, table) = (&ranking.date, ranking_table(&ranking.ranking, ""));
         let (marked, date) = (day(date, published), Escaped(date));
         format!(
-            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Rankings of this day and of other \
+            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Rankings of this day and other \
              days</a></p></section>"
         )
     });

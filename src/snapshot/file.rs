@@ -53,7 +53,8 @@ impl Contents {
     fn read(storage: &Storage) -> Result<Contents, SnapshotError> {
         let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
-        let foreign = "not a published file of this version; publish again with this program";
+        let foreign =
+            "not a published file of this version; publish again with this version of the program";
         if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
             return Err(SnapshotError::Damaged(foreign.to_owned()));
         }

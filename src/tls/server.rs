@@ -138,7 +138,10 @@ impl ServerCertificate {
             let line = format!("the TLS certificate expired at {}", self.expires);
             warnings.push(line);
         } else if now < self.valid_from {
-            let line = format!("the TLS certificate is valid from {} on", self.valid_from);
+            let line = format!(
+                "the TLS certificate is not valid before {}",
+                self.valid_from
+            );
             warnings.push(line);
         }
         if self.lacks_chain {

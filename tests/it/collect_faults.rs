@@ -186,7 +186,7 @@ fn the_plan_is_printed_without_a_request() {
         "never requested: 0, 0.0 hours",
         "active, without metrics of yesterday: 0\n",
         "within 36 hours: 0\n",
-        "due in all: 0, 0.0 hours at 200 requests per second\n",
+        "due in total: 0, 0.0 hours at 200 requests per second\n",
     ] {
         assert!(after.contains(line), "{line}: {after}");
     }
@@ -272,7 +272,7 @@ fn directories_and_addresses_that_cannot_be_used_end_with_a_line_and_an_exit_cod
             &paths.0,
             &local[..],
             78,
-            "--state must be another directory than --dataset",
+            "--state and --dataset must be different directories",
         ),
         (
             &paths.0,

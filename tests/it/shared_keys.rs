@@ -217,7 +217,7 @@ fn a_leader_begins_a_term_with_each_start_so_a_copy_of_its_state_is_noticed() {
     });
     let copy = store.peer(&state("copy"), 2, &LEAD);
     copy.await_line("this server leads in term 3");
-    leader.await_line("leads since this server was the leader");
+    leader.await_line("has taken the lead from this server");
     let refused = try_issue(&state("leader"), "ann@x.test", "free");
     assert_eq!(refused.status.code(), Some(69));
     let after = issued_in(&state("copy"), 2);
@@ -318,7 +318,7 @@ fn a_promoted_follower_leads_and_the_former_leader_follows_it() {
     let lost = issued_in(&state("former"), 9);
     assert_eq!(change("revoke", &state("former"), &old).0, Some(0));
     let former = store.peer(&state("former"), 3, &LEAD);
-    former.await_line("leads since this server was the leader");
+    former.await_line("has taken the lead from this server");
     former.await_line("8 keys of this server are unknown to the leader and were dropped: ");
     let lines = former.server.lines();
     let lines: Vec<&String> = lines
@@ -336,14 +336,14 @@ fn a_promoted_follower_leads_and_the_former_leader_follows_it() {
     // It does not lead after another restart either, and does after it has followed.
     assert!(former.server.terminate().success());
     let former = store.peer(&state("former"), 3, &LEAD);
-    former.await_line("leads since this server was the leader");
+    former.await_line("has taken the lead from this server");
     assert!(former.server.terminate().success());
     let former = store.peer(&state("former"), 3, &FOLLOW);
     former.await_line("this server follows another one");
     assert!(former.server.terminate().success());
     let former = store.peer(&state("former"), 3, &LEAD);
     former.await_line("this server leads in term 3");
-    promoted.await_line("leads since this server was the leader");
+    promoted.await_line("has taken the lead from this server");
     for key in [&old, &new] {
         await_status(&[&former, &promoted, &other], key, 200);
     }

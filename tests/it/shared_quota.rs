@@ -295,7 +295,7 @@ fn a_frozen_store_delays_no_request_and_is_used_again_later() {
         // 20 ms, and the time that a loaded machine needs for a request.
         assert!(waited < Duration::from_secs(2), "{waited:?}");
     }
-    peer.await_line("the store is lost");
+    peer.await_line("the store is unusable");
     store.signal("-CONT");
     peer.await_up(true);
 }
@@ -332,7 +332,7 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     let peer = replica.peer(&state, 1, &more);
     peer.await_up(true);
     let peer = replica.peer(&state, 1, &[]);
-    peer.await_line("its role is slave, it accepts no writes");
+    peer.await_line("its role is slave, which accepts no writes");
 }
 
 /// Waits until the problem of a peer's store is logged, and checks that all requests are served.
@@ -405,7 +405,7 @@ fn another_problem_in_an_outage_is_logged_too() {
         .extend(["--requirepass", "sesame"].map(str::to_owned));
     assert!(store.run());
     // One line, and ten seconds later the problem that has come since.
-    assert_eq!(peer.count_lines("the store is lost"), 1);
+    assert_eq!(peer.count_lines("the store is unusable"), 1);
     assert_eq!(peer.count_lines("the known keys stay valid"), 1);
     peer.await_any_line("NOAUTH Authentication required.; until it answers");
     peer.await_any_line("NOAUTH Authentication required.; the known keys stay valid");

@@ -43,7 +43,7 @@ fn credits_of_a_later_version_count_and_its_fields_and_keys_stay() {
         }
         let admitted = spend_in_turn(&peers, TARGET);
         for peer in &peers {
-            peer.await_line("another server has other daily limits");
+            peer.await_line("another server has different daily limits");
             assert!(peer.metric("other_limits_total") >= 1.0);
         }
         for (name, value) in [("s:later", LEASED), ("window", 3600), ("limit", 90)] {
@@ -88,7 +88,7 @@ fn servers_with_different_limits_admit_at_most_the_largest_and_say_so() {
             "{before}, {of_second} and {more}"
         );
         // The first server's limit is the one that the store knows.
-        peers[1].await_line("another server has other daily limits");
+        peers[1].await_line("another server has different daily limits");
         assert!(peers[1].metric("other_limits_total") >= 1.0);
         (before + of_second + of_first + more, in_time)
     });

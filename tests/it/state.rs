@@ -372,7 +372,7 @@ fn a_damaged_counter_file_is_set_aside_and_named() {
     let damage = |path: &Path| write_file(path, "no counters here");
     damage(&file);
     let server = state.start();
-    server.await_line("quota-anonymous is too short; renamed it to ");
+    server.await_line("quota-anonymous is too short; it was renamed to ");
     assert_eq!(
         server.connect().get("/v1").expect("x-ratelimit-remaining"),
         "99"

@@ -109,7 +109,7 @@ fn a_certificate_that_is_not_valid_yet_is_served_with_a_warning() {
         "20400201000000Z",
     ];
     let pair = scene.pair_of("early", ECDSA, &dates, NAMES);
-    let line = "the TLS certificate is valid from 2040-01-01T00:00:00Z on";
+    let line = "the TLS certificate is not valid before 2040-01-01T00:00:00Z";
     assert_warned_and_refused(&pair, line, "not yet valid");
 }
 

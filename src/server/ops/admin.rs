@@ -88,7 +88,7 @@ fn respond(method: &Method, path: &str, server: &ServerState) -> Response<Respon
         "/livez" => health(liveness(server)),
         "/readyz" => health(readiness(server)),
         _ => {
-            let text = "not found; available are /metrics, /livez and /readyz\n".to_owned();
+            let text = "not found; the paths are /metrics, /livez and /readyz\n".to_owned();
             (StatusCode::NOT_FOUND, text)
         }
     };

@@ -180,10 +180,10 @@ const METRICS: &[Metric] = metrics! {
         "Times that the store of shared quotas was lost."
         |server, page| store_count(server, page, |metrics| &metrics.outages);
     Counter "island_metrics_shared_quota_shares_total"
-        "Clients whose share of the day this server took because the store did not answer."
+        "Clients whose share of the quota this server used because the store did not answer."
         |server, page| store_count(server, page, |metrics| &metrics.shares);
     Counter "island_metrics_shared_quota_other_limits_total"
-        "Answers of the store that name another daily limit than this server's."
+        "Answers of the store with a daily limit that differs from this server's."
         |server, page| store_count(server, page, |metrics| &metrics.other_limits);
     Gauge "island_metrics_shared_keys_up"
         "1 if the last exchange of keys with the store succeeded, 0 otherwise. No sample if keys are not shared."
@@ -193,7 +193,7 @@ const METRICS: &[Metric] = metrics! {
         |server, page| page.optional(
             shared_keys(server).map(|keys| keys.exchanged.elapsed().as_secs_f64()));
     Gauge "island_metrics_shared_keys_role"
-        "1 for the role of this server. waits: leads when it reaches the store; deposed: another server leads since this one did."
+        "1 for the role of this server. waits: leads when it reaches the store; deposed: another server has taken the lead from this one."
         |server, page| if let Some(keys) = shared_keys(server) {
             let own = keys.role.name();
             let values = KeyRole::NAMES.map(|name| u8::from(own == Some(name)));

@@ -223,12 +223,13 @@ impl Supervisor {
     }
 
     fn stop(&mut self) {
-        let line = "stopping: no new connections are accepted, requests in progress are completed";
-        self.server.log.write(line);
-        self.notifier.stopping(line);
         for worker in &self.server.workers {
             worker.registry.stop();
         }
+        let line =
+            "stopping: no new connections are accepted, and requests in progress are completed";
+        self.server.log.write(line);
+        self.notifier.stopping(line);
         self.stopping = Some(Instant::now());
     }
 }

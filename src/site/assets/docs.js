@@ -26,7 +26,7 @@ const requestOf = form => {
     if (path.includes(`{${name}}`)) {
       // The name of a dump has folders, whose slashes are sent as they are.
       const parts = name === 'file' ? value.split('/') : [value];
-      if (parts.some(part => /^\.{0,2}$/.test(part))) fault = 'With an empty part, “.” or “..” this is another path';
+      if (parts.some(part => /^\.{0,2}$/.test(part))) fault = 'A path with an empty part, “.” or “..” is a different path';
       path = path.replace(`{${name}}`, () => parts.map(encode).join('/'));
     } else if (value && 'header' in dataset) {
       headers[name] = value;
