@@ -338,3 +338,19 @@ fn exit_codes_say_what_kind_of_failure_it_was() {
         assert!(!said.trim().is_empty(), "{words:?} says why");
     }
 }
+
+#[test]
+fn a_server_says_whether_its_directory_is_missing_or_empty_and_how_to_publish() {
+    let dir = TempDir::new();
+    let published = dir.join("published");
+    let server = Server::of(&published, &[]);
+    let shown = published.display();
+    let rest = format!(
+        "so the API responds with 503; publish with: island-metrics publish --dataset DIR --to '{shown}'"
+    );
+    server.await_line(&format!("the directory {shown} does not exist, {rest}"));
+    fs::create_dir(&published).unwrap();
+    server.await_line(&format!("nothing has been published to {shown}, {rest}"));
+    publish(&dataset(&dir), &published, EARLIER);
+    server.await_line("serving");
+}

@@ -140,8 +140,13 @@ impl PublishReloader {
         })?;
         let Some((published, manifest)) = read else {
             let directory = self.directory.display().to_string();
+            let problem = if self.directory.exists() {
+                format!("nothing has been published to {directory}")
+            } else {
+                format!("the directory {directory} does not exist")
+            };
             self.status.errors.write(format!(
-                "nothing has been published to {directory}, so the API responds with 503; publish with: \
+                "{problem}, so the API responds with 503; publish with: \
                  island-metrics publish --dataset DIR --to '{}'",
                 directory.replace('\'', "'\\''")
             ));
