@@ -20,7 +20,6 @@ use super::live::{LivePass, Steps};
 use super::plan::{Plan, PlanSizes};
 use super::progress::Progress;
 use super::request::Request;
-use super::save::coverage;
 use super::settings::PlatformSeries;
 use super::window::{WINDOW_DAYS, fresh_day};
 use super::wire;
@@ -158,7 +157,7 @@ impl Collector {
             progress.began = now.0;
         }
         let logs = DayLogs::open(state).map_err(io_error("open the state directory", state))?;
-        let coverage = coverage(&dataset, &plan, fresh_day(now))?;
+        let coverage = Coverage::measure(&dataset, &plan, fresh_day(now))?;
         Ok(Collector {
             options,
             started: now,

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
+use super::dataset_files::Dataset;
 use super::day_log::DayRows;
+use super::error::{CollectError, io_error};
 use super::ledger::IslandState;
 use super::plan::Plan;
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -30,6 +32,18 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
+    /// Returns the coverage of a day, measured by the newest day before it that the dataset has.
+    pub(super) fn measure(
+        dataset: &Dataset,
+        plan: &Plan,
+        day: UtcDay,
+    ) -> Result<Coverage, CollectError> {
+        let newest = dataset.newest_day_before(day);
+        let newest = newest.map_err(io_error("list the days of", dataset.directory()))?;
+        let before = newest.map_or_else(|| Ok(DayRows::new()), |newest| dataset.day(newest))?;
+        Ok(Coverage::new(day, &before, plan))
+    }
+
     /// Creates the coverage of a day from the rows of the day before.
     pub(super) fn new(day: UtcDay, before: &DayRows, plan: &Plan) -> Coverage {
         let mut coverage = Coverage {

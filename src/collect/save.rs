@@ -5,11 +5,9 @@ use std::io;
 use super::clean::Listed;
 use super::collector::Collector;
 use super::coverage::Coverage;
-use super::dataset_files::Dataset;
 use super::day_log::{DayRows, newer};
 use super::error::{CollectError, io_error};
 use super::live::Steps;
-use super::plan::Plan;
 use super::window::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
@@ -51,7 +49,7 @@ impl Collector {
         }
         let day = fresh_day(now);
         if day != self.coverage.day {
-            self.coverage = coverage(&self.dataset, &self.plan, day)?;
+            self.coverage = Coverage::measure(&self.dataset, &self.plan, day)?;
         }
         let is_waiting = |(_, tried): (_, UnixSeconds)| now.0 - tried.0 < BUSY_SECONDS;
         if self.busy.is_some_and(is_waiting) {
@@ -286,18 +284,6 @@ impl Collector {
         let written = self.progress.write(&self.state);
         written.map_err(io_error("write the progress in", &self.state))
     }
-}
-
-/// Returns the coverage of a day, measured by the newest day before it that the dataset has.
-pub(super) fn coverage(
-    dataset: &Dataset,
-    plan: &Plan,
-    day: UtcDay,
-) -> Result<Coverage, CollectError> {
-    let newest = dataset.newest_day_before(day);
-    let newest = newest.map_err(io_error("list the days of", dataset.directory()))?;
-    let before = newest.map_or_else(|| Ok(DayRows::new()), |newest| dataset.day(newest))?;
-    Ok(Coverage::new(day, &before, plan))
 }
 
 /// An island whose title is not known yet.

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Instant;
 
-use super::records::KeyStoreError;
-
 /// Name of the file in the state directory. Without it, the keys are this server's own.
 pub(super) const FILE: &str = "keys-role";
 /// The first word of the file: its version.
@@ -72,11 +70,11 @@ impl KeyRole {
         }
     }
 
-    /// Refuses changes of keys where another server makes them.
-    pub(super) fn check_change(self) -> Result<(), KeyStoreError> {
+    /// Refuses changes of keys where another server makes them. The error is the role.
+    pub(super) fn check_change(self) -> Result<(), KeyRole> {
         match self {
             KeyRole::Alone | KeyRole::Leads { .. } => Ok(()),
-            other => Err(KeyStoreError::NotLeader(other)),
+            other => Err(other),
         }
     }
 

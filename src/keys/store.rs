@@ -203,7 +203,9 @@ impl KeyStore {
 
     /// Refuses changes of keys where another server makes them.
     pub fn check_leader(&self) -> Result<(), KeyStoreError> {
-        self.role()?.check_change()
+        self.role()?
+            .check_change()
+            .map_err(KeyStoreError::NotLeader)
     }
 
     /// Sets which server changes the keys.

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
-use super::settings::SharedQuotaSettings;
+use super::settings::{KeySharing, SharedQuotaSettings};
 use crate::keys::{KeyFileVersion, KeyRole, KeyStore, SharedKeyFile, SharedKeysState};
 use crate::observe::Log;
 use crate::request::is_base_url;
@@ -37,15 +37,6 @@ const CLAIM: &str = include_str!("claim_keys.lua");
 const POLL: Duration = Duration::from_millis(250);
 /// For one look, a key file of 100,000 keys included.
 const EXCHANGE_MAX: Duration = Duration::from_secs(5);
-
-/// Whether a server issues the keys of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeySharing {
-    /// It issues them.
-    Lead,
-    /// It takes them over.
-    Follow,
-}
 
 /// The thread that shares the keys of a state directory.
 #[derive(Debug)]

@@ -23,6 +23,6 @@ mod script;
 mod service;
 mod settings;
 
-pub(crate) use keys::{KeySharing, SharedKeys};
+pub(crate) use keys::SharedKeys;
 pub(crate) use service::SharedQuota;
-pub(crate) use settings::{SharedQuotaSettings, StoreNode};
+pub(crate) use settings::{KeySharing, SharedQuotaSettings, StoreNode};

@@ -6,12 +6,20 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::keys::KeySharing;
 use crate::quota::SharingSettings;
 use crate::regular_file;
 
 const DEFAULT_PORT: u16 = 6379;
 const PASSWORD_BYTES_MAX: u64 = 1024;
+
+/// Whether a server issues the keys of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeySharing {
+    /// It issues them.
+    Lead,
+    /// It takes them over.
+    Follow,
+}
 
 /// Settings of the store.
 #[derive(Clone, Debug)]
