@@ -3,7 +3,7 @@
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
 use super::error::{CollectError, io_error};
 use super::ledger::IslandState;
-use super::reply::{RawReply, Reply, classify};
+use super::reply::{RawReply, ReplyError, classify, is_answered};
 use super::request::Request;
 use super::window::fresh_day;
 use super::wire;
@@ -13,25 +13,14 @@ use crate::model::{IslandCode, SortField};
 /// Failures in a row after which a request is given up for now.
 const ATTEMPTS: u32 = 3;
 
-/// Meaning of a response for the pace.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Signal {
-    Usable,
-    Throttled {
-        reason: String,
-        retry_after_seconds: Option<u64>,
-    },
-    Failed(String),
-}
-
 impl Collector {
-    /// Takes the response to a request.
+    /// Takes the response to a request. Returns its class, for the pace.
     pub(super) fn receive(
         &mut self,
         request: &Request,
         raw: Result<RawReply, String>,
         now: UnixSeconds,
-    ) -> Result<Signal, CollectError> {
+    ) -> Result<Result<(), ReplyError>, CollectError> {
         let reply = match request {
             Request::Catalogue { .. } => self.receive_catalogue(raw, now),
             Request::Genres => self.receive_genres(raw, now),
@@ -40,39 +29,19 @@ impl Collector {
             Request::Days { code, from, to } => self.receive_days(raw, *code, (*from, *to), now)?,
             Request::Steps { code, .. } => self.receive_steps(raw, *code),
         };
-        let signal = match reply {
-            Reply::Usable(()) => {
-                self.counts.usable += 1;
-                self.counts.last_usable = now.0;
-                Signal::Usable
-            }
-            // A usable response, of an island.
-            Reply::Gone => {
-                self.counts.gone += 1;
-                self.counts.last_usable = now.0;
-                Signal::Usable
-            }
-            Reply::Throttled {
-                reason,
-                retry_after_seconds,
-            } => {
-                self.counts.throttled += 1;
-                Signal::Throttled {
-                    reason,
-                    retry_after_seconds,
-                }
-            }
-            Reply::Rejected(problem) => {
-                self.counts.rejected += 1;
-                Signal::Failed(problem)
-            }
-            Reply::Broken(problem) => {
-                self.counts.broken += 1;
-                Signal::Failed(problem)
-            }
-        };
+        let counts = &mut self.counts;
+        *match &reply {
+            Ok(()) => &mut counts.usable,
+            Err(ReplyError::Gone) => &mut counts.gone,
+            Err(ReplyError::Throttled { .. }) => &mut counts.throttled,
+            Err(ReplyError::Rejected(_)) => &mut counts.rejected,
+            Err(ReplyError::Broken(_)) => &mut counts.broken,
+        } += 1;
+        if is_answered(&reply) {
+            counts.last_usable = now.0;
+        }
         let is_catalogue = matches!(request, Request::Catalogue { .. });
-        if signal == Signal::Usable || (is_catalogue && self.crawl.is_none()) {
+        if is_answered(&reply) || (is_catalogue && self.crawl.is_none()) {
             self.failed = None;
         } else {
             let before = self.failed.take().map_or(0, |(_, failures)| failures);
@@ -83,7 +52,7 @@ impl Collector {
                 self.give_up(request, now);
             }
         }
-        Ok(signal)
+        Ok(reply)
     }
 
     /// Goes on without a request that failed several times in a row. It is tried again later.
@@ -110,12 +79,15 @@ impl Collector {
         }
     }
 
-    fn receive_catalogue(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let page = match classify(raw, wire::catalogue_page) {
-            Reply::Usable(page) => page,
-            Reply::Gone => return Reply::Broken("status 404 for the catalogue".to_owned()),
-            other => return without_content(other),
-        };
+    fn receive_catalogue(
+        &mut self,
+        raw: Result<RawReply, String>,
+        now: UnixSeconds,
+    ) -> Result<(), ReplyError> {
+        let page = classify(raw, wire::catalogue_page).map_err(|error| match error {
+            ReplyError::Gone => ReplyError::Broken("status 404 for the catalogue".to_owned()),
+            error => error,
+        })?;
         self.counts.cleaned.add(page.cleaned);
         for listed in page.islands {
             if let Some(state) = self.plan.seen(listed.code, now) {
@@ -126,7 +98,7 @@ impl Collector {
             self.is_catalogue_changed |= old.as_ref() != self.catalogue.get(&code);
         }
         let Some(mut crawl) = self.crawl.take() else {
-            return Reply::Usable(());
+            return Ok(());
         };
         crawl.cleaned.add(page.cleaned);
         match crawl.advance(page.next) {
@@ -147,42 +119,42 @@ impl Collector {
                 // The crawl begins again later.
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
                 self.is_catalogue_due = true;
-                return Reply::Broken(problem);
+                return Err(ReplyError::Broken(problem));
             }
         }
-        Reply::Usable(())
+        Ok(())
     }
 
-    fn receive_genres(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        match classify(raw, wire::genres) {
-            Reply::Usable(slugs) => {
-                if let Some(rankings) = &mut self.rankings {
-                    rankings.set_genres(slugs);
-                }
-                self.finish_rankings(now);
-                Reply::Usable(())
-            }
-            Reply::Gone => {
-                // An upstream without genres.
-                self.rankings = None;
-                self.progress.rankings = now.0;
-                Reply::Gone
-            }
-            other => without_content(other),
+    fn receive_genres(
+        &mut self,
+        raw: Result<RawReply, String>,
+        now: UnixSeconds,
+    ) -> Result<(), ReplyError> {
+        let reply = classify(raw, wire::genres);
+        if reply == Err(ReplyError::Gone) {
+            // An upstream without genres.
+            self.rankings = None;
+            self.progress.rankings = now.0;
         }
+        let slugs = reply?;
+        if let Some(rankings) = &mut self.rankings {
+            rankings.set_genres(slugs);
+        }
+        self.finish_rankings(now);
+        Ok(())
     }
 
-    fn receive_ranking(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let page = match classify(raw, wire::ranking_page) {
-            Reply::Usable(page) => page,
-            Reply::Gone => wire::RankingPage::default(),
-            other => return without_content(other),
-        };
+    fn receive_ranking(
+        &mut self,
+        raw: Result<RawReply, String>,
+        now: UnixSeconds,
+    ) -> Result<(), ReplyError> {
+        let page = empty_if_gone(classify(raw, wire::ranking_page))?;
         if let Some(rankings) = &mut self.rankings {
             rankings.advance(page);
         }
         self.finish_rankings(now);
-        Reply::Usable(())
+        Ok(())
     }
 
     fn finish_rankings(&mut self, now: UnixSeconds) {
@@ -192,19 +164,19 @@ impl Collector {
         }
     }
 
-    fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
+    fn receive_platform(
+        &mut self,
+        raw: Result<RawReply, String>,
+        now: UnixSeconds,
+    ) -> Result<(), ReplyError> {
         let series = self.options.platform;
-        let reply = match classify(raw, |body| wire::platform_steps(body, series)) {
-            Reply::Usable(points) => {
-                self.platform_points.extend(points);
-                Reply::Usable(())
-            }
-            // An upstream without the series.
-            Reply::Gone => Reply::Gone,
-            other => return without_content(other),
-        };
-        self.progress.platform = now.0;
-        reply
+        let reply = classify(raw, |body| wire::platform_steps(body, series));
+        // An upstream without the series is not asked again for this step either.
+        if is_answered(&reply) {
+            self.progress.platform = now.0;
+        }
+        self.platform_points.extend(reply?);
+        Ok(())
     }
 
     fn receive_days(
@@ -213,12 +185,13 @@ impl Collector {
         code: IslandCode,
         (from, to): (UnixSeconds, UnixSeconds),
         now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    ) -> Result<Result<(), ReplyError>, CollectError> {
         let Some(mut state) = self.plan.state(code).copied() else {
-            return Ok(Reply::Usable(()));
+            return Ok(Ok(()));
         };
-        let reply = match classify(raw, wire::island_days) {
-            Reply::Usable(answer) => {
+        let reply = classify(raw, wire::island_days);
+        match &reply {
+            Ok(answer) => {
                 self.counts.refused += answer.refused;
                 let range = from.day()..to.day();
                 let error = || io_error("write the collected days in", &self.state);
@@ -236,16 +209,14 @@ impl Collector {
                 let newest = UtcDay(fresh_day(now).0.min(to.day().0 - 1));
                 state.covered = state.covered.max(Some(newest));
                 state.asked_at = now;
-                Reply::Usable(())
             }
-            Reply::Gone => {
-                state.is_gone = true;
-                Reply::Gone
-            }
-            other => return Ok(without_content(other)),
-        };
-        self.record(state);
-        Ok(reply)
+            Err(ReplyError::Gone) => state.is_gone = true,
+            Err(_) => {}
+        }
+        if is_answered(&reply) {
+            self.record(state);
+        }
+        Ok(reply.map(drop))
     }
 
     fn record(&mut self, state: IslandState) {
@@ -254,17 +225,17 @@ impl Collector {
         self.coverage.record(&state);
     }
 
-    fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
-        let steps = match classify(raw, wire::island_steps) {
-            Reply::Usable(steps) => steps,
-            Reply::Gone => Vec::new(),
-            other => return without_content(other),
-        };
+    fn receive_steps(
+        &mut self,
+        raw: Result<RawReply, String>,
+        code: IslandCode,
+    ) -> Result<(), ReplyError> {
+        let steps = empty_if_gone(classify(raw, wire::island_steps))?;
         if let Some(pass) = &mut self.live {
             pass.advance(code, &steps);
         }
         self.finish_live();
-        Reply::Usable(())
+        Ok(())
     }
 
     fn finish_live(&mut self) {
@@ -279,19 +250,10 @@ impl Collector {
     }
 }
 
-/// Converts a response that is not usable.
-fn without_content<T>(reply: Reply<T>) -> Reply<()> {
+/// Converts a 404 to empty content.
+fn empty_if_gone<T: Default>(reply: Result<T, ReplyError>) -> Result<T, ReplyError> {
     match reply {
-        Reply::Usable(_) => Reply::Usable(()),
-        Reply::Throttled {
-            reason,
-            retry_after_seconds,
-        } => Reply::Throttled {
-            reason,
-            retry_after_seconds,
-        },
-        Reply::Gone => Reply::Gone,
-        Reply::Rejected(problem) => Reply::Rejected(problem),
-        Reply::Broken(problem) => Reply::Broken(problem),
+        Err(ReplyError::Gone) => Ok(T::default()),
+        reply => reply,
     }
 }

@@ -17,11 +17,9 @@ pub(super) struct RawReply {
     pub(super) body: Vec<u8>,
 }
 
-/// Classes of responses.
-#[derive(Debug, PartialEq)]
-pub(super) enum Reply<T> {
-    /// The expected content.
-    Usable(T),
+/// The reason why a response has no usable content.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReplyError {
     /// The upstream wants fewer requests, or a proxy in front of it has no connection to it: 429, an empty
     /// 200, 5xx, HTML.
     Throttled {
@@ -36,51 +34,47 @@ pub(super) enum Reply<T> {
     Broken(String),
 }
 
+/// Returns whether the upstream answered the request, also if with 404.
+pub(super) fn is_answered<T>(reply: &Result<T, ReplyError>) -> bool {
+    matches!(reply, Ok(_) | Err(ReplyError::Gone))
+}
+
 /// Classifies a response; `parse` reads the body of a 200.
 pub(super) fn classify<T>(
     raw: Result<RawReply, String>,
     parse: impl FnOnce(&[u8]) -> Result<T, String>,
-) -> Reply<T> {
-    let raw = match raw {
-        Ok(raw) => raw,
-        Err(problem) => return Reply::Broken(problem),
-    };
-    let throttled = |reason: String| Reply::Throttled {
+) -> Result<T, ReplyError> {
+    let raw = raw.map_err(ReplyError::Broken)?;
+    let throttled = |reason: String| ReplyError::Throttled {
         reason: with_id(reason, &raw),
         retry_after_seconds: raw.retry_after_seconds,
     };
+    let broken = |problem: String| ReplyError::Broken(with_id(problem, &raw));
     let media_type = raw
         .content_type
         .split(';')
         .next()
         .unwrap_or_default()
         .trim();
-    match raw.status {
+    Err(match raw.status {
         200 if raw.body.iter().all(u8::is_ascii_whitespace) => throttled("an empty 200".to_owned()),
         200 if media_type.eq_ignore_ascii_case("text/html") => throttled("an HTML page".to_owned()),
-        200 if !media_type.eq_ignore_ascii_case("application/json") => {
-            let got = format!("the content type must be application/json, got {media_type:?}");
-            Reply::Broken(with_id(got, &raw))
-        }
-        200 => match parse(&raw.body) {
-            Ok(content) => Reply::Usable(content),
-            Err(problem) => Reply::Broken(with_id(problem, &raw)),
-        },
+        200 if !media_type.eq_ignore_ascii_case("application/json") => broken(format!(
+            "the content type must be application/json, got {media_type:?}"
+        )),
+        200 => return parse(&raw.body).map_err(broken),
         429 | 500..=599 => throttled(format!("status {}", raw.status)),
-        404 => Reply::Gone,
+        404 => ReplyError::Gone,
         // Of a proxy: a challenge, or an error of its own.
         status if media_type.eq_ignore_ascii_case("text/html") => {
             throttled(format!("an HTML page with status {status}"))
         }
-        400 => Reply::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)), &raw)),
-        status => {
-            let got = format!(
-                "the status must be 200, got {status}: {}",
-                excerpt(&raw.body)
-            );
-            Reply::Broken(with_id(got, &raw))
-        }
-    }
+        400 => ReplyError::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)), &raw)),
+        status => broken(format!(
+            "the status must be 200, got {status}: {}",
+            excerpt(&raw.body)
+        )),
+    })
 }
 
 fn with_id(problem: String, raw: &RawReply) -> String {
@@ -125,11 +119,11 @@ mod tests {
             _ => Err("members are missing".to_owned()),
         };
         match classify(raw, parse) {
-            Reply::Usable(()) => "usable",
-            Reply::Throttled { .. } => "throttled",
-            Reply::Gone => "gone",
-            Reply::Rejected(_) => "rejected",
-            Reply::Broken(_) => "broken",
+            Ok(()) => "usable",
+            Err(ReplyError::Throttled { .. }) => "throttled",
+            Err(ReplyError::Gone) => "gone",
+            Err(ReplyError::Rejected(_)) => "rejected",
+            Err(ReplyError::Broken(_)) => "broken",
         }
     }
 
@@ -168,7 +162,7 @@ mod tests {
     fn a_fault_names_its_correlation_id_and_no_control_characters() {
         let mut raw = reply(400, "application/json", "a\u{7}\nb");
         raw.correlation_id = Some("FN-1".to_owned());
-        let Reply::Rejected(problem) = classify(Ok(raw), |_| Ok(())) else {
+        let Err(ReplyError::Rejected(problem)) = classify(Ok(raw), |_| Ok(())) else {
             panic!("rejected");
         };
         assert_eq!(problem, "status 400: \"ab\" (x-epic-correlation-id FN-1)");

@@ -20,7 +20,7 @@ use super::error::{CollectError, io_error};
 use super::metrics;
 use super::pace::Pace;
 use super::plan::PlanSizes;
-use super::receive::Signal;
+use super::reply::ReplyError;
 use super::request::Request;
 use super::settings::{CollectSettings, check};
 use crate::calendar::UnixSeconds;
@@ -230,7 +230,7 @@ impl Loop {
             self.pace.sent(self.ms(at));
         }
         let received = self.collector.receive(request, raw, UnixSeconds::now());
-        let result = received.and_then(|signal| self.heed(signal, &target, report));
+        let result = received.and_then(|reply| self.heed(reply, &target, report));
         self.wait_on_error(result, report).await
     }
 
@@ -320,13 +320,13 @@ impl Loop {
     /// Adapts the pace to a response.
     fn heed(
         &mut self,
-        signal: Signal,
+        reply: Result<(), ReplyError>,
         target: &str,
         report: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), CollectError> {
         let now_ms = self.now_ms();
-        let (reason, pause) = match signal {
-            Signal::Usable => {
+        let (reason, pause) = match reply {
+            Ok(()) | Err(ReplyError::Gone) => {
                 self.pace.succeeded();
                 if let Some((count, since)) = self.failures.take() {
                     let seconds = since.elapsed().as_secs();
@@ -336,14 +336,16 @@ impl Loop {
                 }
                 return Ok(());
             }
-            Signal::Throttled {
+            Err(ReplyError::Throttled {
                 reason,
                 retry_after_seconds,
-            } => {
+            }) => {
                 let pause = self.pace.throttled(now_ms, retry_after_seconds);
                 (format!("throttled by {reason}"), pause)
             }
-            Signal::Failed(reason) => (reason, self.pace.failed(now_ms)),
+            Err(ReplyError::Rejected(reason) | ReplyError::Broken(reason)) => {
+                (reason, self.pace.failed(now_ms))
+            }
         };
         let (count, since) = self
             .failures

@@ -71,7 +71,7 @@ impl Simulation {
                 Next::Send(request) => {
                     let raw = self.upstream.reply(&request, self.now);
                     let clock = self.clock();
-                    self.collector.receive(&request, raw, clock).unwrap();
+                    let _reply = self.collector.receive(&request, raw, clock).unwrap();
                     self.now.0 += seconds;
                 }
                 Next::Sleep(due) => {
