@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
-use island_metrics::dataset::{Catalogue, DatasetReader, Files, SyntheticSpec, synthesize};
+use island_metrics::dataset::{Catalogue, DatasetReader, Files, Island, SyntheticSpec, synthesize};
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
 use island_metrics::publish::{PublishOptions, publish};
@@ -69,14 +69,14 @@ impl World {
             ends.push(text.len());
         }
         let islands_of = catalogue.islands.iter();
-        let tags = islands_of.clone().flat_map(|island| island.tags.iter());
+        let tags = islands_of.clone().flat_map(Island::tags);
         let creators = islands_of.filter_map(|island| island.creator.as_ref());
         World {
             islands,
             history,
             snapshot,
             opened,
-            tags: by_use(tags.map(|tag| &**tag)),
+            tags: by_use(tags),
             creators: by_use(creators.map(CreatorSlug::as_str)),
             words: by_use(ends.windows(2).flat_map(|at| text[at[0]..at[1]].split(' '))),
             text,

@@ -67,9 +67,7 @@ impl CliError {
             CollectError::Dataset(error) => error.into(),
             CollectError::Setting(_) => CliError::configuration(error),
             CollectError::Io { .. } => CliError::new(IO, error),
-            CollectError::Admin { .. } | CollectError::Unavailable(_) => {
-                CliError::new(UNAVAILABLE, error)
-            }
+            CollectError::Unavailable(_) => CliError::new(UNAVAILABLE, error),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::model::{CreatedIn, CreatorSlug, IslandCode};
+use crate::dataset::Island;
+use crate::model::CreatedIn;
 
 /// Longest field of a dataset, in bytes.
 const MAX_FIELD_BYTES: usize = 1_024;
@@ -22,16 +23,6 @@ pub(super) struct RawIsland {
     created_in: serde_json::Value,
     #[serde(default)]
     tags: serde_json::Value,
-}
-
-/// A row of the catalogue. Tags are joined by `|`, as in islands.csv: 300,000 rows stay in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) code: IslandCode,
-    pub(super) title: Box<str>,
-    pub(super) creator: Option<CreatorSlug>,
-    pub(super) created_in: Option<CreatedIn>,
-    pub(super) tags: Box<str>,
 }
 
 /// Number of rows that were changed or left out, by reason.
@@ -72,7 +63,7 @@ impl fmt::Display for Cleaned {
 }
 
 /// Converts a row; `None` if its code is not an island's.
-pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
+pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
     let Some(code) = raw.code.as_str().and_then(|code| code.parse().ok()) else {
         cleaned.codes += 1;
         return None;
@@ -93,7 +84,7 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Listed> {
         Some("FNC") => Some(CreatedIn::Creative),
         _ => None,
     };
-    Some(Listed {
+    Some(Island {
         code,
         title: kept.into(),
         creator: slug,
@@ -131,7 +122,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn row(json: serde_json::Value) -> (Option<Listed>, Cleaned) {
+    fn row(json: serde_json::Value) -> (Option<Island>, Cleaned) {
         let mut cleaned = Cleaned::default();
         let listed = clean(&serde_json::from_value(json).unwrap(), &mut cleaned);
         (listed, cleaned)

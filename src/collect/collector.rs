@@ -133,7 +133,7 @@ impl Collector {
         now: UnixSeconds,
     ) -> Result<Collector, CollectError> {
         let directory = dataset;
-        let dataset = Dataset::open(directory).map_err(io_error("create", directory))?;
+        let dataset = Dataset::open(directory)?;
         dataset
             .remove_leftovers()
             .map_err(io_error("clean up", directory))?;

@@ -19,7 +19,7 @@ const RANKING_PAGES: usize = 3;
 const MAX_GENRES: usize = 64;
 
 /// A crawl of the catalogue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Crawl {
     pub(super) is_full: bool,
     /// Rows that were changed or left out.
@@ -34,19 +34,13 @@ impl Crawl {
     pub(super) fn full() -> Crawl {
         Crawl {
             is_full: true,
-            cleaned: Cleaned::default(),
-            after: None,
-            pages: 0,
-            cursors: HashSet::default(),
+            ..Crawl::default()
         }
     }
 
     /// Begins a crawl of the newest pages.
     pub(super) fn top() -> Crawl {
-        Crawl {
-            is_full: false,
-            ..Crawl::full()
-        }
+        Crawl::default()
     }
 
     /// Returns the request of the next page.

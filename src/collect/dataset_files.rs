@@ -11,16 +11,15 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::clean::Listed;
 use super::day_log::DayRows;
-use super::error::CollectError;
+use super::error::{CollectError, io_error};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Cell, CsvWriter, DatasetReader, FileKind, Files, Island};
+use crate::dataset::{Cell, CsvWriter, DatasetReader, FileKind, Files, Island, LoadError};
 use crate::durable::{self, AtomicFile};
 use crate::model::IslandCode;
 
 /// The catalogue by code.
-pub(super) type Catalogue = BTreeMap<IslandCode, Listed>;
+pub(super) type Catalogue = BTreeMap<IslandCode, Island>;
 
 /// Players by island in one live step.
 pub(super) type StepRows = BTreeMap<IslandCode, u64>;
@@ -42,21 +41,20 @@ pub(super) struct Dataset {
 impl Dataset {
     /// Opens a dataset directory. Creates it if it is missing, with an empty islands.csv, so that it is
     /// sound from the beginning.
-    pub(super) fn open(directory: &Path) -> io::Result<Dataset> {
+    pub(super) fn open(directory: &Path) -> Result<Dataset, CollectError> {
         let dataset = Dataset {
             directory: directory.to_owned(),
         };
-        durable::create_directory(directory)?;
+        let error = || io_error("create", directory);
+        durable::create_directory(directory).map_err(error())?;
         if !directory.join(ISLANDS).exists() {
-            let mut set = dataset.begin();
-            set.islands(&Catalogue::new())?;
-            set.commit()?;
+            dataset.replace("create", |set| set.islands(&Catalogue::new()))?;
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
-            drop(durable::lock_exclusive(directory, LOCK_TIMEOUT)?);
+            drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(error())?);
         }
         for folder in [DAILY, LIVE] {
-            durable::create_directory(&directory.join(folder))?;
+            durable::create_directory(&directory.join(folder)).map_err(error())?;
         }
         Ok(dataset)
     }
@@ -73,35 +71,19 @@ impl Dataset {
         &self.directory
     }
 
-    /// Reads islands.csv. 300,000 rows are converted one by one, which halves the memory of a start.
+    /// Reads islands.csv.
     pub(super) fn catalogue(&self) -> Result<Catalogue, CollectError> {
-        let files = Files::Directory(self.directory.clone());
-        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-        let mut rows = Vec::new();
-        reader.read_islands(|island| {
-            let row = Listed {
-                code: island.code,
-                title: island.title,
-                creator: island.creator,
-                created_in: island.created_in,
-                tags: island.tags.join("|").into(),
-            };
-            rows.push((row.code, row));
-        })?;
-        reader.finish_checks()?;
-        Ok(rows.into_iter().collect())
+        let islands = read(&self.directory, |reader| Ok(reader.islands_only()?.islands))?;
+        Ok(islands.into_iter().map(|row| (row.code, row)).collect())
     }
 
     /// Returns the codes of islands.csv; none if there is no file. Writes nothing.
     pub(super) fn codes(directory: &Path) -> Result<Vec<IslandCode>, CollectError> {
-        let mut codes = Vec::new();
-        if directory.join(ISLANDS).exists() {
-            let files = Files::Directory(directory.to_owned());
-            let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-            reader.read_islands(|island| codes.push(island.code))?;
-            reader.finish_checks()?;
+        if !directory.join(ISLANDS).exists() {
+            return Ok(Vec::new());
         }
-        Ok(codes)
+        let islands = read(directory, |reader| Ok(reader.islands_only()?.islands))?;
+        Ok(islands.iter().map(|island| island.code).collect())
     }
 
     /// Returns whether there is a file of a day.
@@ -111,23 +93,19 @@ impl Dataset {
 
     /// Reads the rows of a day; none if there is no file.
     pub(super) fn day(&self, day: UtcDay) -> Result<DayRows, CollectError> {
-        let mut rows = DayRows::new();
-        if self.has_day(day) {
-            let files = Files::Directory(self.directory.clone());
-            let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-            rows.extend(reader.daily_rows(day)?);
-            reader.finish_checks()?;
+        if !self.has_day(day) {
+            return Ok(DayRows::new());
         }
-        Ok(rows)
+        let rows = read(&self.directory, |reader| reader.daily_rows(day))?;
+        Ok(rows.into_iter().collect())
     }
 
     /// Reads platform.csv; no points if there is no file.
     pub(super) fn platform(&self) -> Result<BTreeMap<UnixSeconds, u64>, CollectError> {
-        let files = Files::Directory(self.directory.clone());
-        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-        let points = reader.platform()?;
-        reader.finish_checks()?;
-        Ok(points.unwrap_or_default().into_iter().collect())
+        let points = read(&self.directory, |reader| {
+            Ok(reader.platform()?.unwrap_or_default())
+        })?;
+        Ok(points.into_iter().collect())
     }
 
     /// Returns the newest day before `day` that has a file.
@@ -139,20 +117,24 @@ impl Dataset {
 
     /// Reads a live step; no rows if there is no file.
     pub(super) fn step(&self, step: UnixSeconds) -> Result<StepRows, CollectError> {
-        let files = Files::Directory(self.directory.clone());
-        let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-        let rows = reader.live_rows(step)?;
-        reader.finish_checks()?;
+        let rows = read(&self.directory, |reader| reader.live_rows(step))?;
         Ok(rows.into_iter().collect())
     }
 
-    /// Begins a set of files.
-    pub(super) fn begin(&self) -> FileSet<'_> {
-        FileSet {
+    /// Replaces the files that `add` adds to a set, together. Fails with `TimedOut` while readers hold the
+    /// lock of the dataset.
+    pub(super) fn replace(
+        &self,
+        purpose: &'static str,
+        add: impl FnOnce(&mut FileSet<'_>) -> io::Result<()>,
+    ) -> Result<(), CollectError> {
+        let mut set = FileSet {
             dataset: self,
             files: Vec::new(),
             removed: Vec::new(),
-        }
+        };
+        let replaced = add(&mut set).and_then(|()| set.commit());
+        replaced.map_err(io_error(purpose, &self.directory))
     }
 
     /// Removes temporary files that a crash left. The lock of the state directory must be held.
@@ -182,18 +164,9 @@ impl FileSet<'_> {
     /// Adds islands.csv. It must be added first.
     pub(super) fn islands(&mut self, catalogue: &Catalogue) -> io::Result<()> {
         self.add(ISLANDS, FileKind::Islands, |out| {
-            for row in catalogue.values() {
-                let tags = row.tags.split('|').filter(|tag| !tag.is_empty());
-                let island = Island {
-                    code: row.code,
-                    title: row.title.clone(),
-                    creator: row.creator.clone(),
-                    created_in: row.created_in,
-                    tags: tags.map(Into::into).collect(),
-                };
-                out.row(island.cells())?;
-            }
-            Ok(())
+            catalogue
+                .values()
+                .try_for_each(|island| out.row(island.cells()))
         })
     }
 
@@ -247,9 +220,8 @@ impl FileSet<'_> {
         Ok(())
     }
 
-    /// Renames and removes the files under the lock of the dataset. Fails with `TimedOut` while readers
-    /// hold the lock.
-    pub(super) fn commit(self) -> io::Result<()> {
+    /// Renames and removes the files under the lock of the dataset.
+    fn commit(self) -> io::Result<()> {
         if self.files.is_empty() && self.removed.is_empty() {
             return Ok(());
         }
@@ -261,6 +233,18 @@ impl FileSet<'_> {
             .iter()
             .try_for_each(|path| durable::remove(path))
     }
+}
+
+/// Reads a part of a dataset. Its faults are an error.
+fn read<T>(
+    directory: &Path,
+    part: impl FnOnce(&DatasetReader<'_>) -> Result<T, LoadError>,
+) -> Result<T, CollectError> {
+    let files = Files::Directory(directory.to_owned());
+    let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
+    let part = part(&reader)?;
+    reader.finish_checks()?;
+    Ok(part)
 }
 
 fn day_name(day: UtcDay) -> String {

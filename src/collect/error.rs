@@ -22,15 +22,8 @@ pub enum CollectError {
     },
     /// The dataset has faults, so it cannot be continued; exit code 65, or 74 if it could not be read.
     Dataset(LoadError),
-    /// The admin address could not be bound; exit code 69.
-    Admin {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The upstream gave no usable response for several minutes, or no complete catalogue; exit code 69. For
-    /// `--once` only.
+    /// The admin address could not be bound; exit code 69. With `--once` also: the upstream gave no usable
+    /// response for several minutes, or no complete catalogue.
     Unavailable(String),
 }
 
@@ -46,9 +39,6 @@ impl fmt::Display for CollectError {
                 source,
             } => {
                 write!(f, "cannot {purpose} {}: {source}", path.display())
-            }
-            CollectError::Admin { address, source } => {
-                write!(f, "cannot listen on --admin {address}: {source}")
             }
             CollectError::Dataset(error) => error.fmt(f),
         }

@@ -159,9 +159,8 @@ impl Loop {
     ) -> Result<(), CollectError> {
         if let Some(address) = self.settings.admin {
             let started = admin::start(address, Arc::clone(&self.page)).await;
-            started.map_err(|error| CollectError::Admin {
-                address,
-                source: error,
+            started.map_err(|error| {
+                CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
             })?;
         }
         notifier.ready("collecting");

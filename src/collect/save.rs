@@ -1,8 +1,5 @@
 //! Writing: the logs and the ledger in intervals, and the files of the dataset.
 
-use std::io;
-
-use super::clean::Listed;
 use super::collector::Collector;
 use super::coverage::Coverage;
 use super::day_log::{DayRows, newer};
@@ -10,7 +7,7 @@ use super::error::{CollectError, io_error};
 use super::live::Steps;
 use super::window::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::dataset::Metrics;
+use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;
 
 /// Collected days are written at least this often: a crash of this process repeats their requests.
@@ -181,15 +178,12 @@ impl Collector {
 
     fn replace_day(&mut self, day: UtcDay, rows: &DayRows) -> Result<(), CollectError> {
         let is_new = !self.dataset.has_day(day);
-        let mut set = self.dataset.begin();
-        let result = (|| {
+        self.dataset.replace("write a day to", |set| {
             if self.is_catalogue_changed {
                 set.islands(&self.catalogue)?;
             }
-            set.day(day, rows)?;
-            set.commit()
-        })();
-        result.map_err(io_error("write a day to", self.dataset.directory()))?;
+            set.day(day, rows)
+        })?;
         self.is_catalogue_changed = false;
         if is_new {
             let count = rows.len();
@@ -202,9 +196,8 @@ impl Collector {
     /// Replaces islands.csv if the catalogue has changed.
     fn save_catalogue(&mut self) -> Result<(), CollectError> {
         if self.is_catalogue_changed {
-            let mut set = self.dataset.begin();
-            let result = set.islands(&self.catalogue).and_then(|()| set.commit());
-            result.map_err(io_error("write islands.csv to", self.dataset.directory()))?;
+            self.dataset
+                .replace("write islands.csv to", |set| set.islands(&self.catalogue))?;
             self.is_catalogue_changed = false;
         }
         self.is_catalogue_due = false;
@@ -223,9 +216,8 @@ impl Collector {
             all = all.split_off(&UnixSeconds(newest.0 - PLATFORM_KEPT_SECONDS));
         }
         if all != before {
-            let mut set = self.dataset.begin();
-            let result = set.platform(&all).and_then(|()| set.commit());
-            result.map_err(io_error("write platform.csv to", self.dataset.directory()))?;
+            self.dataset
+                .replace("write platform.csv to", |set| set.platform(&all))?;
         }
         self.platform_points.clear();
         Ok(())
@@ -253,30 +245,25 @@ impl Collector {
             // Written before the files: a file that a crash leaves is removed later too.
             self.progress.live_files = [&old[..], &kept].concat();
             self.write_progress()?;
-            let result = self.replace_steps(&steps, &old);
-            result.map_err(io_error("write a live step to", self.dataset.directory()))?;
+            self.dataset.replace("write a live step to", |set| {
+                if self.is_catalogue_changed && !steps.is_empty() {
+                    set.islands(&self.catalogue)?;
+                }
+                for (step, rows) in &steps {
+                    set.step(*step, rows)?;
+                }
+                for step in &old {
+                    set.remove_step(UnixSeconds(*step));
+                }
+                Ok(())
+            })?;
+            self.is_catalogue_changed &= steps.is_empty();
             self.progress.live_files = kept;
             if !steps.is_empty() {
                 self.counts.live_written = now.0;
             }
         }
         self.live_steps.clear();
-        Ok(())
-    }
-
-    fn replace_steps(&mut self, steps: &Steps, old: &[i64]) -> io::Result<()> {
-        let mut set = self.dataset.begin();
-        if self.is_catalogue_changed && !steps.is_empty() {
-            set.islands(&self.catalogue)?;
-        }
-        for (step, rows) in steps {
-            set.step(*step, rows)?;
-        }
-        for step in old {
-            set.remove_step(UnixSeconds(*step));
-        }
-        set.commit()?;
-        self.is_catalogue_changed &= steps.is_empty();
         Ok(())
     }
 
@@ -287,8 +274,8 @@ impl Collector {
 }
 
 /// An island whose title is not known yet.
-fn stub(code: IslandCode) -> Listed {
-    Listed {
+fn stub(code: IslandCode) -> Island {
+    Island {
         code,
         title: "".into(),
         creator: None,

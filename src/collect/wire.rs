@@ -5,11 +5,11 @@
 
 use serde::Deserialize;
 
-use super::clean::{Cleaned, Listed, RawIsland, clean};
+use super::clean::{Cleaned, RawIsland, clean};
 use super::repair::repair;
 use super::settings::PlatformSeries;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::dataset::Metrics;
+use crate::dataset::{Island, Metrics};
 use crate::model::{COUNT_MAX, IslandCode};
 
 /// Seconds of a live step.
@@ -18,7 +18,7 @@ pub(super) const STEP_SECONDS: i64 = 600;
 /// A page of the catalogue.
 #[derive(Debug, Default)]
 pub(super) struct CataloguePage {
-    pub(super) islands: Vec<Listed>,
+    pub(super) islands: Vec<Island>,
     /// Cursor of the next page; `None` on the last.
     pub(super) next: Option<String>,
     pub(super) cleaned: Cleaned,

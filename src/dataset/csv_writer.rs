@@ -46,7 +46,7 @@ impl<W: Write> CsvWriter<W> {
             match cell {
                 Cell::Code(code) => self.rows.extend_from_slice(code.text().as_str().as_bytes()),
                 Cell::Text(text) => self.text(text.unwrap_or_default()),
-                Cell::Tags(tags) => self.text(&tags.join("|")),
+                Cell::Tags(tags) => self.text(tags),
                 Cell::Count(Some(count)) => {
                     self.rows.extend_from_slice(digits.format(count).as_bytes());
                 }

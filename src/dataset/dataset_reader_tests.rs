@@ -87,7 +87,7 @@ fn a_valid_dataset_is_read_completely() {
     );
     assert!(plain.creator.is_none() && plain.created_in.is_none() && plain.tags.is_empty());
     assert_eq!(&*full.title, "a \"b\", c");
-    assert_eq!(full.tags, ["pvp", "1v1"].map(Box::<str>::from));
+    assert!(full.tags().eq(["pvp", "1v1"]));
     assert_eq!(dataset.catalogue.profiles[1].followers, Some(7));
     let day = &dataset.days[&UtcDay::parse("2026-11-20").unwrap()];
     let counts = [

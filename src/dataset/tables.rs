@@ -59,7 +59,32 @@ impl DatasetReader<'_> {
     /// Reads islands.csv only. The catalogue has no profiles.
     pub fn islands_only(&self) -> Result<Catalogue, LoadError> {
         let mut islands = Vec::new();
-        let exists = self.read_islands(|island| islands.push(island))?;
+        let mut seen = HashMap::new();
+        let exists = self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
+            let code = table.code(0);
+            if let Some(code) = code {
+                table.once(0, &mut seen, code);
+            }
+            let title = table.text(1).unwrap_or_default().into();
+            let creator = table.slug(2);
+            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
+            let want = "tags separated by |, none of them empty";
+            let tags = table.text(4).and_then(|_| {
+                table.optional(4, want, |text| {
+                    let is_valid = !text.split('|').any(str::is_empty);
+                    is_valid.then(|| text.into())
+                })
+            });
+            // An island with a faulty field still counts as known, so that rows of other files may refer
+            // to it.
+            islands.extend(code.map(|code| Island {
+                code,
+                title,
+                creator,
+                created_in,
+                tags: tags.unwrap_or_default(),
+            }));
+        })?;
         let mut faults = lock(&self.faults);
         if !exists {
             let problem = "the file must exist, with one row per island, got no file".to_owned();
@@ -69,35 +94,6 @@ impl DatasetReader<'_> {
         Ok(Catalogue {
             is_faulty: faults.has(DatasetReader::ISLANDS),
             ..Catalogue::new(islands, Vec::new())
-        })
-    }
-
-    /// Calls `take` for each row of islands.csv, in the order of the file. Returns whether the file exists.
-    pub fn read_islands(&self, mut take: impl FnMut(Island)) -> Result<bool, LoadError> {
-        let mut seen = HashMap::new();
-        self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
-            let code = table.code(0);
-            if let Some(code) = code {
-                table.once(0, &mut seen, code);
-            }
-            let title = table.text(1).unwrap_or_default().into();
-            let creator = table.slug(2);
-            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
-            let want = "tags separated by |, none of them empty";
-            let tags = table
-                .text(4)
-                .and_then(|_| table.optional(4, want, parse_tags));
-            // An island with a faulty field still counts as known, so that rows of other files may refer
-            // to it.
-            if let Some(code) = code {
-                take(Island {
-                    code,
-                    title,
-                    creator,
-                    created_in,
-                    tags: tags.unwrap_or_default(),
-                });
-            }
         })
     }
 
@@ -226,12 +222,6 @@ impl DatasetReader<'_> {
 fn metrics(table: &CsvTable<'_>) -> Metrics {
     let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
     Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)])
-}
-
-fn parse_tags(text: &str) -> Option<Vec<Box<str>>> {
-    text.split('|')
-        .map(|tag| (!tag.is_empty()).then(|| tag.into()))
-        .collect()
 }
 
 /// Sizes of a valid dataset.

@@ -102,7 +102,7 @@ fn write_tags<W: Write>(
 ) -> io::Result<()> {
     let mut members: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (row, island) in (0..).zip(islands) {
-        for tag in &island.tags {
+        for tag in island.tags() {
             let rows = members.entry(tag).or_default();
             // A tag that occurs twice on one island is one match.
             if rows.last() != Some(&row) {

@@ -55,7 +55,7 @@ fn island(row: u32) -> Island {
         title: chosen(0).collect::<Vec<_>>().join(" ").into(),
         creator: slug.map(|slug| slug.parse::<CreatorSlug>().unwrap()),
         created_in: CreatedIn::ALL.get(drawn(row, 42) as usize % 3).copied(),
-        tags: chosen(20).map(Into::into).collect(),
+        tags: chosen(20).collect::<Vec<_>>().join("|").into(),
     }
 }
 
@@ -157,7 +157,7 @@ fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
         query
             .tag
             .as_ref()
-            .is_none_or(|tag| island.tags.iter().any(|input| **input == **tag))
+            .is_none_or(|tag| island.tags().any(|input| *input == **tag))
             && query
                 .creator
                 .as_ref()

@@ -103,7 +103,7 @@ impl Serialize for Cell<'_> {
         match self {
             Cell::Code(code) => code.text().as_str().serialize(to),
             Cell::Text(text) => text.serialize(to),
-            Cell::Tags(tags) => tags.serialize(to),
+            Cell::Tags(tags) => to.collect_seq(tags.split_terminator('|')),
             Cell::Count(count) => count.serialize(to),
             Cell::Decimal(decimal) => decimal.serialize(to),
             Cell::Time(time) => time.0.serialize(to),
