@@ -103,6 +103,29 @@ impl FromStr for CreatorSlug {
     }
 }
 
+/// Implements the list of an enum's values, their names, and the parsing of a name.
+macro_rules! named {
+    ($kind:ident: $($value:ident = $name:literal),+ $(,)?) => {
+        impl $kind {
+            /// All values, in the order of their numbers in published files.
+            pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$value),+];
+
+            /// Returns the name used in query strings, responses and files.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $($kind::$value => $name,)+
+                }
+            }
+
+            /// Returns the value with this name.
+            pub fn parse(text: &str) -> Option<$kind> {
+                let mut all = $kind::ALL.into_iter();
+                all.find(|value| value.as_str() == text)
+            }
+        }
+    };
+}
+
 /// The tool an island was made with (SPEC section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CreatedIn {
@@ -112,25 +135,7 @@ pub enum CreatedIn {
     Creative,
 }
 
-impl CreatedIn {
-    /// Both tools, in the order of their numbers in published files.
-    pub const ALL: [CreatedIn; 2] = [CreatedIn::Uefn, CreatedIn::Creative];
-
-    /// Returns `uefn` or `creative`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            CreatedIn::Uefn => "uefn",
-            CreatedIn::Creative => "creative",
-        }
-    }
-
-    /// Returns the tool with this name.
-    pub fn parse(text: &str) -> Option<CreatedIn> {
-        CreatedIn::ALL
-            .into_iter()
-            .find(|tool| tool.as_str() == text)
-    }
-}
+named!(CreatedIn: Uefn = "uefn", Creative = "creative");
 
 /// A field that the island list sorts by (SPEC section 4); also the six counts of a daily row,
 /// in this order wherever they stand in an array.
@@ -150,36 +155,15 @@ pub enum SortField {
     Recommendations,
 }
 
-impl SortField {
-    /// All six, in the order of the specification.
-    pub const ALL: [SortField; 6] = [
-        SortField::PeakCcu,
-        SortField::UniquePlayers,
-        SortField::MinutesPlayed,
-        SortField::Favorites,
-        SortField::Plays,
-        SortField::Recommendations,
-    ];
-
-    /// Returns the name used in query strings, responses and CSV headers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SortField::PeakCcu => "peakCCU",
-            SortField::UniquePlayers => "uniquePlayers",
-            SortField::MinutesPlayed => "minutesPlayed",
-            SortField::Favorites => "favorites",
-            SortField::Plays => "plays",
-            SortField::Recommendations => "recommendations",
-        }
-    }
-
-    /// Returns the field with this name.
-    pub fn parse(text: &str) -> Option<SortField> {
-        SortField::ALL
-            .into_iter()
-            .find(|field| field.as_str() == text)
-    }
-}
+named!(
+    SortField:
+    PeakCcu = "peakCCU",
+    UniquePlayers = "uniquePlayers",
+    MinutesPlayed = "minutesPlayed",
+    Favorites = "favorites",
+    Plays = "plays",
+    Recommendations = "recommendations",
+);
 
 /// The direction of a sort. In both directions nulls come last and ties are ordered by ascending code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,25 +174,7 @@ pub enum SortOrder {
     Asc,
 }
 
-impl SortOrder {
-    /// Both, in the order of their numbers in published files.
-    pub const ALL: [SortOrder; 2] = [SortOrder::Desc, SortOrder::Asc];
-
-    /// Returns `desc` or `asc`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            SortOrder::Desc => "desc",
-            SortOrder::Asc => "asc",
-        }
-    }
-
-    /// Returns the direction with this name.
-    pub fn parse(text: &str) -> Option<SortOrder> {
-        SortOrder::ALL
-            .into_iter()
-            .find(|order| order.as_str() == text)
-    }
-}
+named!(SortOrder: Desc = "desc", Asc = "asc");
 
 /// Exclusive upper bound of key numbers: the maximum number of keys ever issued, and of their counters.
 pub const KEYS_MAX: u32 = 1 << 26;
@@ -224,24 +190,7 @@ pub enum Tier {
     Pro,
 }
 
-impl Tier {
-    /// All three, the smallest first.
-    pub const ALL: [Tier; 3] = [Tier::Free, Tier::Starter, Tier::Pro];
-
-    /// Returns `free`, `starter` or `pro`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Tier::Free => "free",
-            Tier::Starter => "starter",
-            Tier::Pro => "pro",
-        }
-    }
-
-    /// Returns the tier with this name.
-    pub fn parse(text: &str) -> Option<Tier> {
-        Tier::ALL.into_iter().find(|tier| tier.as_str() == text)
-    }
-}
+named!(Tier: Free = "free", Starter = "starter", Pro = "pro");
 
 /// Case-folds text for search, applied to titles, slugs and queries alike: converts it to Unicode lower
 /// case and removes U+0307, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).
