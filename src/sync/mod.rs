@@ -17,12 +17,12 @@ pub(crate) use poller::PollTrigger;
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(island_metrics_loom))]
 pub(crate) use std::sync::{
-    Condvar, Mutex, MutexGuard,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 

@@ -1,11 +1,11 @@
 //! Parallel work on a fixed number of items, with results delivered in order.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
-use std::sync::mpsc::{self, Sender};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc;
 use std::thread;
 
-use super::{Condvar, Mutex, lock};
+use super::{Mutex, lock};
 
 /// Items per thread that may be started ahead of the next result to be delivered: enough that one
 /// slow item does not stall the other threads, few enough to bound the results kept in memory.
@@ -18,119 +18,58 @@ pub fn cores() -> usize {
 
 /// Runs `work` on the items `0..count` with `threads` threads. Each thread creates a state with
 /// `state` and reuses it for all its items. `deliver` is called on the calling thread, with the
-/// results in order; its first error stops the work.
+/// results in order; its first error stops the work. A panic of `work` is passed on.
 pub fn in_order<S, T: Send, E>(
     (threads, count): (usize, usize),
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,
     mut deliver: impl FnMut(usize, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    let queue = OrderedWorkQueue::new(count, threads.max(1) * AHEAD_MAX);
+    let threads = threads.max(1);
+    let (start, started) = mpsc::channel();
+    let started = Mutex::new(started);
     thread::scope(|scope| {
+        // Both channels are closed on every return path, which ends the threads.
+        let start = start;
         let (results, done) = mpsc::channel();
-        for _ in 0..threads.max(1).min(count) {
+        for _ in 0..threads.min(count) {
             let results = results.clone();
-            let (queue, state, work) = (&queue, &state, &work);
-            scope.spawn(move || queue.run_worker(&results, state, work));
+            let (started, state, work) = (&started, &state, &work);
+            // The lock is held while a thread waits for an item: the others wait for the next one.
+            let take = || lock(started).recv();
+            scope.spawn(move || {
+                let mut state = state();
+                while let Ok(at) = take() {
+                    let result = catch_unwind(AssertUnwindSafe(|| work(&mut state, at)));
+                    if results.send((at, result)).is_err() {
+                        break;
+                    }
+                }
+            });
         }
         drop(results);
-        // Stops waiting threads on every return path.
-        let _close = CloseOnDrop(&queue);
+        let ahead = threads * AHEAD_MAX;
+        let begin = |at: usize| start.send(at).expect("the receiver is dropped later");
+        (0..count.min(ahead)).for_each(begin);
         let mut early = BTreeMap::new();
-        let mut next = 0;
-        // If a thread panics, the results end early and the scope propagates the panic.
-        for (at, result) in done {
-            early.insert(at, result);
-            while let Some(result) = early.remove(&next) {
-                deliver(next, result)?;
-                next += 1;
-                queue.delivered(next);
+        for next in 0..count {
+            let result = loop {
+                if let Some(result) = early.remove(&next) {
+                    break result;
+                }
+                let Ok((at, result)) = done.recv() else {
+                    // Every thread has panicked in `state`, which the scope passes on.
+                    return Ok(());
+                };
+                early.insert(at, result.unwrap_or_else(|panic| resume_unwind(panic)));
+            };
+            deliver(next, result)?;
+            if next + ahead < count {
+                begin(next + ahead);
             }
         }
         Ok(())
     })
-}
-
-/// Hands out item numbers in order, and limits how far threads run ahead of the delivered results.
-struct OrderedWorkQueue {
-    state: Mutex<QueueState>,
-    changed: Condvar,
-    count: usize,
-    window: usize,
-}
-
-struct QueueState {
-    taken: usize,
-    delivered: usize,
-    closed: bool,
-}
-
-impl OrderedWorkQueue {
-    fn new(count: usize, window: usize) -> OrderedWorkQueue {
-        OrderedWorkQueue {
-            state: Mutex::new(QueueState {
-                taken: 0,
-                delivered: 0,
-                closed: false,
-            }),
-            changed: Condvar::new(),
-            count,
-            window,
-        }
-    }
-
-    fn run_worker<S, T>(
-        &self,
-        results: &Sender<(usize, T)>,
-        state: impl Fn() -> S,
-        work: impl Fn(&mut S, usize) -> T,
-    ) {
-        let close = CloseOnDrop(self);
-        let mut state = state();
-        while let Some(at) = self.take() {
-            if results.send((at, work(&mut state, at))).is_err() {
-                break;
-            }
-        }
-        // Closes the queue only on a panic; the other threads continue after a normal return.
-        std::mem::forget(close);
-    }
-
-    /// Returns the next item; waits while it is too far ahead. `None` if there are no more.
-    fn take(&self) -> Option<usize> {
-        let mut state = lock(&self.state);
-        while !state.closed
-            && state.taken < self.count
-            && state.taken >= state.delivered + self.window
-        {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.closed || state.taken == self.count {
-            return None;
-        }
-        state.taken += 1;
-        Some(state.taken - 1)
-    }
-
-    fn delivered(&self, count: usize) {
-        lock(&self.state).delivered = count;
-        self.changed.notify_all();
-    }
-}
-
-/// Closes the queue when dropped.
-struct CloseOnDrop<'a>(&'a OrderedWorkQueue);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.closed = true;
-        drop(state);
-        self.0.changed.notify_all();
-    }
 }
 
 #[cfg(test)]
@@ -182,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_propagated_and_blocks_no_thread() {
-        let panicked = std::panic::catch_unwind(|| {
+        let panicked = catch_unwind(|| {
             let work = |(): &mut (), at: usize| assert_ne!(at, 20, "on purpose");
             in_order((3, 1000), || (), work, |_, ()| Ok::<(), ()>(()))
         });
