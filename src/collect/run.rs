@@ -71,7 +71,7 @@ pub(crate) fn run(
     let _dataset_lock = dataset_lock.map_err(io_error("lock the dataset", &settings.dataset))?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io_error("start the runtime for", &settings.state))?;
-    runtime.block_on(async { Loop::open(settings)?.run(notifier, report).await })
+    runtime.block_on(async { Loop::open(settings, notifier, report)?.run().await })
 }
 
 fn lock_state(state: &Path) -> Result<std::fs::File, CollectError> {
@@ -94,8 +94,10 @@ async fn until_signal<T>(
     .await
 }
 
-struct Loop {
+struct Loop<'a> {
     settings: CollectSettings,
+    notifier: &'a mut Notifier,
+    report: &'a mut dyn FnMut(Event<'_>),
     collector: Collector,
     client: Client,
     pace: Pace,
@@ -111,8 +113,12 @@ struct Loop {
     write_error: Option<String>,
 }
 
-impl Loop {
-    fn open(settings: CollectSettings) -> Result<Loop, CollectError> {
+impl<'a> Loop<'a> {
+    fn open(
+        settings: CollectSettings,
+        notifier: &'a mut Notifier,
+        report: &'a mut dyn FnMut(Event<'_>),
+    ) -> Result<Loop<'a>, CollectError> {
         let now = UnixSeconds::now();
         let options = Options {
             live: settings.live,
@@ -142,6 +148,8 @@ impl Loop {
             interrupt: on_signal(SignalKind::interrupt())?,
             pace: Pace::new(rate, settings.upstream.is_loopback(), 0, seed),
             settings,
+            notifier,
+            report,
             collector,
             client,
             begun: Instant::now(),
@@ -152,25 +160,21 @@ impl Loop {
         })
     }
 
-    async fn run(
-        mut self,
-        notifier: &mut Notifier,
-        report: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), CollectError> {
+    async fn run(mut self) -> Result<(), CollectError> {
         if let Some(address) = self.settings.admin {
             let started = admin::start(address, Arc::clone(&self.page)).await;
             started.map_err(|error| {
                 CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
             })?;
         }
-        notifier.ready("collecting");
+        self.notifier.ready("collecting");
         let mut ticked = None;
         loop {
             if ticked.is_none_or(|at: Instant| at.elapsed() >= TICK) {
                 ticked = Some(Instant::now());
-                notifier.alive();
-                let result = self.tick(notifier, report);
-                if self.wait_on_error(result, report).await? {
+                self.notifier.alive();
+                let result = self.tick();
+                if self.wait_on_error(result).await? {
                     break;
                 }
             }
@@ -184,7 +188,7 @@ impl Loop {
             }
             match self.collector.next(UnixSeconds::now()) {
                 Next::Send(request) => {
-                    if self.send(&request, report).await? {
+                    if self.send(&request).await? {
                         break;
                     }
                 }
@@ -198,7 +202,7 @@ impl Loop {
                     }
                 }
                 Next::Done => {
-                    self.finish(report).await?;
+                    self.finish().await?;
                     if let Some(problem) = self.collector.missing(UnixSeconds::now()) {
                         return Err(CollectError::Unavailable(problem.to_owned()));
                     }
@@ -206,18 +210,14 @@ impl Loop {
                 }
             }
         }
-        notifier.stopping("stopping");
+        self.notifier.stopping("stopping");
         let synced = self.collector.sync();
-        self.drain_log(report);
+        self.drain_log();
         synced
     }
 
     /// Sends a request and passes on the response. Returns whether a signal came.
-    async fn send(
-        &mut self,
-        request: &Request,
-        report: &mut dyn FnMut(Event<'_>),
-    ) -> Result<bool, CollectError> {
+    async fn send(&mut self, request: &Request) -> Result<bool, CollectError> {
         self.pace.sent(self.now_ms());
         let target = request.target();
         let signals = (&mut self.terminate, &mut self.interrupt);
@@ -229,16 +229,16 @@ impl Loop {
             self.pace.sent(self.ms(at));
         }
         let received = self.collector.receive(request, raw, UnixSeconds::now());
-        let result = received.and_then(|reply| self.heed(reply, &target, report));
-        self.wait_on_error(result, report).await
+        let result = received.and_then(|reply| self.heed(reply, &target));
+        self.wait_on_error(result).await
     }
 
     /// Writes everything that was collected. Waits for readers that hold the lock of the dataset.
-    async fn finish(&mut self, report: &mut dyn FnMut(Event<'_>)) -> Result<(), CollectError> {
+    async fn finish(&mut self) -> Result<(), CollectError> {
         let begun = Instant::now();
         loop {
             let result = self.collector.finish(UnixSeconds::now());
-            self.drain_log(report);
+            self.drain_log();
             match result {
                 Err(error) if error.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
                     if self.pause(TICK).await {
@@ -262,7 +262,6 @@ impl Loop {
     async fn wait_on_error(
         &mut self,
         result: Result<(), CollectError>,
-        report: &mut dyn FnMut(Event<'_>),
     ) -> Result<bool, CollectError> {
         let Err(error) = result else {
             return Ok(false);
@@ -272,23 +271,19 @@ impl Loop {
         }
         let shown = error.to_string();
         if self.write_error.as_ref() != Some(&shown) {
-            report(Event::Line(&format!(
+            self.log(&format!(
                 "{shown}; collecting continues when this works again"
-            )));
+            ));
         }
         self.write_error = Some(shown);
         Ok(self.pause(WRITE_PAUSE).await)
     }
 
     /// Writes what is due, and shows how it goes.
-    fn tick(
-        &mut self,
-        notifier: &Notifier,
-        report: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), CollectError> {
+    fn tick(&mut self) -> Result<(), CollectError> {
         let now = UnixSeconds::now();
         let written = self.collector.tick(now);
-        self.drain_log(report);
+        self.drain_log();
         let (mut sizes, counted) = self.sizes;
         if counted.elapsed() >= COUNTING_PAUSE * u32::try_from(sizes.islands).unwrap_or(u32::MAX) {
             sizes = self.collector.sizes(now);
@@ -306,32 +301,28 @@ impl Loop {
         let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
         if now.0 % STATUS_SECONDS == 0 {
-            notifier.status(&format!("{done} of {all} islands are up to date"));
+            self.notifier
+                .status(&format!("{done} of {all} islands are up to date"));
         }
-        report(Event::Progress { done, all });
+        (self.report)(Event::Progress { done, all });
         written?;
         if self.write_error.take().is_some() {
-            report(Event::Line("writing works again"));
+            self.log("writing works again");
         }
         Ok(())
     }
 
     /// Adapts the pace to a response.
-    fn heed(
-        &mut self,
-        reply: Result<(), ReplyError>,
-        target: &str,
-        report: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(), CollectError> {
+    fn heed(&mut self, reply: Result<(), ReplyError>, target: &str) -> Result<(), CollectError> {
         let now_ms = self.now_ms();
         let (reason, pause) = match reply {
             Ok(()) | Err(ReplyError::Gone) => {
                 self.pace.succeeded();
                 if let Some((count, since)) = self.failures.take() {
                     let seconds = since.elapsed().as_secs();
-                    report(Event::Line(&format!(
+                    self.log(&format!(
                         "the upstream responds again after {count} failures in {seconds} s"
-                    )));
+                    ));
                 }
                 return Ok(());
             }
@@ -351,9 +342,9 @@ impl Loop {
             .map_or((1, Instant::now()), |(count, since)| (count + 1, since));
         if count == 1 {
             let seconds = pause / 1000;
-            report(Event::Line(&format!(
+            self.log(&format!(
                 "{target}: {reason}; the next attempt is in {seconds} s"
-            )));
+            ));
         }
         self.failures = Some((count, since));
         if self.settings.once && count >= MAX_FAILURES && since.elapsed() >= MAX_FAILURE_TIME {
@@ -365,9 +356,13 @@ impl Loop {
         Ok(())
     }
 
-    fn drain_log(&mut self, report: &mut dyn FnMut(Event<'_>)) {
+    fn log(&mut self, line: &str) {
+        (self.report)(Event::Line(line));
+    }
+
+    fn drain_log(&mut self) {
         for line in std::mem::take(&mut self.collector.log) {
-            report(Event::Line(&line));
+            self.log(&line);
         }
     }
 
