@@ -3,6 +3,8 @@
 //! Parsing is strict about the shape of a response and lenient about its rows: a response without the
 //! expected members is refused, a row or value that cannot be used is left out and counted.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::clean::{Cleaned, RawIsland, clean};
@@ -202,26 +204,25 @@ pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
             row.decimals[2] = values[1].or(row.decimals[2]);
         }
     }
-    days.rows.retain(|row| {
+    days.rows.retain(|_, row| {
         row.counts.iter().any(Option::is_some) || row.decimals.iter().any(Option::is_some)
     });
-    days.rows.sort_unstable_by_key(|row| row.day);
-    let row = |row: DayRow| (row.day, Metrics::new(row.counts, row.decimals));
+    let row = |(day, row): (UtcDay, DayRow)| (day, Metrics::new(row.counts, row.decimals));
     Ok(IslandDays {
         days: days.rows.into_iter().map(row).collect(),
         refused: days.refused,
     })
 }
 
-/// Rows of a response under construction: at most a few days, so they are searched in turn.
+/// Rows of a response under construction.
 #[derive(Default)]
 struct DayTable {
-    rows: Vec<DayRow>,
+    rows: BTreeMap<UtcDay, DayRow>,
     refused: u64,
 }
 
+#[derive(Default)]
 struct DayRow {
-    day: UtcDay,
     counts: [Option<u64>; 6],
     decimals: [Option<f64>; 3],
 }
@@ -230,24 +231,8 @@ impl DayTable {
     /// Returns the row of a bucket; `None` for a timestamp that is not the start of a day.
     fn row(&mut self, timestamp: &str) -> Option<&mut DayRow> {
         let start = UnixSeconds::parse(timestamp).filter(|time| time.0 % DAY_SECONDS == 0);
-        let Some(start) = start else {
-            self.refused += 1;
-            return None;
-        };
-        let day = start.day();
-        let at = self
-            .rows
-            .iter()
-            .position(|row| row.day == day)
-            .unwrap_or_else(|| {
-                self.rows.push(DayRow {
-                    day,
-                    counts: [None; 6],
-                    decimals: [None; 3],
-                });
-                self.rows.len() - 1
-            });
-        Some(&mut self.rows[at])
+        self.refused += u64::from(start.is_none());
+        Some(self.rows.entry(start?.day()).or_default())
     }
 
     fn count(&mut self, number: Option<&serde_json::Number>) -> Option<u64> {
@@ -269,23 +254,18 @@ impl DayTable {
 
 /// Returns a count that a dataset can hold: an integer from 0 to 2^53 - 1, also if written as `12.0`.
 fn count(number: &serde_json::Number) -> Option<u64> {
-    let whole =
-        |number: f64| number.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&number);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "an integer in that range"
     )]
-    let from_decimal = || {
-        number
-            .as_f64()
-            .filter(|number| whole(*number))
-            .map(|number| number as u64)
+    let from_decimal = |decimal: f64| {
+        let is_count = (0.0..=9_007_199_254_740_991.0).contains(&decimal);
+        (is_count && decimal.fract() == 0.0).then_some(decimal as u64)
     };
-    number
-        .as_u64()
-        .or_else(from_decimal)
-        .filter(|count| *count <= COUNT_MAX)
+    let count = number.as_u64();
+    let count = count.or_else(|| number.as_f64().and_then(from_decimal));
+    count.filter(|count| *count <= COUNT_MAX)
 }
 
 /// Parses a series of 10-minute buckets: the non-null values, oldest first.
