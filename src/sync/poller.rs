@@ -1,4 +1,4 @@
-//! [`Poller`]: a thread that runs a task at a fixed interval, and immediately when triggered.
+//! [`PollTrigger`]: a thread that runs a task at a fixed interval, and immediately when triggered.
 
 use std::io;
 use std::sync::Arc;
@@ -11,61 +11,54 @@ use super::{AtomicU64, Ordering};
 /// Time between two polls. Changes of files and of the clock have to take effect within a second.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The state of the polling thread.
-struct Poller {
-    requests: Receiver<SyncSender<()>>,
-    /// Senders of the triggers that the current poll completes.
-    pending: Vec<SyncSender<()>>,
-    completed: Completed,
-}
-
-/// A handle to a poller. The thread ends when all handles are dropped.
+/// A handle to a polling thread. The thread ends when all handles are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct PollTrigger {
     /// The name of the polled source in metrics and log lines.
     pub(crate) source: &'static str,
     requests: Sender<SyncSender<()>>,
-    completed: Completed,
-}
-
-/// The time at which the last poll was completed.
-#[derive(Clone, Debug)]
-struct Completed {
     started: Instant,
-    /// Milliseconds since `started`.
-    at: Arc<AtomicU64>,
-}
-
-impl Completed {
-    fn now_millis(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
+    /// Time at which the last poll was completed, in milliseconds since `started`.
+    completed: Arc<AtomicU64>,
 }
 
 impl PollTrigger {
-    /// Starts a poller, which runs `poll` for the first time immediately.
+    /// Starts a polling thread, which runs `poll` for the first time immediately.
     pub(crate) fn start(
         source: &'static str,
-        poll: impl FnMut() + Send + 'static,
+        mut poll: impl FnMut() + Send + 'static,
     ) -> io::Result<PollTrigger> {
         let (sender, requests) = channel();
-        let completed = Completed {
-            started: Instant::now(),
-            at: Arc::default(),
-        };
-        let poller = Poller {
-            requests,
-            pending: Vec::new(),
-            completed: completed.clone(),
-        };
-        thread::Builder::new()
-            .name(format!("poll-{source}"))
-            .spawn(move || poller.run(poll))?;
-        Ok(PollTrigger {
+        let trigger = PollTrigger {
             source,
             requests: sender,
-            completed,
-        })
+            started: Instant::now(),
+            completed: Arc::default(),
+        };
+        let (started, completed) = (trigger.started, Arc::clone(&trigger.completed));
+        let run = move || {
+            // Senders of the triggers that the current poll completes.
+            let mut pending: Vec<SyncSender<()>> = Vec::new();
+            loop {
+                poll();
+                completed.store(millis_since(started), Ordering::Relaxed);
+                for pending in pending.drain(..) {
+                    // The receiver may be gone.
+                    let _ = pending.send(());
+                }
+                match requests.recv_timeout(INTERVAL) {
+                    Ok(first) => {
+                        pending.push(first);
+                        pending.extend(requests.try_iter());
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(format!("poll-{source}"));
+        thread.spawn(run)?;
+        Ok(trigger)
     }
 
     /// Requests a poll that starts after this call. The receiver returns when it is completed, or
@@ -78,31 +71,13 @@ impl PollTrigger {
 
     /// Returns the time since the last completed poll.
     pub(crate) fn age(&self) -> Duration {
-        let at = self.completed.at.load(Ordering::Relaxed);
-        Duration::from_millis(self.completed.now_millis().saturating_sub(at))
+        let completed = self.completed.load(Ordering::Relaxed);
+        Duration::from_millis(millis_since(self.started).saturating_sub(completed))
     }
 }
 
-impl Poller {
-    fn run(mut self, mut poll: impl FnMut()) {
-        loop {
-            poll();
-            let now = self.completed.now_millis();
-            self.completed.at.store(now, Ordering::Relaxed);
-            for pending in self.pending.drain(..) {
-                // The receiver may be gone.
-                let _ = pending.send(());
-            }
-            match self.requests.recv_timeout(INTERVAL) {
-                Ok(first) => {
-                    self.pending.push(first);
-                    self.pending.extend(self.requests.try_iter());
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    }
+fn millis_since(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
