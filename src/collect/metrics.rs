@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use super::collector::Collector;
 use super::plan::PlanSizes;
-use super::window::starts_at;
 use crate::calendar::DAY_SECONDS;
 use crate::observe::{Exposition, Kind, process};
 
@@ -72,7 +71,7 @@ const METRICS: &[Metric] = &[
         Kind::Gauge, |it, page| page.value(it.sizes.gone)),
     ("island_metrics_collect_next_loss_timestamp_seconds",
         "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.",
-        Kind::Gauge, |it, page| page.optional(it.sizes.next_loss.map(starts_at))),
+        Kind::Gauge, |it, page| page.optional(it.sizes.next_loss)),
     ("island_metrics_collect_rate_limit",
         "Current limit in requests per second; lower than --rate after the upstream has throttled requests.",
         Kind::Gauge, |it, page| page.value(it.rate)),

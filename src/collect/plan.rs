@@ -14,13 +14,10 @@
 //! 3. Inactive islands, 1, 2, 4 and then 6 days after the last response. A longer back-off would lose
 //!    the first days of an island that becomes active again.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use super::ledger::IslandState;
-use super::window::{
-    FRESH_AFTER_SECONDS, RISK_SECONDS, WINDOW_DAYS, fresh_day, is_at_risk, starts_at,
-};
+use super::window::{FRESH_AFTER_SECONDS, RISK_SECONDS, WINDOW_DAYS, fresh_day, is_at_risk};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -40,16 +37,8 @@ pub(super) const UNRANKED: u32 = u32::MAX;
 pub(super) struct Plan {
     islands: Vec<Entry>,
     index: HashMap<IslandCode, u32, ahash::RandomState>,
-    /// By the day at whose start a day of the island leaves the window.
-    deadlines: BTreeSet<(UtcDay, u32)>,
-    /// Active islands without yesterday's metrics, by peak.
-    fresh: BTreeSet<(Reverse<u32>, u32)>,
-    /// Islands that were never asked, by genre rank.
-    unasked: BTreeSet<(u32, u32)>,
-    /// Inactive islands by the time at which they are due.
-    inactive: BTreeSet<(UnixSeconds, u32)>,
-    /// Islands that failed, by the time at which they return to the other queues.
-    postponed: BTreeSet<(UnixSeconds, u32)>,
+    /// Islands of each [`Queue`], with what it is sorted by.
+    queues: [BTreeSet<(i64, u32)>; 5],
     /// The newest day that is asked for. The queues are built for it.
     fresh_day: UtcDay,
     /// Islands of step 2 since the last one of the queue `fresh`.
@@ -66,21 +55,26 @@ struct Entry {
     postponed_until: Option<UnixSeconds>,
 }
 
-/// Queues of an island, computed from its state.
-#[derive(Default)]
-struct Keys {
-    deadline: Option<UtcDay>,
-    fresh: Option<Reverse<u32>>,
-    unasked: Option<u32>,
-    inactive: Option<UnixSeconds>,
-    postponed: Option<UnixSeconds>,
+/// The queues of islands. An island is in at most two.
+#[derive(Clone, Copy)]
+enum Queue {
+    /// By the time at which a day of the island leaves the window.
+    Deadlines,
+    /// Active islands without yesterday's metrics, highest peak first.
+    Fresh,
+    /// Islands that were never asked, by genre rank.
+    Unasked,
+    /// Inactive islands, by the time at which they are due.
+    Inactive,
+    /// Islands that failed, by the time at which they return to the other queues.
+    Postponed,
 }
 
-/// Returns the day at whose start the oldest day that was not asked for leaves the window.
-fn deadline(state: &IslandState) -> UtcDay {
+/// Returns the time at which the oldest day that was not asked for leaves the window, in Unix seconds.
+fn deadline(state: &IslandState) -> i64 {
     // The first day of a new island may have data.
     let oldest = state.covered.map_or(state.first_seen.0, |day| day.0 + 1);
-    UtcDay(oldest + WINDOW_DAYS + 1)
+    UtcDay(oldest + WINDOW_DAYS).end().0
 }
 
 impl Plan {
@@ -89,11 +83,7 @@ impl Plan {
         let mut plan = Plan {
             islands: Vec::with_capacity(states.len()),
             index: HashMap::default(),
-            deadlines: BTreeSet::new(),
-            fresh: BTreeSet::new(),
-            unasked: BTreeSet::new(),
-            inactive: BTreeSet::new(),
-            postponed: BTreeSet::new(),
+            queues: Default::default(),
             fresh_day: fresh_day(now),
             since_fresh: 0,
             #[cfg(test)]
@@ -182,8 +172,8 @@ impl Plan {
 
     /// Returns postponed islands to their queues. Returns whether there were any.
     pub(super) fn release_postponed(&mut self) -> bool {
-        let any = !self.postponed.is_empty();
-        while let Some(&(_, at)) = self.postponed.first() {
+        let any = self.first(Queue::Postponed).is_some();
+        while let Some((_, at)) = self.first(Queue::Postponed) {
             self.change(at, |entry| entry.postponed_until = None);
         }
         any
@@ -203,7 +193,7 @@ impl Plan {
 
     /// Returns whether islands remain that were never asked.
     pub(super) fn has_unasked(&self) -> bool {
-        !self.unasked.is_empty()
+        self.first(Queue::Unasked).is_some()
     }
 
     /// Records a new state after a response.
@@ -226,10 +216,8 @@ impl Plan {
         #[cfg(test)]
         let at = at.filter(|_| !self.active_first);
         let at = at.or_else(|| self.first_in_turn()).or_else(|| {
-            self.inactive
-                .first()
-                .filter(|(due, _)| *due <= now)
-                .map(|(_, at)| *at)
+            let (due, at) = self.first(Queue::Inactive)?;
+            (due <= now.0).then_some(at)
         })?;
         Some(self.islands[at as usize].state.code)
     }
@@ -243,14 +231,14 @@ impl Plan {
 
     /// Returns the first island of step 1.
     fn first_at_risk(&self, now: UnixSeconds) -> Option<u32> {
-        let (day, at) = *self.deadlines.first()?;
-        is_at_risk(day, now).then_some(at)
+        let (deadline, at) = self.first(Queue::Deadlines)?;
+        is_at_risk(deadline, now).then_some(at)
     }
 
     /// Returns the first island of step 2, from the two queues in turn.
     fn first_in_turn(&mut self) -> Option<u32> {
-        let fresh = self.fresh.first().map(|(_, at)| *at);
-        let unasked = self.unasked.first().map(|(_, at)| *at);
+        let [fresh, unasked] =
+            [Queue::Fresh, Queue::Unasked].map(|queue| self.first(queue).map(|(_, at)| at));
         let is_turn_of_fresh = self.since_fresh + 1 >= FRESH_TURN;
         let (first, second) = if is_turn_of_fresh {
             (fresh, unasked)
@@ -268,30 +256,25 @@ impl Plan {
 
     /// Returns the time at which [`next`](Self::next) has an island again, if it has none now.
     pub(super) fn next_due(&self, now: UnixSeconds) -> UnixSeconds {
-        let next_day = UnixSeconds(fresh_day(now).end().0 + DAY_SECONDS + FRESH_AFTER_SECONDS);
-        let inactive = self.inactive.first().map(|(due, _)| *due);
-        let postponed = self.postponed.first().map(|(due, _)| *due);
-        let deadline = self.deadlines.first();
-        let at_risk = deadline.map(|(day, _)| UnixSeconds(starts_at(*day) - RISK_SECONDS + 1));
-        [Some(next_day), inactive, postponed, at_risk]
-            .into_iter()
-            .flatten()
-            .min()
-            .expect("one")
+        let next_day = fresh_day(now).end().0 + DAY_SECONDS + FRESH_AFTER_SECONDS;
+        let first = |queue, delay: i64| self.first(queue).map_or(next_day, |(due, _)| due + delay);
+        let at_risk = first(Queue::Deadlines, 1 - RISK_SECONDS);
+        let other = first(Queue::Inactive, 0).min(first(Queue::Postponed, 0));
+        UnixSeconds(next_day.min(at_risk).min(other))
     }
 
     /// Returns whether all active islands have been asked for yesterday.
     pub(super) fn is_fresh(&mut self, now: UnixSeconds) -> bool {
         self.advance(now);
-        self.fresh.is_empty()
+        self.first(Queue::Fresh).is_none()
     }
 
     /// Returns whether islands remain that were never asked and that a genre ranks, or `None` where no
     /// island is ranked.
     pub(super) fn ranked_are_asked(&self) -> Option<bool> {
         let any_ranked = self.islands.iter().any(|entry| entry.rank != UNRANKED);
-        let first = self.unasked.first();
-        any_ranked.then(|| first.is_none_or(|(rank, _)| *rank == UNRANKED))
+        let first = self.first(Queue::Unasked);
+        any_ranked.then(|| first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED)))
     }
 
     /// Moves to a new day, and returns postponed islands to their queues.
@@ -301,19 +284,15 @@ impl Plan {
             self.fresh_day = fresh_day(now);
             self.rebuild();
         }
-        while let Some(&(until, at)) = self.postponed.first()
-            && until <= now
+        while let Some((until, at)) = self.first(Queue::Postponed)
+            && until <= now.0
         {
             self.change(at, |entry| entry.postponed_until = None);
         }
     }
 
     fn rebuild(&mut self) {
-        self.deadlines.clear();
-        self.fresh.clear();
-        self.unasked.clear();
-        self.inactive.clear();
-        self.postponed.clear();
+        self.queues = Default::default();
         for at in 0..self.islands.len() {
             self.enqueue(u32::try_from(at).expect("checked on insertion"));
         }
@@ -326,54 +305,48 @@ impl Plan {
         self.enqueue(at);
     }
 
-    fn keys(&self, at: u32) -> Keys {
+    fn queue(&self, queue: Queue) -> &BTreeSet<(i64, u32)> {
+        &self.queues[queue as usize]
+    }
+
+    fn first(&self, queue: Queue) -> Option<(i64, u32)> {
+        self.queue(queue).first().copied()
+    }
+
+    /// Returns the queues of an island, with what they are sorted by.
+    fn keys(&self, at: u32) -> [Option<(Queue, i64)>; 2] {
         let entry = &self.islands[at as usize];
         let state = &entry.state;
         if state.is_gone {
-            return Keys::default();
+            return [None; 2];
         }
-        if entry.postponed_until.is_some() {
-            return Keys {
-                postponed: entry.postponed_until,
-                ..Keys::default()
-            };
+        if let Some(until) = entry.postponed_until {
+            return [Some((Queue::Postponed, until.0)), None];
         }
+        let deadline = Some((Queue::Deadlines, deadline(state)));
         let Some(covered) = state.covered else {
-            return Keys {
-                deadline: Some(deadline(state)),
-                unasked: Some(entry.rank),
-                ..Keys::default()
-            };
+            return [deadline, Some((Queue::Unasked, i64::from(entry.rank)))];
         };
-        let is_active = entry.rank != UNRANKED || self.has_recent_data(state);
-        let back_off = BACK_OFF_DAYS[usize::from(state.empty_responses)
-            .min(BACK_OFF_DAYS.len())
-            .saturating_sub(1)];
-        Keys {
-            deadline: Some(deadline(state)),
-            fresh: (is_active && covered < self.fresh_day).then_some(Reverse(state.peak)),
-            inactive: (!is_active)
-                .then_some(UnixSeconds(state.asked_at.0 + back_off * DAY_SECONDS)),
-            ..Keys::default()
+        if entry.rank != UNRANKED || self.has_recent_data(state) {
+            let fresh = (Queue::Fresh, -i64::from(state.peak));
+            return [deadline, (covered < self.fresh_day).then_some(fresh)];
         }
+        let responses = usize::from(state.empty_responses).min(BACK_OFF_DAYS.len());
+        let back_off = BACK_OFF_DAYS[responses.saturating_sub(1)];
+        let due = state.asked_at.0 + back_off * DAY_SECONDS;
+        [deadline, Some((Queue::Inactive, due))]
     }
 
     fn enqueue(&mut self, at: u32) {
-        let keys = self.keys(at);
-        self.deadlines.extend(keys.deadline.map(|key| (key, at)));
-        self.fresh.extend(keys.fresh.map(|key| (key, at)));
-        self.unasked.extend(keys.unasked.map(|key| (key, at)));
-        self.inactive.extend(keys.inactive.map(|key| (key, at)));
-        self.postponed.extend(keys.postponed.map(|key| (key, at)));
+        for (queue, key) in self.keys(at).into_iter().flatten() {
+            self.queues[queue as usize].insert((key, at));
+        }
     }
 
     fn dequeue(&mut self, at: u32) {
-        let keys = self.keys(at);
-        keys.deadline.map(|key| self.deadlines.remove(&(key, at)));
-        keys.fresh.map(|key| self.fresh.remove(&(key, at)));
-        keys.unasked.map(|key| self.unasked.remove(&(key, at)));
-        keys.inactive.map(|key| self.inactive.remove(&(key, at)));
-        keys.postponed.map(|key| self.postponed.remove(&(key, at)));
+        for (queue, key) in self.keys(at).into_iter().flatten() {
+            self.queues[queue as usize].remove(&(key, at));
+        }
     }
 }
 

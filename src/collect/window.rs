@@ -1,6 +1,6 @@
 //! The upstream's window: a response on day D covers the seven whole days before D.
 
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{UnixSeconds, UtcDay};
 
 /// Whole days that a response covers.
 pub(super) const WINDOW_DAYS: i32 = 7;
@@ -14,12 +14,7 @@ pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
     UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
 }
 
-/// Returns the start of a day in Unix seconds.
-pub(super) fn starts_at(day: UtcDay) -> i64 {
-    day.end().0 - DAY_SECONDS
-}
-
-/// Returns whether a day that leaves the window at the start of `deadline` is at risk.
-pub(super) fn is_at_risk(deadline: UtcDay, now: UnixSeconds) -> bool {
-    starts_at(deadline) - now.0 < RISK_SECONDS
+/// Returns whether a day that leaves the window at `deadline`, in Unix seconds, is at risk.
+pub(super) fn is_at_risk(deadline: i64, now: UnixSeconds) -> bool {
+    deadline - now.0 < RISK_SECONDS
 }
