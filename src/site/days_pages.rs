@@ -3,7 +3,7 @@
 use serde_json::from_slice;
 
 use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, Page, count, day, each, island_link, wrapped};
+use super::html::{Escaped, Page, count, day, each, filled, island_link, wrapped};
 use super::tables::{METRICS, island_table};
 
 /// Rows on a page of new islands. The first day of a catalogue has all islands.
@@ -33,12 +33,8 @@ impl DayLinks<'_> {
         };
         let previous = link(self.previous, "prev", "Previous day");
         let next = link(self.next, "next", "Next day");
-        let [first, last] = self.range;
-        let date = Escaped(date);
-        format!(
-            "<form class=row action=\"{root}{path}\">{previous}{next}<label for=date>Day</label>\
-             <input id=date name=date type=date required min={first} max={last} value=\"{date}\"><button>Show</button></form>"
-        )
+        let ([first, last], date) = (self.range, Escaped(date));
+        filled!("day_links.html"; root, path, previous, next, first, last, date)
     }
 }
 
@@ -49,22 +45,15 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let against = each(&body.previous_date, |previous| {
         format!(" Changes are relative to {}.", Escaped(previous))
     });
-    let content = format!(
-        "<h1>Ranking of {}</h1><p>The islands with the highest numbers of concurrent players on this day.{against}</p>{}{}\
-         <p class=\"soft small\">As JSON: <a href=\"{root}docs#getRanking\"><code>/v1/rankings/{}</code></a></p>",
-        day(date, &body.meta.generated_at),
-        links.html("rankings", date),
-        ranking_table(&body.ranking, root),
-        Escaped(date),
-    );
-    let page = Page {
-        title: &format!("Ranking of {date}"),
-        description: "The ten game islands with the highest numbers of concurrent players on a day.",
-        section: "rankings",
-        root,
-        ..Page::default()
-    };
-    Some(page.html(&content))
+    let day = day(date, &body.meta.generated_at);
+    let links = links.html("rankings", date);
+    let title = format!("Ranking of {date}");
+    let (table, date) = (ranking_table(&body.ranking, root), Escaped(date));
+    let content = filled!("ranking.html"; day, against, links, table, root, date);
+    let description =
+        "The ten game islands with the highest numbers of concurrent players on a day.";
+    let page = Page::new("rankings", &title, description);
+    Some(Page { root, ..page }.html(&content))
 }
 
 /// Returns the table of a ranking.
@@ -113,19 +102,11 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
         1 => format!("1 island was first seen on this day. {METRICS_DAY}"),
         number => format!("{number} islands were first seen on this day. {METRICS_DAY}"),
     };
-    let content = format!(
-        "<h1>New islands of {}</h1><p>{about}</p>{}{table}\
-         <p class=\"soft small\">As JSON: <a href=\"{root}docs#getNewIslands\"><code>/v1/new/{}</code></a></p>",
-        day(&date, published),
-        links.html("new", &date),
-        Escaped(&date),
-    );
-    let page = Page {
-        title: &format!("New islands of {date}"),
-        description: "The game islands that were first seen on a day.",
-        section: "new",
-        root,
-        ..Page::default()
-    };
-    Some(page.html(&content))
+    let title = format!("New islands of {date}");
+    let (day, links) = (day(&date, published), links.html("new", &date));
+    let date = Escaped(&date);
+    let content = filled!("new.html"; day, about, links, table, root, date);
+    let description = "The game islands that were first seen on a day.";
+    let page = Page::new("new", &title, description);
+    Some(Page { root, ..page }.html(&content))
 }

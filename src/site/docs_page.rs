@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::api_bodies::RankingBody;
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, Page, each, encoded, wrapped};
+use super::html::{Escaped, Page, each, encoded, filled, wrapped};
 use super::markdown::{anchor, inline, prose};
 use super::openapi::{Document, ObjectDoc, Operation, ParameterDoc};
 use super::service::Service;
@@ -81,26 +81,12 @@ pub fn docs(
         format!("<tr><td>{status}<td>{}", inline(about))
     });
     let base = Escaped(&service.base_url);
-    let content = format!(
-        "<div class=docs><div class=side><input type=checkbox id=fold><label for=fold>Contents</label>\
-         <nav aria-label=Contents><p>Guides<ul>{guide_links}<li><a href=#statuses>Statuses</a></ul>{endpoint_links}</nav></div>\
-         <div class=body><h1>API reference</h1>{introduction}<p>Base URL: <code id=base>{base}</code></p>\
-         <p>Other forms of this reference: <a href=objects>all members of all responses</a>, \
-         <a href=openapi.json>OpenAPI 3.1 document</a>, <a href=llms.txt>plain text</a>.</p>\
-         <p id=keybox hidden class=row><label for=key>Your key</label>\
-         <input id=key type=password autocomplete=off placeholder=\"no key (anonymous)\">\
-         <small>The key stays in the memory of this page. Requests to /v1 count against your quota<span id=left></span>.\
-         </small></p>{endpoints}<div class=guides>{guides}<h2 id=statuses>Statuses</h2><table>\
-         <thead><tr><th>Status<th>Code and meaning</thead><tbody>{errors}</table></div></div></div>",
+    let content = filled!(
+        "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
     );
-    let page = Page {
-        title: "API reference",
-        description: document.info("summary"),
-        section: "docs",
-        assets: &["docs.css", "docs.js"],
-        ..Page::default()
-    };
-    page.html(&content)
+    let page = Page::new("docs", "API reference", document.info("summary"));
+    let assets = &["docs.css", "docs.js"];
+    Page { assets, ..page }.html(&content)
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
@@ -123,13 +109,13 @@ impl Examples<'_> {
         let (about, summary) = (inline(operation.description), Escaped(operation.summary));
         let target = self.target(operation);
         let inputs = each(&operation.parameters, |parameter| self.input(parameter));
-        format!(
-            "<form id={id} class=endpoint data-path=\"{path}\"><div class=about><h3>{summary}</h3>\
-             <p><code class=path><b>GET</b> {path}</code></p><p>{about}</p>{table}{}</div>\
-             <div class=example>{}<div class=try hidden><div class=fields>{inputs}</div></div>{}</div></form>",
-            statuses(operation),
+        let statuses = statuses(operation);
+        let (requests, response) = (
             self.requests(id, &target),
             self.response(operation, &target),
+        );
+        filled!(
+            "endpoint.html"; id, path, summary, about, table, statuses, requests, inputs, response
         )
     }
 

@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, Page, ago, each, wrapped};
+use super::html::{Escaped, Page, ago, each, filled, wrapped};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// The forms of a table, by the end of their names.
@@ -97,22 +97,12 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
     let folders = each(folders, |folder| page.folder_section(&folder));
-    let (folder, credit) = (page.folder, Escaped(page.credit));
-    let content = format!(
-        "<h1>Dumps</h1><p class=lead>All data as files, without a key and without a quota.</p><p>Published {}. Programs \
-         can read a list of all files with their lengths, SHA-256 checksums and modification times from \
-         <a href=\"{folder}index.json\">index.json</a>.</p><p class=note>When you use the data, show this line: {credit}</p>\
-         {others}<h2>Tables</h2>{tables}{folders}",
-        ago(page.published),
-    );
-    let frame = Page {
-        title: "Dumps",
-        description: "All data as files in CSV and JSON, without a key and without a quota.",
-        section: "dumps/",
-        root: page.root,
-        ..Page::default()
-    };
-    frame.html(&content)
+    let (folder, root) = (page.folder, page.root);
+    let (published, credit) = (ago(page.published), Escaped(page.credit));
+    let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
+    let description = "All data as files in CSV and JSON, without a key and without a quota.";
+    let page = Page::new("dumps/", "Dumps", description);
+    Page { root, ..page }.html(&content)
 }
 
 impl DumpsPage<'_> {

@@ -7,7 +7,7 @@ use super::api_bodies::{IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBo
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, Page, ago, count, day, each, island_link, search_form, step, tile,
+    CHARTS, Escaped, Page, ago, count, day, each, filled, island_link, search_form, step, tile,
 };
 use super::service::Service;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
@@ -52,21 +52,12 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
     });
     let live = each(bodies.live, live);
     let (form, base_url) = (search_form(""), Escaped(&service.base_url));
-    let content = format!(
-        "<h1>Metrics of game islands</h1><p class=lead>Daily peaks, players, plays and retention of game islands, as a \
-         free JSON API, as files, and on these pages.</p>{form}<div id=summary>{tiles}{players}<div class=two>{top}{live}\
-         </div></div><h2>Use the API</h2><p>No key is needed to start:</p><pre>curl '{base_url}/v1/islands?limit=2'</pre>\
-         <p>See the <a href=docs>API reference</a>, complete <a href=recipes>recipes</a>, and the \
-         <a href=\"dumps/\">dumps</a>, which contain all data as files.</p>"
-    );
-    let page = Page {
-        title: "",
-        description: "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.",
-        section: "",
-        assets: CHARTS,
-        ..Page::default()
-    };
-    page.html(&content)
+    let content = filled!("home.html"; form, tiles, players, top, live, base_url);
+    let description =
+        "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
+    let page = Page::new("", "", description);
+    let assets = CHARTS;
+    Page { assets, ..page }.html(&content)
 }
 
 fn tiles(

@@ -1,6 +1,6 @@
 //! Pieces of HTML: escaped text, numbers, times, links to islands, and the frame of all pages.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -9,40 +9,14 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 /// The assets of pages with charts.
 pub(super) const CHARTS: &[&str] = &["charts.js"];
 
-/// SPEC section 1: the credit, and the origin of the facts.
-const CREDIT: &str = "<p>Data licence: <a href=\"https://creativecommons.org/licenses/by/4.0/\" rel=license>CC BY 4.0</a>. \
-    Credit the publisher of this service when you use the data. The metrics are facts from a third party's public \
-    interface. This service is not affiliated with that third party.</p>";
-
-/// The pages that the header names: path, text.
-const HEADER: [(&str, &str); 8] = [
-    ("islands", "Islands"),
-    ("creators", "Creators"),
-    ("rankings", "Rankings"),
-    ("new", "New islands"),
-    ("docs", "API reference"),
-    ("recipes", "Recipes"),
-    ("keys", "Keys"),
-    ("dumps/", "Dumps"),
-];
-
-/// The pages that the footer names.
-const FOOTER: [(&str, &str); 5] = [
-    ("gotchas", "Gotchas"),
-    ("objects", "Objects"),
-    ("changelog", "Changelog"),
-    ("openapi.json", "OpenAPI document"),
-    ("llms.txt", "llms.txt"),
-];
-
-/// The frame of a page. By default, the page is at the root and loads no other assets.
-#[derive(Clone, Copy, Default)]
+/// The frame of a page.
+#[derive(Clone, Copy)]
 pub(super) struct Page<'a> {
     /// The title without the name of the site, as text.
     pub(super) title: &'a str,
     /// A sentence for search engines and link previews, as text.
     pub(super) description: &'a str,
-    /// The entry of the header or the footer that the page belongs to, or an empty text.
+    /// The link of the header or the footer that the page belongs to, or an empty text.
     pub(super) section: &'a str,
     /// The relative path from the page to the root of the service, empty or `../` per folder, since
     /// the service may be below the root of its host.
@@ -51,18 +25,27 @@ pub(super) struct Page<'a> {
     pub(super) assets: &'a [&'a str],
 }
 
-impl Page<'_> {
-    /// Returns the whole page around its content.
+impl<'a> Page<'a> {
+    /// Returns the frame of a page at the root that loads no other assets.
+    pub(super) fn new(section: &'a str, title: &'a str, description: &'a str) -> Page<'a> {
+        Page {
+            title,
+            description,
+            section,
+            root: "",
+            assets: &[],
+        }
+    }
+
+    /// Returns the whole page around its content. Its footer has the credit and the origin of the
+    /// facts (SPEC section 1).
     pub(super) fn html(&self, content: &str) -> String {
-        const SITE: &str = "Island metrics";
         let root = self.root;
         let title = match self.title {
-            "" => SITE.to_owned(),
-            title => format!("{} \u{2013} {SITE}", Escaped(title)),
+            "" => "Island metrics".to_owned(),
+            title => format!("{} \u{2013} Island metrics", Escaped(title)),
         };
-        let description = Escaped(self.description);
-        // `./` is the name of the root on a page at the root.
-        let home = if root.is_empty() { "./" } else { root };
+        let (description, home) = (Escaped(self.description), home(root));
         let assets = each(self.assets, |asset| {
             if asset.contains(".css") {
                 format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
@@ -70,55 +53,60 @@ impl Page<'_> {
                 format!("<script src=\"{root}assets/{asset}\" defer></script>")
             }
         });
-        let links = |entries: &[(&str, &str)]| {
-            each(entries, |(path, text)| {
-                let current = (*path == self.section).then_some(" aria-current=page");
-                let current = current.unwrap_or_default();
-                format!("<a href=\"{root}{path}\"{current}>{text}</a> ")
-            })
-        };
-        let (header, footer) = (links(&HEADER), links(&FOOTER));
-        format!(
-            "<!doctype html><html lang=en><meta charset=utf-8>\
-             <meta name=viewport content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
-             <meta name=description content=\"{description}\"><meta property=og:title content=\"{title}\">\
-             <meta property=og:description content=\"{description}\"><meta property=og:type content=website>\
-             <link rel=icon href=\"{root}assets/icon.svg\" type=\"image/svg+xml\">\
-             <link rel=stylesheet href=\"{root}assets/style.css\">\
-             <script src=\"{root}assets/site.js\" defer></script>{assets}\
-             <body><a class=skip href=#main>Skip to content</a>\
-             <header><a class=brand href=\"{home}\">{SITE}</a><nav aria-label=Pages>{header}</nav></header>\n\
-             <main id=main>{content}</main>\n<footer><nav aria-label=\"More pages\">{footer}</nav>{CREDIT}</footer>\n"
-        )
+        let link = format!("\"{{root}}{}\"", self.section);
+        let current = format!("{link} aria-current=page");
+        let frame = include_str!("templates/frame.html").replacen(&link, &current, 1);
+        filled!(&frame; title, description, root, home, assets, content) + "\n"
     }
+}
+
+/// Returns the path to the root: `./` is its name on a page at the root.
+fn home(root: &str) -> &str {
+    if root.is_empty() { "./" } else { root }
+}
+
+/// Fills a file of `templates/`, or another template, with the values of variables, as [`fill`] does.
+macro_rules! filled {
+    ($file:literal; $($name:ident),*) => {
+        filled!(include_str!(concat!("templates/", $file)); $($name),*)
+    };
+    ($template:expr; $($name:ident),*) => {
+        $crate::site::html::fill($template, &[$((stringify!($name), &$name)),*])
+    };
+}
+pub(super) use filled;
+
+/// Returns a template with values in place of `{name}`. Lines of a template are joined without their
+/// indentation; an empty line is a line break.
+pub(super) fn fill(template: &str, values: &[(&str, &dyn fmt::Display)]) -> String {
+    let mut html = String::new();
+    for line in template.lines().map(str::trim) {
+        let line = if line.is_empty() { "\n" } else { line };
+        for (at, part) in line.split(['{', '}']).enumerate() {
+            if at % 2 == 0 {
+                html.push_str(part);
+            } else {
+                let value = values.iter().find(|(name, _)| *name == part);
+                let (_, value) = value.unwrap_or_else(|| unreachable!("no value for {part}"));
+                let _ = write!(html, "{value}");
+            }
+        }
+    }
+    html
 }
 
 /// Returns the page of an error, with a search and links to other pages.
 pub fn message_page(title: &str, message: &str, root: &str) -> String {
     let (heading, text) = (Escaped(title), Escaped(message));
-    let search = search_form(root);
-    let home = if root.is_empty() { "./" } else { root };
-    let content = format!(
-        "<h1>{heading}</h1><p>{text}</p>{search}<p>Or open the <a href=\"{home}\">dashboard</a>, the list of \
-         <a href=\"{root}islands\">all islands</a>, or the <a href=\"{root}docs\">API reference</a>.</p>"
-    );
-    let page = Page {
-        title,
-        description: message,
-        section: "",
-        root,
-        ..Page::default()
-    };
-    page.html(&content)
+    let (search, home) = (search_form(root), home(root));
+    let content = filled!("message.html"; heading, text, search, home, root);
+    let page = Page::new("", title, message);
+    Page { root, ..page }.html(&content)
 }
 
 /// Returns the form that searches island titles.
 pub(super) fn search_form(root: &str) -> String {
-    format!(
-        "<form class=row role=search action=\"{root}islands\"><label for=q>Island title</label>\
-         <input id=q name=q type=search maxlength=200 placeholder=\"part of a title\">\
-         <button>Search</button></form>"
-    )
+    filled!("search.html"; root)
 }
 
 /// Returns the page for a body that cannot be parsed, which would be a fault of the service.
@@ -332,6 +320,25 @@ pub(super) fn options<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_template_is_joined_and_its_names_are_replaced_once() {
+        let (x, number) = ("{number}", 7);
+        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n<i>\n";
+        let page = filled!(template; x, number);
+        assert_eq!(page, "<p>{number}<b>7, {number}</b>\n<i>");
+    }
+
+    #[test]
+    fn the_link_of_a_section_is_marked() {
+        for section in ["", "islands", "dumps/", "llms.txt"] {
+            let page = Page::new(section, "T", "D").html("C");
+            let link = format!("<a href=\"{section}\" aria-current=page>");
+            let marks = usize::from(!section.is_empty());
+            assert_eq!(page.matches("aria-current").count(), marks, "{section}");
+            assert_eq!(page.matches(&link).count(), marks, "{section}");
+        }
+    }
 
     #[test]
     fn special_characters_are_escaped() {

@@ -7,8 +7,8 @@ use super::api_bodies::{
 };
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, step, tile, title_or_code,
-    unreadable_page, wrapped,
+    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, filled, step, tile,
+    title_or_code, unreadable_page, wrapped,
 };
 use super::tables::{METRICS, Metric};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -56,27 +56,21 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     };
     let name = title_or_code(&summary.title, &summary.code);
     let code = Escaped(&summary.code);
-    let content = format!(
-        "<h1><bdi>{}</bdi></h1>{}{}{}{}<p class=\"soft small\">As JSON: \
-         <a href=\"../docs#getIsland\"><code>/v1/islands/{code}</code></a>, \
-         <a href=\"../docs#getIslandCcu\"><code>/v1/islands/{code}/ccu</code></a></p>",
-        Escaped(name),
-        about(&summary),
-        each(bodies.live, |live| live_players(live, published)),
-        each(&summary.metrics.date, |date| newest_day(
-            &summary, date, published
-        )),
-        chart(metric, &points, &summary.code),
-    );
+    let (title, about) = (Escaped(name), about(&summary));
+    let live = each(bodies.live, |live| live_players(live, published));
+    let date = summary.metrics.date.as_deref();
+    let newest = each(date, |date| newest_day(&summary, date, published));
+    let chart = chart(metric, &points, &summary.code);
+    let content = filled!("island.html"; title, about, live, newest, chart, code);
     let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = Page {
-        title: name,
-        description: &description,
-        section: "islands",
-        root: "../",
-        assets: CHARTS,
-    };
-    page.html(&content)
+    let page = Page::new("islands", name, &description);
+    let (root, assets) = ("../", CHARTS);
+    Page {
+        root,
+        assets,
+        ..page
+    }
+    .html(&content)
 }
 
 fn about(island: &IslandSummary) -> String {

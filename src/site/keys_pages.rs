@@ -1,6 +1,6 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, Page, count, each, encoded, wrapped};
+use super::html::{Escaped, Page, count, each, encoded, filled, wrapped};
 use super::service::Service;
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
@@ -43,12 +43,7 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    let page = Page {
-        title: "Keys",
-        description: "API keys and their limits.",
-        section: "keys",
-        ..Page::default()
-    };
+    let page = Page::new("keys", "Keys", "API keys and their limits.");
     page.html(&format!("<div class=text>{content}</div>"))
 }
 
@@ -56,21 +51,13 @@ fn keys_page(content: &str) -> String {
 fn tiers(service: &Service, how: &str) -> String {
     let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
     let publisher = service.publisher();
-    format!(
-        "<h2>Tiers</h2><table><thead><tr><th>Tier<th class=n>Requests per UTC day<th>How to get a key</thead><tbody>\
-         <tr><td>anonymous<td class=n>{anonymous}<td>no key needed<tr><td>free<td class=n>{free}<td>{how}\
-         <tr><td>starter<td class=n>{starter}<td>private beta: ask {publisher}\
-         <tr><td>pro<td class=n>{pro}<td>private beta: ask {publisher}</table>\
-         <p>Send a key in the header <code>Authorization: Bearer</code>. See <a href=docs#authentication>authentication</a>.</p>"
-    )
+    filled!("tiers.html"; anonymous, free, how, starter, pro, publisher)
 }
 
 /// Returns the limits of all tiers on a page that issues free keys.
 fn tiers_here(service: &Service) -> String {
-    tiers(
-        service,
-        &format!("on this page, up to {FREE_MAX} per address"),
-    )
+    let how = format!("on this page, up to {FREE_MAX} per address");
+    tiers(service, &how)
 }
 
 /// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
@@ -94,32 +81,20 @@ pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &Service) -> Str
             )
         }
     };
-    keys_page(&format!(
-        "<h1>Keys</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
-         <p class=note>Keys are issued by another server of this service. {place}</p>{}",
-        tiers(service, "on the page of the server that issues keys"),
-    ))
+    let tiers = tiers(service, "on the page of the server that issues keys");
+    keys_page(&filled!("keys_elsewhere.html"; place, tiers))
 }
 
 /// Returns the page of a service without sign-up.
 pub fn keys_closed(service: &Service) -> String {
     let publisher = service.publisher();
-    keys_page(&format!(
-        "<h1>Keys</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
-         <p>This server does not issue keys online. Ask {publisher} for one.</p>{}<p class=\"soft small\">If you run this server: \
-         <code>island-metrics keys issue</code> issues a key, and <code>--signup</code> lets users issue free keys \
-         here.</p>",
-        tiers(service, &format!("ask {publisher}")),
-    ))
+    let tiers = tiers(service, &format!("ask {publisher}"));
+    keys_page(&filled!("keys_closed.html"; publisher, tiers))
 }
 
 /// Returns the page after a link was mailed, if the address accepts mail.
 pub fn keys_mailed() -> String {
-    keys_page(
-        "<h1>Check your mail</h1><p>We have sent a link to your address. It is valid for an hour. Use it to see, \
-         create and revoke your keys.</p><p>If no mail arrives within a few minutes, check the spam folder, then \
-         <a href=keys>request another link</a>.</p>",
-    )
+    keys_page(&filled!("keys_mailed.html";))
 }
 
 /// Returns the page of a request that failed. `token` is that of an address's holder, for the way
@@ -127,23 +102,13 @@ pub fn keys_mailed() -> String {
 pub fn keys_refused(message: &str, token: Option<&str>) -> String {
     let query = each(token, |token| format!("?pass={}", encoded(token)));
     let message = Escaped(message);
-    keys_page(&format!(
-        "<h1>The request failed</h1><p class=note role=alert>{message}</p>\
-         <p><a href=\"keys{query}\">Back to keys</a></p>"
-    ))
+    keys_page(&filled!("keys_refused.html"; message, query))
 }
 
 /// Returns the form for an e-mail address, which sends back the token.
 pub fn keys_form(token: &str, service: &Service) -> String {
     let (token, tiers) = (hidden(token), tiers_here(service));
-    keys_page(&format!(
-        "<h1>Get a free key</h1><p class=lead>The API works without a key. A key raises the daily quota.</p>\
-         <p>Enter your e-mail address. We will send you a link to see, create and revoke your keys.</p>\
-         <form method=post action=keys>{token}<p class=row><label for=email>E-mail address</label>\
-         <input id=email name=email type=email required maxlength=254 autocomplete=email>\
-         <button name=do value=mail>Send the link</button></p></form><p class=\"soft small\">The address is stored with \
-         its keys and is used for nothing else.</p>{tiers}"
-    ))
+    keys_page(&filled!("keys_form.html"; token, tiers))
 }
 
 fn hidden(token: &str) -> String {
@@ -155,13 +120,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let (address, base_url) = (Escaped(list.address), Escaped(&list.service.base_url));
     let issued = each(list.issued, |key| {
         let key = Escaped(key);
-        format!(
-            "<div class=note role=status><p><b>Your new key.</b> Copy it now: it will not be shown again.</p>\
-             <pre class=secret id=newkey>{key}</pre><p>Try it:</p>\
-             <pre>curl -H 'Authorization: Bearer {key}' '{base_url}/v1/islands?limit=2'</pre>\
-             <p>Next: the <a href=recipes>recipes</a> read the key from <code>ISLAND_METRICS_KEY</code>; the \
-             <a href=docs>API reference</a> describes all endpoints.</p></div>"
-        )
+        filled!("new_key.html"; key, base_url)
     });
     let revoked = each(&list.revoked, |id| {
         let id = Escaped(id);
@@ -187,10 +146,9 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     } else {
         "<p>To create another key, revoke one first.</p>".to_owned()
     };
-    keys_page(&format!(
-        "<h1>Keys of <bdi>{address}</bdi></h1>{issued}{revoked}<p>A free key allows {limit} requests per UTC day. You \
-         are using {active} of your {max} free keys. A key is shown once; only its hash is stored.</p>{shared}{table}{form}{}",
-        tiers_here(list.service),
+    let tiers = tiers_here(list.service);
+    keys_page(&filled!(
+        "keys_list.html"; address, issued, revoked, limit, active, max, shared, table, form, tiers
     ))
 }
 
@@ -201,11 +159,7 @@ fn row(key: &ListedKey, token: &str) -> String {
         None if key.tier != Tier::Free => "active".to_owned(),
         None => {
             let token = hidden(token);
-            format!(
-                "<form method=post action=keys data-confirm=\"Revoke the key {id}? Programs that use it will get errors.\">\
-                 {token}<input type=hidden name=id value=\"{id}\">active \
-                 <button class=plain name=do value=revoke aria-label=\"Revoke {id}\">Revoke</button></form>"
-            )
+            filled!("revoke.html"; id, token)
         }
     };
     format!("<tr><td><code>{id}</code><td>{tier}<td class=wide>{issued}<td>{status}")

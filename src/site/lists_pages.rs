@@ -6,7 +6,7 @@ use super::api_bodies::{
     Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
 };
 use super::html::{
-    Escaped, Page, count, counted, day, each, encoded, list_url, options, page_links, tile,
+    Escaped, Page, count, counted, day, each, encoded, filled, list_url, options, page_links, tile,
     unreadable_page, wrapped,
 };
 use super::tables::{METRICS, SORTED, creator_table, island_table};
@@ -56,19 +56,13 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         query.given,
         (meta.total, meta.limit, meta.offset),
     );
+    let (form, about) = (filters(query), about(query));
     let content = format!(
-        "<h1>Islands</h1>{}<p role=status>{total}{}{date}.</p>{island}{other_searches}{table}{links}",
-        filters(query),
-        about(query),
+        "<h1>Islands</h1>{form}<p role=status>{total}{about}{date}.</p>{island}{other_searches}{table}{links}"
     );
     let title = if q.is_empty() { "Islands" } else { q };
-    let page = Page {
-        title,
-        description: "All tracked game islands with their metrics for the newest day.",
-        section: "islands",
-        ..Page::default()
-    };
-    page.html(&content)
+    let description = "All tracked game islands with their metrics for the newest day.";
+    Page::new("islands", title, description).html(&content)
 }
 
 /// Returns the day of the metrics of a list.
@@ -109,13 +103,7 @@ fn filters(query: ListQuery<'_>) -> String {
         },
     );
     let q = Escaped(query.get("q"));
-    format!(
-        "<form class=fields role=search action=islands>{creator}\
-         <label>Title contains<input id=q name=q type=search maxlength=200 value=\"{q}\"></label>\
-         <label>Tag<select name=tag>{tags}</select></label><label>Made with<select name=createdIn>{tools}</select></label>\
-         <label>Sort by<select name=sort>{sorts}</select></label><label>Order<select name=order>{orders}</select></label>\
-         <button>Show</button></form>"
-    )
+    filled!("filters.html"; creator, q, tags, tools, sorts, orders)
 }
 
 /// Returns the filters in words.
@@ -143,11 +131,7 @@ fn about(query: ListQuery<'_>) -> String {
 /// Returns links to other searches for a text that no title contains.
 fn other_searches(q: &str) -> String {
     let (encoded, q) = (encoded(q), Escaped(q));
-    format!(
-        "<p>A title must contain the whole text, including its accents. You can also look for \
-         <a href=\"creators?q={encoded}\">creators whose slug contains <bdi>{q}</bdi></a> or \
-         <a href=\"islands?tag={encoded}\">islands with the tag <bdi>{q}</bdi></a>.</p>"
-    )
+    filled!("other_searches.html"; encoded, q)
 }
 
 /// Returns the page of creators, given the body of `/v1/creators` for the same search.
@@ -167,18 +151,9 @@ pub fn creators(body: &[u8], q: &str) -> String {
         &text.to_string(),
         "</bdi></b>",
     );
-    let content = format!(
-        "<h1>Creators</h1><form class=row role=search action=creators><label for=q>Slug contains</label>\
-         <input id=q name=q type=search maxlength=200 value=\"{text}\"><button>Show</button></form>\
-         <p role=status>{total}{about}, sorted by the sum of their islands' peaks.</p>{table}{links}"
-    );
-    let page = Page {
-        title: "Creators",
-        description: "Creators of tracked game islands, with the totals of their islands.",
-        section: "creators",
-        ..Page::default()
-    };
-    page.html(&content)
+    let content = filled!("creators.html"; text, total, about, table, links);
+    let description = "Creators of tracked game islands, with the totals of their islands.";
+    Page::new("creators", "Creators", description).html(&content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
@@ -227,19 +202,10 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
         )
     });
     let (slug, path) = (Escaped(&sums.slug), encoded(&sums.slug));
-    let content = format!(
-        "<h1><bdi>{slug}</bdi></h1>{name}{date}<dl class=tiles>{tiles}</dl><p class=\"soft small\">A sum of peaks or \
-         of players is an upper bound, since the islands may share players and peak at different times.</p>\
-         {profile_tiles}<h2>Islands</h2>{table}{rest}<p class=\"soft small\">As JSON: \
-         <a href=\"../docs#getCreator\"><code>/v1/creators/{path}</code></a></p>"
-    );
+    let content =
+        filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, rest, path);
     let description = format!("Totals and islands of the creator {}.", sums.slug);
-    let page = Page {
-        title: &sums.slug,
-        description: &description,
-        section: "creators",
-        root: "../",
-        ..Page::default()
-    };
-    Some(page.html(&content))
+    let page = Page::new("creators", &sums.slug, &description);
+    let root = "../";
+    Some(Page { root, ..page }.html(&content))
 }

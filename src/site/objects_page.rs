@@ -2,7 +2,7 @@
 //! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
 use super::code::json_lines;
-use super::html::{Escaped, Page, each};
+use super::html::{Escaped, Page, each, filled};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
 use super::service::Service;
@@ -34,18 +34,9 @@ pub(super) fn objects_page(service: &Service) -> String {
     let parts = each(objects.iter().filter(is_part), |object| {
         format!("<h3 id={0}>{0}</h3>{1}", object.name, description(object))
     });
-    let content = format!(
-        "<div class=text><h1>Objects</h1><p>Every member of every response of the <a href=docs>API reference</a>.</p>{common}\
-         <nav aria-label=Responses><ul>{contents}</ul></nav><h2 id=responses>Responses</h2>{responses}\
-         <h2 id=parts>Parts of responses, and errors</h2>{parts}</div>"
-    );
-    let page = Page {
-        title: "Objects",
-        description: "Every member of every response of the API.",
-        section: "objects",
-        ..Page::default()
-    };
-    page.html(&content)
+    let content = filled!("objects.html"; common, contents, responses, parts);
+    let description = "Every member of every response of the API.";
+    Page::new("objects", "Objects", description).html(&content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.

@@ -1,7 +1,7 @@
 //! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
 use super::code::highlighted;
-use super::html::{Page, each, wrapped};
+use super::html::{Page, each, filled, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
 use super::openapi::{Document, Operation, ParameterDoc};
@@ -63,13 +63,7 @@ pub(super) fn changelog() -> String {
 
 fn text_page(title: &str, description: &str, section: &str, markdown: &str) -> String {
     let content = format!("<div class=text><h1>{title}</h1>{}</div>", prose(markdown));
-    let page = Page {
-        title,
-        description,
-        section,
-        ..Page::default()
-    };
-    page.html(&content)
+    Page::new(section, title, description).html(&content)
 }
 
 /// Returns the page at `/recipes`.
@@ -88,19 +82,10 @@ pub(super) fn recipes(service: &Service) -> String {
         };
         format!("<h2 id=\"{file}\">{title}</h2>{text}")
     });
-    let content = format!(
-        "<h1>Recipes</h1><p class=text>Complete programs that use this server. The programs in shell, Python and TypeScript \
-         read an optional key from the environment variable <code>ISLAND_METRICS_KEY</code>. The \
-         <a href=gotchas>gotchas</a> page lists common mistakes.</p><ul>{contents}</ul>{recipes}<h2 id=clients>Clients in other languages</h2><p class=text>Any \
-         generator for OpenAPI 3.1 can make a client from <a href=openapi.json>openapi.json</a>.</p>",
-    );
-    let page = Page {
-        title: "Recipes",
-        description: "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.",
-        section: "recipes",
-        ..Page::default()
-    };
-    page.html(&content)
+    let content = filled!("recipes.html"; contents, recipes);
+    let description =
+        "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.";
+    Page::new("recipes", "Recipes", description).html(&content)
 }
 
 /// Returns `/llms.txt`, in Markdown.
