@@ -172,66 +172,10 @@ pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Keywords of the languages of examples.
-const KEYWORDS: &[&str] = &[
-    "and",
-    "as",
-    "async",
-    "await",
-    "by",
-    "case",
-    "class",
-    "const",
-    "create",
-    "def",
-    "desc",
-    "distinct",
-    "do",
-    "done",
-    "each",
-    "else",
-    "error",
-    "esac",
-    "exit",
-    "export",
-    "extends",
-    "fi",
-    "for",
-    "from",
-    "function",
-    "group",
-    "having",
-    "if",
-    "import",
-    "in",
-    "interface",
-    "is",
-    "join",
-    "let",
-    "limit",
-    "new",
-    "not",
-    "null",
-    "of",
-    "or",
-    "order",
-    "print",
-    "raise",
-    "return",
-    "select",
-    "set",
-    "table",
-    "then",
-    "throw",
-    "type",
-    "using",
-    "where",
-    "while",
-    "with",
-    "yield",
-    "None",
-    "True",
-    "False",
-];
+const KEYWORDS: &str = "and as async await by case class const create def desc distinct do done each else error \
+    esac exit export extends fi for from function group having if import in interface is join \
+    let limit new not null of or order print raise return select set table then throw type \
+    using where while with yield None True False";
 
 /// Returns source code as HTML in which comments, strings, numbers and keywords are marked. `file`
 /// is the name of a file of the language.
@@ -263,7 +207,7 @@ pub(super) fn highlighted(source: &str, file: &str) -> String {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             let class = if first.is_ascii_digit() {
                 "n"
-            } else if KEYWORDS.contains(&&rest[..end]) && before != '.' {
+            } else if before != '.' && KEYWORDS.split(' ').any(|word| word == &rest[..end]) {
                 "w"
             } else {
                 ""
