@@ -51,7 +51,7 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
         peaks.map(|(day, peak)| (day.as_str(), *peak)).collect()
     } else {
         let days = series.iter();
-        days.filter_map(|point| Some((point.date.as_deref()?, metric.value(point)?)))
+        days.filter_map(|point| Some((point.date.as_deref()?, (metric.value)(point)?)))
             .collect()
     };
     let name = title_or_code(&summary.title, &summary.code);

@@ -13,82 +13,49 @@ pub(super) struct Metric {
     /// Its name in a table.
     short: &'static str,
     pub(super) unit: Unit,
-    value: fn(&IslandMetrics) -> Option<f64>,
+    /// Returns the value in its unit.
+    pub(super) value: fn(&IslandMetrics) -> Option<u64>,
 }
 
-macro_rules! metric {
-    ($name:literal, $label:literal, $short:literal, $member:ident) => {
-        metric!($name, $label, $short, $member, Unit::Count, |value| value
-            as f64)
-    };
-    ($name:literal, $label:literal, $short:literal, $member:ident, $unit:expr, $scaled:expr) => {
-        Metric {
-            name: $name,
-            label: $label,
-            short: $short,
-            unit: $unit,
-            value: |metrics| metrics.$member.map($scaled),
-        }
+/// A table of [`Metric`]s: name, labels, unit, member of [`IslandMetrics`].
+macro_rules! metrics {
+    ($($name:literal $label:literal $short:literal $unit:expr, $value:expr;)*) => {
+        [$(Metric { name: $name, label: $label, short: $short, unit: $unit, value: $value }),*]
     };
 }
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
-#[expect(clippy::cast_precision_loss, reason = "counts are at most 2^53")]
-pub(super) const METRICS: [Metric; 9] = [
-    metric!("peakCCU", "Peak players", "Peak", peak_ccu),
-    metric!("uniquePlayers", "Unique players", "Players", unique_players),
-    metric!("minutesPlayed", "Minutes played", "Minutes", minutes_played),
-    metric!("favorites", "Favorites", "Favorites", favorites),
-    metric!("plays", "Plays", "Plays", plays),
-    metric!(
-        "recommendations",
-        "Recommendations",
-        "Recs",
-        recommendations
-    ),
-    metric!(
-        "averageMinutesPerPlayer",
-        "Minutes per player",
-        "Min/player",
-        average_minutes_per_player,
-        Unit::Tenths(""),
-        |minutes| minutes * 10.0
-    ),
-    metric!(
-        "retentionD1",
-        "Retention after 1 day",
-        "D1",
-        retention_d1,
-        Unit::Tenths("%"),
-        |share| share * 1_000.0
-    ),
-    metric!(
-        "retentionD7",
-        "Retention after 7 days",
-        "D7",
-        retention_d7,
-        Unit::Tenths("%"),
-        |share| share * 1_000.0
-    ),
-];
+pub(super) const METRICS: [Metric; 9] = metrics! {
+    "peakCCU" "Peak players" "Peak" Unit::Count, |day| day.peak_ccu;
+    "uniquePlayers" "Unique players" "Players" Unit::Count, |day| day.unique_players;
+    "minutesPlayed" "Minutes played" "Minutes" Unit::Count, |day| day.minutes_played;
+    "favorites" "Favorites" "Favorites" Unit::Count, |day| day.favorites;
+    "plays" "Plays" "Plays" Unit::Count, |day| day.plays;
+    "recommendations" "Recommendations" "Recs" Unit::Count, |day| day.recommendations;
+    "averageMinutesPerPlayer" "Minutes per player" "Min/player" Unit::Tenths(""),
+        |day| day.average_minutes_per_player.map(|minutes| rounded(minutes * 10.0));
+    "retentionD1" "Retention after 1 day" "D1" Unit::Tenths("%"),
+        |day| day.retention_d1.map(|share| rounded(share * 1_000.0));
+    "retentionD7" "Retention after 7 days" "D7" Unit::Tenths("%"),
+        |day| day.retention_d7.map(|share| rounded(share * 1_000.0));
+};
 
 /// The number of metrics by which lists can be sorted.
 pub(super) const SORTED: usize = 6;
 
-impl Metric {
-    /// Returns the value in its unit.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "values are not negative, and a float saturates"
-    )]
-    pub(super) fn value(&self, metrics: &IslandMetrics) -> Option<u64> {
-        (self.value)(metrics).map(|value| value.round() as u64)
-    }
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "values are not negative, and a float saturates"
+)]
+fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}
 
+impl Metric {
     /// Returns the text of the value, a dash if it is not known.
     pub(super) fn text(&self, metrics: &IslandMetrics) -> String {
-        let value = self.value(metrics);
+        let value = (self.value)(metrics);
         value.map_or_else(|| count(None), |value| self.unit.text(value))
     }
 }
