@@ -11,27 +11,6 @@ const FORMS: [(&str, &str); 4] = [
     (".json.gz", "JSON, gzip"),
 ];
 
-/// Descriptions of tables and files, by name.
-const ABOUT: [(&str, &str); 5] = [
-    (
-        "islands",
-        "All islands: code, title, creator, tool and tags",
-    ),
-    ("creators", "Creators with their public profiles"),
-    (
-        "platform",
-        "Players of the whole platform in each 10-minute step",
-    ),
-    (
-        "history.csv.gz",
-        "All days with daily metrics in one file, sorted by date and code",
-    ),
-    (
-        "ccu.csv.gz",
-        "All known daily peaks in one file, sorted by date and code",
-    ),
-];
-
 /// Files that are shown of a group. A month has 124, a day of live files 576.
 const FILES_MAX: usize = 1_600;
 
@@ -254,10 +233,16 @@ fn has_forms(files: &[(String, u64)], stem: &str) -> bool {
         .any(|(name, _)| name.strip_suffix(".csv") == Some(stem))
 }
 
+/// Returns the description of a table or a file, its name if it has none.
 fn about(name: &str) -> &str {
-    let mut known = ABOUT.iter();
-    let found = known.find(|(other, _)| *other == name);
-    found.map_or(name, |(_, about)| about)
+    match name {
+        "islands" => "All islands: code, title, creator, tool and tags",
+        "creators" => "Creators with their public profiles",
+        "platform" => "Players of the whole platform in each 10-minute step",
+        "history.csv.gz" => "All days with daily metrics in one file, sorted by date and code",
+        "ccu.csv.gz" => "All known daily peaks in one file, sorted by date and code",
+        other => other,
+    }
 }
 
 /// Returns a size in the largest unit that it fills.

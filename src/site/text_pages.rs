@@ -43,27 +43,19 @@ const RECIPES: &[Recipe] = &recipes! {
 
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
-    text_page(
-        "Gotchas",
-        "Surprises that have cost users of the API time.",
-        "gotchas",
-        GOTCHAS,
-    )
+    let description = "Surprises that have cost users of the API time.";
+    text_page(Page::new("gotchas", "Gotchas", description), GOTCHAS)
 }
 
 /// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
-    text_page(
-        "Changelog",
-        "Changes to the API, and how they are announced.",
-        "changelog",
-        CHANGELOG,
-    )
+    let description = "Changes to the API, and how they are announced.";
+    text_page(Page::new("changelog", "Changelog", description), CHANGELOG)
 }
 
-fn text_page(title: &str, description: &str, section: &str, markdown: &str) -> String {
-    let content = format!("<div class=text><h1>{title}</h1>{}</div>", prose(markdown));
-    Page::new(section, title, description).html(&content)
+fn text_page(page: Page<'_>, markdown: &str) -> String {
+    let (title, text) = (page.title, prose(markdown));
+    page.html(&format!("<div class=text><h1>{title}</h1>{text}</div>"))
 }
 
 /// Returns the page at `/recipes`.
