@@ -3,8 +3,9 @@
 use serde_json::from_slice;
 
 use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, Page, count, day, each, filled, island_link, wrapped};
+use super::html::{Escaped, Page, count, day, each, island_link, wrapped};
 use super::tables::{METRICS, island_table};
+use super::templates::filled;
 
 /// Rows on a page of new islands. The first day of a catalogue has all islands.
 const NEW_ROWS_MAX: usize = 100;

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use super::api_bodies::RankingBody;
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, Page, each, encoded, filled, wrapped};
+use super::html::{Escaped, Page, each, encoded, wrapped};
 use super::markdown::{anchor, inline, prose};
 use super::openapi::{Document, ObjectDoc, Operation, ParameterDoc};
 use super::service::Service;
+use super::templates::filled;
 
 /// Lines of an example response that are shown before it is expanded.
 const LINES_SHOWN: usize = 14;

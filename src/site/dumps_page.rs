@@ -1,6 +1,7 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, Page, ago, each, filled, wrapped};
+use super::html::{Escaped, Page, ago, each, wrapped};
+use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// The forms of a table, by the end of their names.

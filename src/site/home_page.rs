@@ -7,9 +7,10 @@ use super::api_bodies::{IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBo
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, Page, ago, count, day, each, filled, island_link, search_form, step, tile,
+    CHARTS, Escaped, Page, ago, count, day, each, island_link, search_form, step, tile,
 };
 use super::service::Service;
+use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// Rows of the islands with the most players now.

@@ -1,9 +1,10 @@
 //! Pieces of HTML: escaped text, numbers, times, links to islands, and the frame of all pages.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// The assets of pages with charts.
@@ -63,36 +64,6 @@ impl<'a> Page<'a> {
 /// Returns the path to the root: `./` is its name on a page at the root.
 fn home(root: &str) -> &str {
     if root.is_empty() { "./" } else { root }
-}
-
-/// Fills a file of `templates/`, or another template, with the values of variables, as [`fill`] does.
-macro_rules! filled {
-    ($file:literal; $($name:ident),*) => {
-        filled!(include_str!(concat!("templates/", $file)); $($name),*)
-    };
-    ($template:expr; $($name:ident),*) => {
-        $crate::site::html::fill($template, &[$((stringify!($name), &$name)),*])
-    };
-}
-pub(super) use filled;
-
-/// Returns a template with values in place of `{name}`. Lines of a template are joined without their
-/// indentation; an empty line is a line break.
-pub(super) fn fill(template: &str, values: &[(&str, &dyn fmt::Display)]) -> String {
-    let mut html = String::new();
-    for line in template.lines().map(str::trim) {
-        let line = if line.is_empty() { "\n" } else { line };
-        for (at, part) in line.split(['{', '}']).enumerate() {
-            if at % 2 == 0 {
-                html.push_str(part);
-            } else {
-                let value = values.iter().find(|(name, _)| *name == part);
-                let (_, value) = value.unwrap_or_else(|| unreachable!("no value for {part}"));
-                let _ = write!(html, "{value}");
-            }
-        }
-    }
-    html
 }
 
 /// Returns the page of an error, with a search and links to other pages.
@@ -320,14 +291,6 @@ pub(super) fn options<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_template_is_joined_and_its_names_are_replaced_once() {
-        let (x, number) = ("{number}", 7);
-        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n<i>\n";
-        let page = filled!(template; x, number);
-        assert_eq!(page, "<p>{number}<b>7, {number}</b>\n<i>");
-    }
 
     #[test]
     fn the_link_of_a_section_is_marked() {

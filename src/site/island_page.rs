@@ -7,10 +7,11 @@ use super::api_bodies::{
 };
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, filled, step, tile,
-    title_or_code, unreadable_page, wrapped,
+    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, step, tile, title_or_code,
+    unreadable_page, wrapped,
 };
 use super::tables::{METRICS, Metric};
+use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// The names of the metrics to choose from; the first is the default.

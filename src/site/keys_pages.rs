@@ -1,7 +1,8 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, Page, count, each, encoded, filled, wrapped};
+use super::html::{Escaped, Page, count, each, encoded, wrapped};
 use super::service::Service;
+use super::templates::filled;
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
 

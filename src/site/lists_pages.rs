@@ -6,10 +6,11 @@ use super::api_bodies::{
     Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
 };
 use super::html::{
-    Escaped, Page, count, counted, day, each, encoded, filled, list_url, options, page_links, tile,
+    Escaped, Page, count, counted, day, each, encoded, list_url, options, page_links, tile,
     unreadable_page, wrapped,
 };
 use super::tables::{METRICS, SORTED, creator_table, island_table};
+use super::templates::filled;
 use crate::model::IslandCode;
 
 /// A query of a list, as its page needs it.

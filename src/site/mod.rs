@@ -5,11 +5,11 @@
 //! content security policy suits them. They read the API's bodies as any client does, and are
 //! independent of all modules but `calendar` and `model`.
 //!
-//! Reading order: `service` (settings that pages state), `html` (the frame of all pages, pieces, and
-//! the filling of `templates/`), `tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages
-//! drawn from them: `home_page`, `lists_pages`, `island_page`, `days_pages`, `dumps_page`; `openapi`,
-//! which completes `openapi.json`, and the pages written from it: `docs_page`, `objects_page`,
-//! `text_pages`; `keys_pages`.
+//! Reading order: `service` (settings that pages state), `templates`, `html` (the frame of all pages,
+//! and pieces), `tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages drawn from them:
+//! `home_page`, `lists_pages`, `island_page`, `days_pages`, `dumps_page`; `openapi`, which completes
+//! `openapi.json`, and the pages written from it: `docs_page`, `objects_page`, `text_pages`;
+//! `keys_pages`.
 
 mod api_bodies;
 mod chart;
@@ -27,6 +27,7 @@ mod objects_page;
 mod openapi;
 mod service;
 mod tables;
+mod templates;
 mod text_pages;
 
 pub use api_bodies::live_players;

@@ -2,10 +2,11 @@
 //! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
 use super::code::json_lines;
-use super::html::{Escaped, Page, each, filled};
+use super::html::{Escaped, Page, each};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
 use super::service::Service;
+use super::templates::filled;
 
 /// Members that all objects have in common. Markdown.
 const COMMON: &str = include_str!("objects.md");

@@ -1,11 +1,12 @@
 //! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
 use super::code::highlighted;
-use super::html::{Page, each, filled, wrapped};
+use super::html::{Page, each, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
 use super::openapi::{Document, Operation, ParameterDoc};
 use super::service::Service;
+use super::templates::filled;
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
