@@ -15,15 +15,46 @@ const SHOWN: usize = 2;
 /// Arrays of scalars up to this length in characters are written on one line.
 const LINE_MAX: usize = 50;
 
-/// JSON with the order of its members, and without the rest of long arrays.
-enum Json {
-    Scalar(Value),
-    Array(Vec<Json>, usize),
-    Object(Vec<(String, Json)>),
+/// A JSON value as lines of HTML: members in their order, without the rest of long arrays.
+struct JsonLines {
+    lines: Vec<String>,
+    /// The length of a scalar as text in bytes.
+    scalar_bytes: Option<usize>,
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+impl JsonLines {
+    fn scalar(value: impl Into<Value>) -> JsonLines {
+        let value = value.into();
+        let (text, class) = (value.to_string(), if value.is_string() { 's' } else { 'n' });
+        JsonLines {
+            lines: vec![format!("<span class={class}>{}</span>", Escaped(&text))],
+            scalar_bytes: Some(text.len()),
+        }
+    }
+
+    /// Returns an array or an object of some parts, after which `more` are left out.
+    fn block([open, close]: [&str; 2], parts: Vec<JsonLines>, more: usize) -> JsonLines {
+        let mut lines = vec![open.to_owned()];
+        let commas = parts.len() - usize::from(more == 0 && !parts.is_empty());
+        for (at, mut part) in parts.into_iter().enumerate() {
+            if let Some(end) = part.lines.last_mut().filter(|_| at < commas) {
+                end.push(',');
+            }
+            lines.extend(part.lines.iter().map(|line| format!("  {line}")));
+        }
+        if more > 0 {
+            lines.push(format!("  <span class=c>\u{2026} {more} more</span>"));
+        }
+        lines.push(close.to_owned());
+        JsonLines {
+            lines,
+            scalar_bytes: None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonLines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonLines, D::Error> {
         deserializer.deserialize_any(JsonVisitor)
     }
 }
@@ -31,148 +62,84 @@ impl<'de> Deserialize<'de> for Json {
 struct JsonVisitor;
 
 impl<'de> Visitor<'de> for JsonVisitor {
-    type Value = Json;
+    type Value = JsonLines;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Scalar(Value::Null))
+    fn visit_unit<E>(self) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(Value::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Scalar(value.into()))
+    fn visit_bool<E>(self, value: bool) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Scalar(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Scalar(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Scalar(value.into()))
+    fn visit_f64<E>(self, value: f64) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::Scalar(value.into()))
+    fn visit_str<E>(self, value: &str) -> Result<JsonLines, E> {
+        Ok(JsonLines::scalar(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let (mut kept, mut more) = (Vec::new(), 0);
-        while kept.len() < WHOLE_MAX {
-            let Some(item) = items.next_element()? else {
-                return Ok(Json::Array(kept, 0));
-            };
-            kept.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonLines, A::Error> {
+        let (mut shown, mut more): (Vec<JsonLines>, _) = (Vec::new(), 0);
+        while shown.len() < WHOLE_MAX
+            && let Some(item) = items.next_element()?
+        {
+            shown.push(item);
         }
         while let Some(IgnoredAny) = items.next_element()? {
             more += 1;
         }
         if more > 0 {
-            more += kept.len() - SHOWN;
-            kept.truncate(SHOWN);
+            more += shown.len() - SHOWN;
+            shown.truncate(SHOWN);
         }
-        Ok(Json::Array(kept, more))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
-        let mut all = Vec::new();
-        while let Some(member) = members.next_entry()? {
-            all.push(member);
+        let bytes = shown.iter().map(|item| Some(item.scalar_bytes? + 2));
+        let is_short = bytes
+            .sum::<Option<usize>>()
+            .is_some_and(|bytes| bytes <= LINE_MAX);
+        if more > 0 || !is_short {
+            return Ok(JsonLines::block(["[", "]"], shown, more));
         }
-        Ok(Json::Object(all))
+        let texts: Vec<String> = shown.into_iter().flat_map(|item| item.lines).collect();
+        Ok(JsonLines {
+            lines: vec![format!("[{}]", texts.join(", "))],
+            scalar_bytes: None,
+        })
     }
-}
 
-impl Json {
-    /// Appends the value to the last line, and further lines.
-    fn write(&self, lines: &mut Vec<String>, indent: usize) {
-        let (open, close, items): (_, _, Vec<(Option<&str>, &Json)>) = match self {
-            Json::Scalar(value) => return append(lines, &scalar(value)),
-            Json::Array(items, more) => {
-                if let Some(line) = self.short_line().filter(|_| *more == 0) {
-                    return append(lines, &line);
-                }
-                ('[', ']', items.iter().map(|item| (None, item)).collect())
-            }
-            Json::Object(members) => {
-                let members = members.iter();
-                (
-                    '{',
-                    '}',
-                    members
-                        .map(|(name, value)| (Some(&**name), value))
-                        .collect(),
-                )
-            }
-        };
-        append(lines, &open.to_string());
-        let rest = match self {
-            Json::Array(_, more) if *more > 0 => Some(*more),
-            _ => None,
-        };
-        let count = items.len();
-        for (at, (name, value)) in items.into_iter().enumerate() {
-            lines.push(" ".repeat(indent + 2));
-            if let Some(name) = name {
-                let name = Value::from(name).to_string();
-                append(lines, &format!("{}: ", Escaped(&name)));
-            }
-            value.write(lines, indent + 2);
-            if at + 1 < count || rest.is_some() {
-                append(lines, ",");
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonLines, A::Error> {
+        let mut parts = Vec::new();
+        while let Some((name, mut value)) = members.next_entry::<String, JsonLines>()? {
+            let name = Value::from(name).to_string();
+            value.lines[0] = format!("{}: {}", Escaped(&name), value.lines[0]);
+            parts.push(value);
         }
-        if let Some(more) = rest {
-            let spaces = " ".repeat(indent + 2);
-            lines.push(format!("{spaces}<span class=c>\u{2026} {more} more</span>"));
-        }
-        lines.push(" ".repeat(indent));
-        append(lines, &close.to_string());
+        Ok(JsonLines::block(["{", "}"], parts, 0))
     }
-
-    /// Returns an array of scalars as one line, if it is short.
-    fn short_line(&self) -> Option<String> {
-        let Json::Array(items, _) = self else {
-            return None;
-        };
-        let texts = items.iter().map(|item| match item {
-            Json::Scalar(value) => Some(value),
-            _ => None,
-        });
-        let values: Vec<&Value> = texts.collect::<Option<_>>()?;
-        let length: usize = values.iter().map(|value| value.to_string().len() + 2).sum();
-        let texts: Vec<String> = values.into_iter().map(scalar).collect();
-        (length <= LINE_MAX).then(|| format!("[{}]", texts.join(", ")))
-    }
-}
-
-fn append(lines: &mut [String], text: &str) {
-    if let Some(line) = lines.last_mut() {
-        line.push_str(text);
-    }
-}
-
-fn scalar(value: &Value) -> String {
-    let text = value.to_string();
-    let class = if value.is_string() { 's' } else { 'n' };
-    format!("<span class={class}>{}</span>", Escaped(&text))
 }
 
 /// Returns JSON as lines of HTML, indented, with long arrays shortened; `None` if it is not JSON.
 pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
-    let json: Json = serde_json::from_slice(text).ok()?;
-    let mut lines = vec![String::new()];
-    json.write(&mut lines, 0);
-    Some(lines)
+    let json: JsonLines = serde_json::from_slice(text).ok()?;
+    Some(json.lines)
 }
 
 /// Keywords of the languages of examples.
-const KEYWORDS: &str = "and as async await by case class const create def desc distinct do done each else error \
+const KEYWORDS: &str = "\
+    and as async await by case class const create def desc distinct do done each else error \
     esac exit export extends fi for from function group having if import in interface is join \
     let limit new not null of or order print raise return select set table then throw type \
     using where while with yield None True False";
