@@ -179,7 +179,7 @@ impl Examples<'_> {
         let object = operation.object.and_then(named);
         let body = (self.body_of)(target).or_else(|| {
             let (_, example) = operation.example?;
-            Some(self.document.pretty(object?, example).into_bytes())
+            Some(self.document.ordered(object?, example).into_bytes())
         });
         let (anchor, name) = operation
             .object

@@ -55,7 +55,7 @@ fn response(
     };
     let example = each(operation.example, |(_, example)| {
         let text = match object {
-            Some(object) => document.pretty(object, example),
+            Some(object) => document.ordered(object, example),
             None => example.as_str().unwrap_or_default().to_owned(),
         };
         let text = text.replace(SAMPLE_URL, base_url);

@@ -235,38 +235,30 @@ impl Document {
         errors
     }
 
-    /// Returns a value of an object as JSON: members in their order, on a line each except in short
-    /// arrays.
-    pub(super) fn pretty(&self, object: &ObjectDoc<'_>, value: &Value) -> String {
-        self.pretty_value(object.schema, value, "\n")
+    /// Returns a value of an object as JSON with the members in their order.
+    pub(super) fn ordered(&self, object: &ObjectDoc<'_>, value: &Value) -> String {
+        self.ordered_value(object.schema, value)
     }
 
-    /// `line` is a line break with the indentation of the value.
-    fn pretty_value(&self, schema: &Value, value: &Value, line: &str) -> String {
+    fn ordered_value(&self, schema: &Value, value: &Value) -> String {
         let schema = self.resolved(schema);
-        let inner_line = &format!("{line}  ");
-        let (open, close, parts): (_, _, Vec<String>) = match value {
-            Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
-                let part = |one| self.pretty_value(&schema["items"], one, inner_line);
-                ('[', ']', list.iter().map(part).collect())
-            }
+        match value {
             Value::Array(list) => {
-                let list: Vec<String> = list.iter().map(Value::to_string).collect();
-                return format!("[{}]", list.join(", "));
+                let item = |one| self.ordered_value(&schema["items"], one);
+                let items: Vec<String> = list.iter().map(item).collect();
+                format!("[{}]", items.join(","))
             }
             Value::Object(_) => {
-                let part = |name: &str| {
-                    let value =
-                        self.pretty_value(&schema["properties"][name], &value[name], inner_line);
-                    format!("\"{name}\": {value}")
+                let member = |name: &str| {
+                    let value = self.ordered_value(&schema["properties"][name], &value[name]);
+                    format!("\"{name}\":{value}")
                 };
                 let names = member_names(schema).into_iter();
-                ('{', '}', names.map(part).collect())
+                let members: Vec<String> = names.map(member).collect();
+                format!("{{{}}}", members.join(","))
             }
-            other => return other.to_string(),
-        };
-        let parts = parts.join(&format!(",{inner_line}"));
-        format!("{open}{inner_line}{parts}{line}{close}")
+            other => other.to_string(),
+        }
     }
 
     /// Returns a type in words.
@@ -308,6 +300,7 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::site::code::json_lines;
 
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
@@ -342,11 +335,12 @@ mod tests {
             };
             let object = objects.iter().find(|object| object.name == name).unwrap();
             let (_, example) = operation.example.unwrap();
-            let shown = document.pretty(object, example);
-            let read: Value = serde_json::from_str(&shown).unwrap();
+            let text = document.ordered(object, example);
+            let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");
+            let shown = json_lines(text.as_bytes()).unwrap().join("\n");
             let places = member_names(object.schema).into_iter().map(|name| {
-                let start = format!("\n  \"{name}\": ");
+                let start = format!("\n  &quot;{name}&quot;: ");
                 shown.find(&start).unwrap()
             });
             assert!(places.is_sorted(), "{name}");

@@ -4,7 +4,7 @@ use super::code::highlighted;
 use super::html::{Page, each, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
-use super::openapi::{Document, Operation, ParameterDoc};
+use super::openapi::{Document, Operation};
 use super::service::Service;
 use super::templates::filled;
 
@@ -85,7 +85,7 @@ pub(super) fn recipes(service: &Service) -> String {
 pub(super) fn llms(service: &Service) -> String {
     let base_url = &service.base_url;
     let document = Document::parsed(service);
-    let endpoints = each(document.operations(), endpoint_text);
+    let endpoints = each(&document.operations(), endpoint_text);
     let recipes = each(RECIPES, |Recipe { title, file, .. }| {
         format!("- [{title}]({base_url}/recipes#{file})\n")
     });
@@ -105,29 +105,17 @@ pub(super) fn llms(service: &Service) -> String {
     )
 }
 
-fn endpoint_text(operation: Operation<'_>) -> String {
-    let Operation {
-        path,
-        summary,
-        description,
-        ..
-    } = operation;
+fn endpoint_text(operation: &Operation<'_>) -> String {
     let object = each(operation.object, |name| format!(" Response: {name}."));
-    let parameters = each(operation.parameters, |parameter| {
-        let ParameterDoc {
-            name,
-            place,
-            kind,
-            about,
-            allowed,
-            default,
-            ..
-        } = parameter;
-        let allowed = wrapped("; ", &allowed, "");
-        let default = wrapped("; default ", &default, "");
+    let parameters = each(&operation.parameters, |parameter| {
+        let (name, place, kind) = (parameter.name, parameter.place, parameter.kind);
+        let allowed = wrapped("; ", &parameter.allowed, "");
+        let default = wrapped("; default ", &parameter.default, "");
+        let about = parameter.about;
         format!("  - `{name}` ({place}; {kind}{allowed}{default}): {about}\n")
     });
-    format!("- `GET {path}`: {summary}. {description}{object}\n{parameters}")
+    let (path, summary, about) = (operation.path, operation.summary, operation.description);
+    format!("- `GET {path}`: {summary}. {about}{object}\n{parameters}")
 }
 
 #[cfg(test)]
