@@ -20,7 +20,7 @@ use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, Quota
 use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::web::pages::{PageRequest, Pages};
+use crate::server::web::pages::{self, PageRequest, Pages};
 use crate::server::web::unmetered::{self, SignUp};
 use crate::snapshot::{Content, EntityTag, Found, Missing, ReadContext, Snapshot};
 
@@ -150,7 +150,7 @@ fn route(
         }
         Ok(response)
     });
-    let response = response.unwrap_or_else(|error| unmetered::html_error(error, head));
+    let response = response.unwrap_or_else(|error| pages::html_error(error, head));
     ControlFlow::Break(response)
 }
 

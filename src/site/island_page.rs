@@ -14,16 +14,10 @@ use super::tables::{METRICS, Metric};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
-/// The names of the metrics to choose from; the first is the default.
-pub const METRIC_NAMES: [&str; 9] = {
-    let mut names = [""; 9];
-    let mut at = 0;
-    while at < names.len() {
-        names[at] = METRICS[at].name;
-        at += 1;
-    }
-    names
-};
+/// Returns the names of the metrics to choose from; the first is the default.
+pub fn metric_names() -> [&'static str; 9] {
+    METRICS.each_ref().map(|metric| metric.name)
+}
 
 /// The inputs of the page of an island.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +30,7 @@ pub struct IslandBodies<'a> {
     pub live: Option<(&'a [u8], Option<u64>)>,
 }
 
-/// Returns the page, with a chart of one of [`METRIC_NAMES`] by its index.
+/// Returns the page, with a chart of one of [`metric_names`] by its index.
 pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let Ok(IslandBody { island, meta }) = from_slice(bodies.detail) else {
         return unreadable_page("../");

@@ -13,7 +13,7 @@ use crate::calendar::UnixSeconds;
 use crate::quota::AnonymousClient;
 use crate::request::{Route, SITE_FILES};
 use crate::server::http::api_error::ApiError;
-use crate::server::http::request_head::{accepts_gzip, is_not_modified};
+use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified, names_html};
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
@@ -171,8 +171,8 @@ pub(crate) fn stored(body: &Body, headers: &HeaderMap, kind: PageKind) -> ApiRes
     page(headers, body, kind)
 }
 
-/// Returns an error outside the API as a page, if it is one that a browser may get.
-pub(crate) fn html_error(error: ApiError, path: &str) -> ApiResponse {
+/// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
+pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse {
     let title = match &error {
         ApiError::NotFound(_) => "Not found",
         ApiError::BadRequest(_) => "Invalid request",
@@ -180,8 +180,8 @@ pub(crate) fn html_error(error: ApiError, path: &str) -> ApiResponse {
         ApiError::Damaged => "Damaged data",
         _ => return error.into(),
     };
-    let depth = path.bytes().filter(|byte| *byte == b'/').count();
-    if depth > SEGMENTS_MAX {
+    let depth = head.path.bytes().filter(|byte| *byte == b'/').count();
+    if depth > SEGMENTS_MAX || !names_html(head.headers) {
         return error.into();
     }
     let mut message = error.message().into_owned();

@@ -9,7 +9,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::PageKind;
 use crate::server::web::pages::{PageRequest, Pages};
-use crate::site::{self, DayLinks, IslandBodies, ListQuery, METRIC_NAMES};
+use crate::site::{self, DayLinks, IslandBodies, ListQuery};
 use crate::snapshot::{Missing, Snapshot};
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
@@ -87,10 +87,11 @@ impl Rendering<'_> {
     }
 
     fn island(&self, code: IslandCode, metric: Option<&str>) -> Result<String, ApiError> {
-        let metric = metric.unwrap_or(METRIC_NAMES[0]);
-        let index = METRIC_NAMES.iter().position(|name| *name == metric);
+        let names = site::metric_names();
+        let metric = metric.unwrap_or(names[0]);
+        let index = names.iter().position(|name| *name == metric);
         let Some(index) = index else {
-            let (names, got) = (METRIC_NAMES.join(", "), Quoted(metric));
+            let (names, got) = (names.join(", "), Quoted(metric));
             let message = format!("metric must be one of {names}, got {got}");
             return Err(ApiError::BadRequest(message));
         };

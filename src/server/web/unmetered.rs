@@ -10,7 +10,7 @@ use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{RequestHead, names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
 use crate::server::web::page::PageKind;
-use crate::server::web::pages::{self, PageRequest, Pages, stored};
+use crate::server::web::pages::{PageRequest, Pages, stored};
 use crate::server::web::signup_handler;
 use crate::snapshot::Snapshot;
 use crate::sync::ArcSwap;
@@ -22,15 +22,6 @@ pub(crate) struct SignUp<'a> {
     pub(crate) is_open: bool,
     /// The keys that several servers share.
     pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
-}
-
-/// An error outside the API: a page for a browser, JSON otherwise.
-pub(in crate::server) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse {
-    if names_html(head.headers) {
-        pages::html_error(error, head.path)
-    } else {
-        error.into()
-    }
 }
 
 /// Responds to a route outside the API.
