@@ -70,18 +70,11 @@ impl Arguments {
 
     /// Adds a positional word: part of the command's name, or the operand.
     fn add_word(&mut self, word: String) -> Result<(), CliError> {
-        if self.name.is_empty() && self.given.is_empty() && !self.help_requested {
-            match word.as_str() {
-                "help" => {
-                    self.help_requested = true;
-                    return Ok(());
-                }
-                "version" => {
-                    self.version_requested = true;
-                    return Ok(());
-                }
-                _ => {}
-            }
+        let is_first = self.name.is_empty() && self.given.is_empty() && !self.help_requested;
+        if is_first && ["help", "version"].contains(&word.as_str()) {
+            self.help_requested = word == "help";
+            self.version_requested = word == "version";
+            return Ok(());
         }
         let name = format!("{} {word}", self.name).trim_start().to_owned();
         let found = COMMANDS.iter().find(|command| command.matches(&name));
@@ -303,6 +296,11 @@ impl Arguments {
         let operand = self.operand.as_deref().and_then(parse);
         let name = self.command.name;
         operand.ok_or_else(|| CliError::usage(format!("{name} requires {expected}")))
+    }
+
+    /// An error in a setting: `problem` follows the flag or the variable that set it.
+    pub(crate) fn setting_error(&self, name: &str, problem: &str) -> CliError {
+        CliError::configuration(format!("{} {problem}", self.source(name)))
     }
 
     fn invalid(&self, source: &str, expected: &str, got: &str) -> CliError {

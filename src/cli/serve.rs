@@ -54,8 +54,9 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     if !listen_tls.is_empty() && !arguments.has("listen") {
         listen.clear();
     }
-    #[cfg(not(feature = "shared-quota"))]
-    refuse_shared_quota(arguments)?;
+    let is_built = cfg!(feature = "shared-quota");
+    let sharing = ("shared-quota", is_built, "does not support shared quotas");
+    require_feature(arguments, sharing, &["shared-quota"])?;
     Ok(Settings {
         #[cfg(feature = "shared-quota")]
         shared_quota: shared_quota(arguments)?,
@@ -89,8 +90,12 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
 
 /// The files of the certificate, which `--listen-tls` requires.
 fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliError> {
-    #[cfg(not(feature = "tls"))]
-    refuse_tls(arguments)?;
+    let tls = ("tls", cfg!(feature = "tls"), "has no TLS");
+    require_feature(
+        arguments,
+        tls,
+        &["listen-tls", "tls-certificate", "tls-key"],
+    )?;
     let [certificate, key] = ["tls-certificate", "tls-key"].map(|name| arguments.path(name));
     let (name, problem) = match (certificate, key) {
         (Some(certificate), Some(key)) => return Ok(Some(CertificateFiles { certificate, key })),
@@ -102,20 +107,22 @@ fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliErr
         (Some(_), None) => ("tls-certificate", "requires --tls-key PATH"),
         (None, Some(_)) => ("tls-key", "requires --tls-certificate PATH"),
     };
-    let source = arguments.source(name);
-    Err(CliError::configuration(format!("{source} {problem}")))
+    Err(arguments.setting_error(name, problem))
 }
 
-#[cfg(not(feature = "tls"))]
-fn refuse_tls(arguments: &Arguments) -> Result<(), CliError> {
-    let mut names = ["listen-tls", "tls-certificate", "tls-key"].into_iter();
-    let Some(name) = names.find(|name| arguments.has(name)) else {
-        return Ok(());
-    };
-    let source = arguments.source(name);
-    Err(CliError::configuration(format!(
-        "{source}: this build has no TLS; build it with `cargo build --release --features tls`"
-    )))
+/// Rejects the first of some flags that is given, in a build without their feature.
+fn require_feature(
+    arguments: &Arguments,
+    (feature, is_built, lack): (&str, bool, &str),
+    names: &[&str],
+) -> Result<(), CliError> {
+    let given = names.iter().find(|name| !is_built && arguments.has(name));
+    given.map_or(Ok(()), |name| {
+        let source = arguments.source(name);
+        Err(CliError::configuration(format!(
+            "{source}: this build {lack}; build it with `cargo build --release --features {feature}`"
+        )))
+    })
 }
 
 #[cfg(feature = "shared-quota")]
@@ -136,9 +143,7 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         let Some(name) = alone.next() else {
             return Ok(None);
         };
-        let problem = "requires --shared-quota redis://HOST";
-        let source = arguments.source(name);
-        return Err(CliError::configuration(format!("{source} {problem}")));
+        return Err(arguments.setting_error(name, "requires --shared-quota redis://HOST"));
     }
     let outage = arguments.required("shared-quota-outage", |text| match text {
         "share" => Some(OutagePolicy::Share),
@@ -151,15 +156,12 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         _ => None,
     })?;
     if keys.is_some() && !arguments.has("state") {
-        let source = arguments.source("shared-keys");
-        let problem = "requires --state DIR";
-        return Err(CliError::configuration(format!("{source} {problem}")));
+        return Err(arguments.setting_error("shared-keys", "requires --state DIR"));
     }
     let ca_file = arguments.path("shared-quota-ca-file");
     if ca_file.is_some() && !nodes.iter().any(|node| node.is_tls) {
-        let source = arguments.source("shared-quota-ca-file");
         let problem = "requires --shared-quota rediss://HOST";
-        return Err(CliError::configuration(format!("{source} {problem}")));
+        return Err(arguments.setting_error("shared-quota-ca-file", problem));
     }
     Ok(Some(SharedQuotaSettings {
         keys,
@@ -172,18 +174,6 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
             clients_max: arguments.number("quota-clients")?,
         },
     }))
-}
-
-#[cfg(not(feature = "shared-quota"))]
-fn refuse_shared_quota(arguments: &Arguments) -> Result<(), CliError> {
-    if !arguments.has("shared-quota") {
-        return Ok(());
-    }
-    let source = arguments.source("shared-quota");
-    Err(CliError::configuration(format!(
-        "{source}: this build does not support shared quotas; build it with `cargo build --release --features \
-         shared-quota`"
-    )))
 }
 
 /// Sign-up and its mail command, which only `--signup email` takes and which it needs.
@@ -205,8 +195,7 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
         ),
         (Some(false) | None, Some(_)) => ("mailer", "requires --signup email"),
     };
-    let source = arguments.source(name);
-    Err(CliError::configuration(format!("{source} {problem}")))
+    Err(arguments.setting_error(name, problem))
 }
 
 fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {

@@ -31,8 +31,7 @@ pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(),
     ];
     for (name, problem) in problems {
         if let Some(problem) = problem {
-            let source = arguments.source(name);
-            return Err(CliError::configuration(format!("{source} {problem}")));
+            return Err(arguments.setting_error(name, &problem));
         }
     }
     Ok(())
