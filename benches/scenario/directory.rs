@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use island_metrics::regular_file::Directory;
-use island_metrics::snapshot::{DumpIndex, Manifest};
+use island_metrics::snapshot::{DumpDirectory, DumpIndex, Manifest};
 
 use crate::common::Outcome;
 
@@ -48,8 +48,8 @@ pub(crate) fn stray_dumps(
     let mut found = Vec::new();
     for dumps in [&before.dumps, &now.dumps].into_iter().flatten() {
         let root = directory.join(&dumps.directory);
-        let (_, index, _) = DumpIndex::open(&Directory::open(directory)?, dumps)?;
-        let mut named: Vec<String> = index.files.into_iter().map(|file| file.file).collect();
+        let opened = DumpDirectory::open(&Directory::open(directory)?, dumps)?;
+        let mut named: Vec<String> = opened.files().map(|dump| dump.file.file.clone()).collect();
         named.push(DumpIndex::FILE.to_owned());
         let mut present = Vec::new();
         for folder in ["", "daily/", "ccu/", "live/"] {

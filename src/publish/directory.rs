@@ -21,9 +21,7 @@ use super::options::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::site::Service;
-use crate::snapshot::{
-    DumpDirectory, DumpFile, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
-};
+use crate::snapshot::{Dump, DumpDirectory, DumpIndex, Manifest, Snapshot, SnapshotError};
 use crate::sync::{cores, in_order};
 
 /// Suffix of payload file names.
@@ -108,10 +106,11 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let snapshot = Snapshot::open(directory, 0, &Service::new(""), None)?;
-    if let Some(named) = &manifest.dumps {
-        DumpDirectory::open(directory, named).map_err(at(directory.path()))?;
-        check_dumps(directory, named)?;
+    let mut snapshot = Snapshot::open(directory, 0, &Service::new(""), None)?;
+    if let Some(dumps) = snapshot.dumps.take() {
+        let dumps = dumps.map_err(at(directory.path()))?;
+        check_dumps(&dumps)?;
+        snapshot.dumps = Some(Ok(dumps));
     }
     let history = manifest
         .history
@@ -121,25 +120,24 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
 }
 
 /// Verifies the SHA-256 of every file of a dump directory against its index.
-fn check_dumps(published: &Directory, named: &Dumps) -> Result<(), PublishError> {
-    let (directory, DumpIndex { files, .. }, _) =
-        DumpIndex::open(published, named).map_err(at(published.path()))?;
+fn check_dumps(dumps: &DumpDirectory) -> Result<(), PublishError> {
+    let dumps: Vec<&Dump> = dumps.files().collect();
     let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
-        let DumpFile { file, sha256, .. } = &files[at];
+        let wanted = &dumps[at].file.sha256;
         let mut hashing = HashingWriter::new(io::sink());
-        io::copy(&mut directory.file(file)?, &mut hashing)?;
+        io::copy(&mut dumps[at].open_unchecked()?, &mut hashing)?;
         let (_, _, found) = hashing.finish();
-        if found == *sha256 {
+        if found == *wanted {
             return Ok(());
         }
-        let problem = format!("its SHA-256 must be {sha256}, as in the index, got {found}");
+        let problem = format!("its SHA-256 must be {wanted}, as in the index, got {found}");
         Err(SnapshotError::malformed("the file", problem))
     };
     in_order(
-        (cores(), files.len()),
+        (cores(), dumps.len()),
         || (),
         check,
-        |number, checked| checked.map_err(at(&directory.path().join(&files[number].file))),
+        |number, checked| checked.map_err(at(&dumps[number].path())),
     )
 }
 

@@ -43,7 +43,7 @@ pub(super) struct DumpsWriter {
     directory: Option<PathBuf>,
     published: UnixSeconds,
     /// Dumps of the previous publish, unless they are missing or damaged.
-    before: Option<(Directory, HashMap<String, DumpFile>)>,
+    before: Option<DumpDirectory>,
     files: Mutex<Vec<DumpFile>>,
     /// The content of files in memory.
     contents: Mutex<HashMap<String, Bytes>>,
@@ -67,10 +67,7 @@ impl DumpsWriter {
         }
         let before = before.and_then(|named| {
             let published = Directory::open(root).ok()?;
-            let (directory, index, _) = DumpIndex::open(&published, named).ok()?;
-            let files = index.files.into_iter();
-            let by_name = files.map(|file| (file.file.clone(), file)).collect();
-            Some((directory, by_name))
+            DumpDirectory::open(&published, named).ok()
         });
         let mut dumps = DumpsWriter::in_memory(published);
         (dumps.directory, dumps.before) = (Some(directory), before);
@@ -151,12 +148,9 @@ impl DumpsWriter {
     /// Returns the members of the files of the whole history of the previous publish, if both are
     /// usable.
     pub(super) fn known_members(&self) -> Option<[KnownMembers; 2]> {
-        let (from, files) = self.before.as_ref()?;
         let find = |name| {
-            let bytes = files.get(name)?.bytes;
-            let file = from.file(name).ok()?;
-            let found = file.metadata().ok()?.len();
-            (found == bytes).then(|| KnownMembers::find(file, bytes))?
+            let dump = self.before.as_ref()?.find(name)?;
+            KnownMembers::find(dump.open().ok()?, dump.file.bytes)
         };
         let [history, ccu] = WHOLE_FILES.map(find);
         Some([history?, ccu?])
@@ -190,13 +184,10 @@ impl DumpsWriter {
 
     /// Links a file of the previous publish if it has its recorded length.
     fn link(&self, name: &str) -> Option<DumpFile> {
-        let (from, files) = self.before.as_ref()?;
-        let file = files.get(name)?;
-        if from.file(name).ok()?.metadata().ok()?.len() != file.bytes {
-            return None;
-        }
-        fs::hard_link(from.path().join(name), self.path(name)).ok()?;
-        Some(file.clone())
+        let dump = self.before.as_ref()?.find(name)?;
+        dump.open().ok()?;
+        fs::hard_link(dump.path(), self.path(name)).ok()?;
+        Some(dump.file.clone())
     }
 
     /// Returns the number of tables whose dumps were kept and of all tables.
@@ -244,18 +235,19 @@ impl DumpsWriter {
     /// if their source was rewritten. Changed bytes always get a later time, whatever the publish
     /// timestamp is.
     fn modified(&self, file: &str, sha256: &str) -> String {
-        let before = self.before.as_ref().and_then(|(_, files)| files.get(file));
+        let before = self.before.as_ref().and_then(|before| before.find(file));
         let Some(before) = before else {
             return self.published.to_string();
         };
-        if before.sha256 == sha256 {
-            return before.modified.clone();
+        if before.file.sha256 == sha256 {
+            return before.file.modified.clone();
         }
-        let later = UnixSeconds::parse(&before.modified).map(|time| UnixSeconds(time.0 + 1));
-        let later = later.filter(|time| time.has_text());
-        later
-            .map_or(self.published, |later| later.max(self.published))
-            .to_string()
+        let later = UnixSeconds(before.modified.0 + 1);
+        if later.has_text() {
+            later.max(self.published).to_string()
+        } else {
+            self.published.to_string()
+        }
     }
 
     /// Returns the index of the files.

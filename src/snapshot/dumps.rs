@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
@@ -64,33 +65,6 @@ impl DumpIndex {
     /// The name, in a published directory, of the link to the newest dumps.
     pub const LINK: &'static str = "dumps";
 
-    /// Opens the directory of dumps that the manifest of a published directory names, and reads its
-    /// index; the last value is its text.
-    pub fn open(
-        published: &Directory,
-        named: &Dumps,
-    ) -> Result<(Directory, DumpIndex, Vec<u8>), SnapshotError> {
-        if !is_file_name(&named.directory) {
-            let problem = format!("{:?} is not a directory name", named.directory);
-            return Err(SnapshotError::malformed(Manifest::FILE, problem));
-        }
-        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
-        let opened = published.subdirectory(&named.directory);
-        let text = opened.and_then(|opened| {
-            let text = opened.read(DumpIndex::FILE, INDEX_BYTES_MAX)?;
-            Ok((opened, text))
-        });
-        let (directory, text) = text.map_err(|error| SnapshotError::malformed(&part, error))?;
-        let written = u32::from_str_radix(&named.checksum, 16);
-        let written = written.map_err(|_| {
-            SnapshotError::malformed(&part, "its checksum in the manifest is invalid")
-        })?;
-        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
-        let index = serde_json::from_slice(&text);
-        let index = index.map_err(|error| SnapshotError::malformed(&part, error))?;
-        Ok((directory, index, text))
-    }
-
     /// Serializes the index as in its file.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("an index is text and numbers");
@@ -114,8 +88,8 @@ pub struct DumpDirectory {
 /// One file of the dumps, or the index.
 #[derive(Debug)]
 pub struct Dump {
-    /// Its length.
-    pub bytes: u64,
+    /// Its entry in the index. The index itself has an entry without SHA-256.
+    pub file: DumpFile,
     /// Its strong entity tag, quotes included.
     pub etag: String,
     /// The time of its last change.
@@ -124,7 +98,6 @@ pub struct Dump {
     pub content_type: &'static str,
     /// Its content.
     pub content: DumpContent,
-    name: String,
 }
 
 /// The place of a dump's content.
@@ -140,13 +113,23 @@ pub enum DumpContent {
 impl DumpDirectory {
     /// Opens the dumps that the manifest of a published directory names.
     pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
-        let (directory, index, text) = DumpIndex::open(published, named)?;
-        let directory = Arc::new(directory);
+        if !is_file_name(&named.directory) {
+            let problem = format!("{:?} is not a directory name", named.directory);
+            return Err(SnapshotError::malformed(Manifest::FILE, problem));
+        }
+        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
+        let malformed = |problem: &dyn Display| SnapshotError::malformed(&part, problem);
+        let directory = published.subdirectory(&named.directory);
+        let directory = Arc::new(directory.map_err(|error| malformed(&error))?);
+        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX);
+        let text = text.map_err(|error| malformed(&error))?;
+        let written = u32::from_str_radix(&named.checksum, 16);
+        let written = written.map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
+        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
+        let index = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
         let content_of = |_: &str| Some(DumpContent::File(Arc::clone(&directory)));
-        let mut dumps = DumpDirectory::new(index, text, content_of).map_err(|problem| {
-            let part = format!("{}/{}", named.directory, DumpIndex::FILE);
-            SnapshotError::malformed(&part, problem)
-        })?;
+        let dumps = DumpDirectory::new(index, text, content_of);
+        let mut dumps = dumps.map_err(|problem| malformed(&problem))?;
         dumps.directory = Some(directory);
         Ok(dumps)
     }
@@ -170,15 +153,21 @@ impl DumpDirectory {
         let modified = modified.ok_or("generatedAt is not a timestamp")?;
         let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
         let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
-        let (name, bytes) = (DumpIndex::FILE, text.len() as u64);
+        let file = DumpFile {
+            file: DumpIndex::FILE.to_owned(),
+            bytes: text.len() as u64,
+            sha256: String::new(),
+            modified: index.generated_at,
+        };
         let content = DumpContent::Memory(text.into());
-        let itself = Dump::new(name, bytes, (etag, modified), content);
-        let mut dumps = BTreeMap::from([(name.to_owned(), Arc::new(itself))]);
+        let itself = Dump::new(file, (etag, modified), content);
+        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
         for file in index.files {
-            let content = content_of(&file.file).ok_or("content is missing");
-            let dump = content.and_then(|content| Dump::of_file(&file, content));
-            let dump = dump.map_err(|problem| format!("{:?}: {problem}", file.file))?;
-            if let Some(_twice) = dumps.insert(file.file, Arc::new(dump)) {
+            let name = file.file.clone();
+            let content = content_of(&name).ok_or("content is missing");
+            let dump = content.and_then(|content| Dump::of_file(file, content));
+            let dump = dump.map_err(|problem| format!("{name:?}: {problem}"))?;
+            if let Some(_twice) = dumps.insert(name, Arc::new(dump)) {
                 return Err("it names a file twice".to_owned());
             }
         }
@@ -204,8 +193,14 @@ impl DumpDirectory {
         let range = (Bound::Included(from), Bound::Excluded(to));
         let found = self.dumps.range::<str, _>(range).take(max);
         found
-            .map(|(name, dump)| (name.clone(), dump.bytes))
+            .map(|(name, dump)| (name.clone(), dump.file.bytes))
             .collect()
+    }
+
+    /// Returns the files that the index names.
+    pub fn files(&self) -> impl Iterator<Item = &Dump> {
+        let dumps = self.dumps.values().map(Arc::as_ref);
+        dumps.filter(|dump| dump.file.file != DumpIndex::FILE)
     }
 
     /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.
@@ -215,28 +210,22 @@ impl DumpDirectory {
 }
 
 impl Dump {
-    fn new(
-        name: &str,
-        bytes: u64,
-        (etag, modified): (String, UnixSeconds),
-        content: DumpContent,
-    ) -> Dump {
+    fn new(file: DumpFile, (etag, modified): (String, UnixSeconds), content: DumpContent) -> Dump {
         Dump {
-            bytes,
             etag,
             modified,
-            content_type: match name.rsplit_once('.') {
+            content_type: match file.file.rsplit_once('.') {
                 Some((_, "csv")) => "text/csv; charset=utf-8",
                 Some((_, "json")) => "application/json",
                 Some((_, "gz")) => "application/gzip",
                 _ => "application/octet-stream",
             },
             content,
-            name: name.to_owned(),
+            file,
         }
     }
 
-    fn of_file(file: &DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
+    fn of_file(file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
         if !is_local_path(&file.file) {
             return Err("file must be a path within the directory, without control characters");
         }
@@ -247,42 +236,46 @@ impl Dump {
         // Half of the digest distinguishes any two files, in half the bytes that clients repeat.
         let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
         let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
-        let version = (etag, modified);
-        Ok(Dump::new(&file.file, file.bytes, version, content))
+        Ok(Dump::new(file, (etag, modified), content))
     }
 
     /// Creates a dump in memory, like the index.
     #[cfg(test)]
     pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
-        let etag = format!("\"{}\"", "0".repeat(32));
-        let version = (etag, UnixSeconds(1_795_262_700));
-        let content = DumpContent::Memory(Bytes::from_static(text));
-        Dump::new(name, text.len() as u64, version, content)
+        let file = DumpFile {
+            file: name.to_owned(),
+            bytes: text.len() as u64,
+            sha256: "0".repeat(64),
+            modified: "2026-11-21T12:05:00Z".to_owned(),
+        };
+        Dump::of_file(file, DumpContent::Memory(Bytes::from_static(text))).unwrap()
     }
 
     /// Returns its path, for messages.
     pub fn path(&self) -> PathBuf {
         match &self.content {
-            DumpContent::Memory(_) => PathBuf::from(&self.name),
-            DumpContent::File(directory) => directory.path().join(&self.name),
+            DumpContent::Memory(_) => PathBuf::from(&self.file.file),
+            DumpContent::File(directory) => directory.path().join(&self.file.file),
+        }
+    }
+
+    /// Opens its file, of any length.
+    pub(crate) fn open_unchecked(&self) -> io::Result<File> {
+        match &self.content {
+            DumpContent::Memory(_) => Err(io::ErrorKind::NotFound.into()),
+            DumpContent::File(directory) => directory.file(&self.file.file),
         }
     }
 
     /// Opens its file, which must have the length in the index. May wait for a disk.
     pub fn open(&self) -> io::Result<File> {
-        let DumpContent::File(directory) = &self.content else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let file = directory.file(&self.name)?;
-        let bytes = file.metadata()?.len();
-        if bytes != self.bytes {
-            let problem = format!(
-                "must have {} bytes as in the index, has {bytes}",
-                self.bytes
-            );
-            return Err(io::Error::other(problem));
+        let file = self.open_unchecked()?;
+        let (found, wanted) = (file.metadata()?.len(), self.file.bytes);
+        if found == wanted {
+            return Ok(file);
         }
-        Ok(file)
+        let problem = format!("must have {wanted} bytes as in the index, has {found}");
+        Err(io::Error::other(problem))
     }
 }
 

@@ -180,7 +180,7 @@ impl ApiResponse {
     /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
     pub(crate) fn dump(dump: &Arc<Dump>, selection: Selection, varies: bool) -> ApiResponse {
         let (status, part) = match selection {
-            Selection::Whole => (StatusCode::OK, Part::all(dump.bytes)),
+            Selection::Whole => (StatusCode::OK, Part::all(dump.file.bytes)),
             Selection::Part(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
             Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
         };
@@ -195,7 +195,10 @@ impl ApiResponse {
             response.more_lines.push_str(&lines);
         }
         if let Selection::Part(Part { first, last }) = selection {
-            let line = format!("content-range: bytes {first}-{last}/{}\r\n", dump.bytes);
+            let line = format!(
+                "content-range: bytes {first}-{last}/{}\r\n",
+                dump.file.bytes
+            );
             response.more_lines.push_str(&line);
         }
         match (part, &dump.content) {

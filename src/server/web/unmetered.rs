@@ -106,7 +106,7 @@ fn dump(
     let validators = Validators {
         etag: &dump.etag,
         modified: dump.modified,
-        bytes: dump.bytes,
+        bytes: dump.file.bytes,
     };
     let selection = conditional::select(head.method, head.headers, validators)?;
     Ok(ApiResponse::dump(dump, selection, is_page))
