@@ -16,7 +16,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
-use super::throttle::{checksum, chunk_bytes, in_background, parallelism, yield_point};
+use super::throttle::{chunk_bytes, in_background, parallelism, yield_point};
 use crate::sync::{Mutex, lock};
 
 /// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each
@@ -88,17 +88,7 @@ pub(crate) fn read_resident(
     offset: u64,
     lengths: &[usize],
 ) -> io::Result<(Bytes, Vec<u32>)> {
-    let length = lengths.iter().sum();
-    let Storage::File(file) = storage else {
-        let bytes = storage.read(offset, length)?;
-        let mut rest = &bytes[..];
-        let checksums = lengths.iter().map(|length| {
-            let part = rest.split_off(..*length);
-            checksum(part.expect("the lengths are of parts"))
-        });
-        let checksums = checksums.collect();
-        return Ok((bytes, checksums));
-    };
+    let length: usize = lengths.iter().sum();
     // Less is worth neither a huge page nor a second thread.
     let is_large = length >= BLOCK_BYTES;
     // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be
@@ -116,7 +106,7 @@ pub(crate) fn read_resident(
     }
     let mut tasks = tasks(&mut memory, offset, lengths);
     let threads = if is_large { parallelism() } else { 1 };
-    run_tasks(file, &mut tasks, threads)?;
+    run_tasks(storage, &mut tasks, threads)?;
     let mut hashers = vec![Hasher::new(); lengths.len()];
     for task in tasks {
         hashers[task.part].combine(&task.hasher);
@@ -138,11 +128,11 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self, file: &File) -> io::Result<()> {
+    fn run(&mut self, storage: &Storage) -> io::Result<()> {
         let mut offset = self.offset;
         for chunk in self.bytes.chunks_mut(chunk_bytes()) {
             yield_point(0);
-            file.read_exact_at(chunk, offset)?;
+            storage.read_into(offset, chunk)?;
             // While it is in the cache of the core.
             self.hasher.update(chunk);
             offset += chunk.len() as u64;
@@ -172,13 +162,13 @@ fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Ta
 }
 
 /// Runs all tasks on that many threads, including this one.
-fn run_tasks(file: &File, tasks: &mut [Task<'_>], threads: usize) -> io::Result<()> {
+fn run_tasks(storage: &Storage, tasks: &mut [Task<'_>], threads: usize) -> io::Result<()> {
     let tasks = Mutex::new(tasks.iter_mut());
     let work = || -> io::Result<()> {
         loop {
             let task = lock(&tasks).next();
             let Some(task) = task else { return Ok(()) };
-            task.run(file)?;
+            task.run(storage)?;
         }
     };
     thread::scope(|scope| {

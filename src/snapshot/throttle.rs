@@ -82,13 +82,3 @@ pub fn join<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> 
         (one.unwrap_or_else(|panic| resume_unwind(panic)), other)
     })
 }
-
-/// Returns the CRC-32 of a section.
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    for chunk in bytes.chunks(chunk_bytes()) {
-        yield_point(0);
-        hasher.update(chunk);
-    }
-    hasher.finalize()
-}
