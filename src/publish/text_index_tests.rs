@@ -6,15 +6,18 @@ use bytes::Bytes;
 use super::*;
 use crate::snapshot::{Section, SnapshotFile, Storage, TITLES, TextIndex};
 
-fn opened(bytes: Vec<u8>) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
+fn opened(
+    bytes: Vec<u8>,
+    count: usize,
+) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
-    TextIndex::open(&file, TITLES)
+    TextIndex::open(&file, TITLES, count)
 }
 
 fn index(texts: &[String]) -> TextIndex {
     let mut out = SnapshotWriter::new(Vec::new()).unwrap();
     write_index(&mut out, TITLES, texts.iter().map(String::as_str)).unwrap();
-    opened(out.finish().unwrap().0).unwrap()
+    opened(out.finish().unwrap().0, texts.len()).unwrap()
 }
 
 /// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes
@@ -134,7 +137,7 @@ fn an_index_that_points_outside_is_refused() {
         out.ints(Section::TitleSamples, samples).unwrap();
         out.ints(Section::TitleCommon, keys).unwrap();
         out.longs(Section::TitleCommonRows, sets).unwrap();
-        opened(out.finish().unwrap().0)
+        opened(out.finish().unwrap().0, 2)
     };
     assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
     for (name, refused) in [
@@ -176,7 +179,7 @@ fn an_index_that_points_outside_is_refused() {
         out.ints(Section::TitleSamples, samples).unwrap();
         out.ints(Section::TitleCommon, &[]).unwrap();
         out.longs(Section::TitleCommonRows, &[]).unwrap();
-        opened(out.finish().unwrap().0)
+        opened(out.finish().unwrap().0, 1)
     };
     assert!(write(&[1, 0]).is_ok());
     assert!(write(&[0, 1]).is_err(), "samples out of order");

@@ -178,6 +178,18 @@ impl SnapshotFile {
             .ok_or_else(|| section.malformed("it is missing"))
     }
 
+    /// Returns a section of any number of items.
+    pub(crate) fn items<T: FromBytes + Immutable>(
+        &self,
+        section: Section,
+    ) -> Result<SectionSlice<T>, SnapshotError> {
+        let bytes = self.section(section)?;
+        if !bytes.len().is_multiple_of(size_of::<T>()) {
+            return Err(section.malformed("its length is not a multiple of its items'"));
+        }
+        Ok(SectionSlice(bytes, PhantomData))
+    }
+
     /// Returns a section of `count` items.
     pub(crate) fn slice<T>(
         &self,
@@ -187,17 +199,15 @@ impl SnapshotFile {
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
-        let slice = SectionSlice::new(section, self.section(section)?)?;
-        if slice.len() == count {
-            return Ok(slice);
-        }
-        Err(section.malformed(&format!("it has {} items, not {count}", slice.len())))
+        let slice = self.items(section)?;
+        section.expect_items(slice.len(), count)?;
+        Ok(slice)
     }
 
     /// Returns a section of offsets that start at 0, never fall, and end at `end`; one more than
     /// there are parts.
     pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<U64Slice, SnapshotError> {
-        let bounds = U64Slice::new(section, self.section(section)?)?;
+        let bounds: U64Slice = self.items(section)?;
         let is_sound = bounds.first().is_some_and(|first| first.get() == 0)
             && bounds.last().is_some_and(|last| last.get() == end as u64)
             && bounds.windows(2).enumerate().all(|(at, pair)| {
@@ -211,11 +221,20 @@ impl SnapshotFile {
         }
     }
 
-    /// Returns the texts of a section, with their bounds in another one.
-    pub(crate) fn texts(&self, text: Section, bounds: Section) -> Result<Texts, SnapshotError> {
-        let text = self.section(text)?;
-        let bounds = self.bounds(bounds, text.len())?;
-        Ok(Texts { text, bounds })
+    /// Returns the `count` texts of a section, with their bounds in another one.
+    pub(crate) fn texts(
+        &self,
+        text: Section,
+        bounds: Section,
+        count: usize,
+    ) -> Result<Texts, SnapshotError> {
+        let text_bytes = self.section(text)?;
+        let texts = Texts {
+            bounds: self.bounds(bounds, text_bytes.len())?,
+            text: text_bytes,
+        };
+        text.expect_items(texts.len(), count)?;
+        Ok(texts)
     }
 
     /// Returns a section of numbers below `limit`.
@@ -224,7 +243,7 @@ impl SnapshotFile {
         section: Section,
         limit: usize,
     ) -> Result<U32Slice, SnapshotError> {
-        let positions = U32Slice::new(section, self.section(section)?)?;
+        let positions: U32Slice = self.items(section)?;
         let mut highest = None;
         for chunk in positions.chunks(chunk_bytes() / size_of::<U32>()) {
             yield_point(0);
@@ -265,21 +284,11 @@ pub(crate) type U32Slice = SectionSlice<U32>;
 pub(crate) type U64Slice = SectionSlice<U64>;
 pub(crate) type BodySlice = SectionSlice<BodyRecord>;
 
-impl<T> SectionSlice<T> {
-    /// Checks that the length of a section is a multiple of the size of `T`.
-    pub(crate) fn new(section: Section, bytes: Bytes) -> Result<SectionSlice<T>, SnapshotError> {
-        if !bytes.len().is_multiple_of(size_of::<T>()) {
-            return Err(section.malformed("its length is not a multiple of its items'"));
-        }
-        Ok(SectionSlice(bytes, PhantomData))
-    }
-}
-
 impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Deref for SectionSlice<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        <[T]>::ref_from_bytes(&self.0).expect("`new` has checked the length")
+        <[T]>::ref_from_bytes(&self.0).expect("the length was checked at open")
     }
 }
 

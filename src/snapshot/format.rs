@@ -82,6 +82,13 @@ impl Section {
     pub(crate) fn malformed(self, problem: &str) -> SnapshotError {
         SnapshotError::malformed(format_args!("section {self:?}"), problem)
     }
+
+    pub(crate) fn expect_items(self, found: usize, wanted: usize) -> Result<(), SnapshotError> {
+        if found == wanted {
+            return Ok(());
+        }
+        Err(self.malformed(&format!("it has {found} items, not {wanted}")))
+    }
 }
 
 /// The checksum that identifies a payload file: that of the table of contents, which contains the

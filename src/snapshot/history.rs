@@ -5,12 +5,11 @@ use std::cmp::Reverse;
 use std::fs::File;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 
 use super::body::EntityTag;
 use super::error::{CorruptionLog, SnapshotError};
-use super::file::{BodySlice, Identity, SnapshotFile, Texts, U32Slice, U64Slice};
+use super::file::{BodySlice, Identity, SectionSlice, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
 use super::page_template::PageTemplate;
 use super::response_cache::ResponseCache;
@@ -79,7 +78,7 @@ pub struct History {
     row_tags: (U32Slice, U32Slice),
     row_creators: U32Slice,
     creators: Groups,
-    row_tools: Bytes,
+    row_tools: SectionSlice<u8>,
     tools: Groups,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
@@ -106,32 +105,40 @@ impl History {
         let file = SnapshotFile::open(storage)?;
         let stamp = Stamp::open(&file)?;
         let identity = file.identity(stamp.published);
-        let rows = file.texts(Section::RowText, Section::RowEnds)?;
-        let creator_rows = file.texts(Section::CreatorRowText, Section::CreatorRowEnds)?;
-        let (islands, creators) = (rows.len(), creator_rows.len());
-        let day_words = U32Slice::new(Section::Days, file.section(Section::Days)?)?;
-        let days: Vec<UtcDay> = day_words
-            .iter()
-            .map(|day| UtcDay(day.get().cast_signed()))
-            .collect();
-        let ([titles, slugs], [tags, creator_groups, tools]) = indexes_and_groups(&file, islands)?;
+        let codes: U64Slice = file.items(Section::Codes)?;
+        let islands = codes.len();
+        let creators = file.items::<U32>(Section::CreatorsBySlug)?.len();
+        let day_words: U32Slice = file.items(Section::Days)?;
+        let day = |day: &U32| UtcDay(day.get().cast_signed());
+        let days: Vec<UtcDay> = day_words.iter().map(day).collect();
+        if !days.is_sorted() {
+            return Err(Section::Days.malformed("its days are not in order"));
+        }
+        let ([titles, slugs], [tags, creator_groups, tools]) =
+            indexes_and_groups(&file, islands, creators)?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::Frames)?)?;
         let page_tag = |gzip| EntityTag::new(stamp.published, identity.checksum, gzip);
-        let history = History {
+        let orders = file.positions(Section::Orders, islands)?;
+        Section::Orders.expect_items(orders.len(), islands * ORDERINGS)?;
+        Section::CreatorStarts.expect_items(creator_groups.len(), creators)?;
+        Section::ToolStarts.expect_items(tools.len(), CreatedIn::ALL.len())?;
+        Ok(History {
             stamp,
-            codes: file.slice(Section::Codes, islands)?,
+            codes,
+            rows: file.texts(Section::RowText, Section::RowEnds, islands)?,
             levels: file.slice(Section::Levels, islands * SortField::ALL.len())?,
-            orders: file.positions(Section::Orders, islands)?,
-            tag_names: file.texts(Section::TagNames, Section::TagNameEnds)?,
+            orders,
+            tag_names: file.texts(Section::TagNames, Section::TagNameEnds, tags.len())?,
             tags,
             row_tags: row_tags(&file, islands)?,
             row_creators: file.slice(Section::RowCreators, islands)?,
             creators: creator_groups,
-            row_tools: file.section(Section::RowTools)?,
+            row_tools: file.slice(Section::RowTools, islands)?,
             tools,
             titles,
-            creator_slugs: file.texts(Section::CreatorSlugs, Section::CreatorSlugEnds)?,
+            creator_rows: file.texts(Section::CreatorRowText, Section::CreatorRowEnds, creators)?,
+            creator_slugs: file.texts(Section::CreatorSlugs, Section::CreatorSlugEnds, creators)?,
             creators_by_slug: file.positions(Section::CreatorsBySlug, creators)?,
             slugs,
             bodies: [
@@ -142,8 +149,6 @@ impl History {
                 file.bodies(Section::NewBodies, days.len())?,
                 file.bodies(Section::FixedBodies, 2)?,
             ],
-            rows,
-            creator_rows,
             days,
             island_template,
             creator_template,
@@ -152,33 +157,7 @@ impl History {
             identity,
             storage: file.storage,
             corruption: Arc::new(CorruptionLog::new()),
-        };
-        history.check_lengths()?;
-        Ok(history)
-    }
-
-    fn check_lengths(&self) -> Result<(), SnapshotError> {
-        let (islands, creators) = (self.rows.len(), self.creator_rows.len());
-        let lengths = [
-            ("orders", self.orders.len(), islands * ORDERINGS),
-            ("tag names", self.tag_names.len(), self.tags.len()),
-            ("creator groups", self.creators.len(), creators),
-            ("tool groups", self.tools.len(), CreatedIn::ALL.len()),
-            ("tools", self.row_tools.len(), islands),
-            ("titles", self.titles.len(), islands),
-            ("creator slugs", self.creator_slugs.len(), creators),
-            ("slug index", self.slugs.len(), creators),
-            ("creators by slug", self.creators_by_slug.len(), creators),
-        ];
-        let mut lengths = lengths.into_iter();
-        if let Some((part, found, wanted)) = lengths.find(|(_, found, wanted)| found != wanted) {
-            let problem = format!("it has {found} items, not {wanted}");
-            return Err(SnapshotError::malformed(part, problem));
-        }
-        if !self.days.is_sorted() {
-            return Err(Section::Days.malformed("its days are not in order"));
-        }
-        Ok(())
+        })
     }
 
     /// Returns `true` if `named` is another file than the one opened.
@@ -277,21 +256,19 @@ impl History {
 fn indexes_and_groups(
     file: &SnapshotFile,
     islands: usize,
+    creators: usize,
 ) -> Result<([TextIndex; 2], [Groups; 3]), SnapshotError> {
     let groups = |starts, orders| Groups::open(file, (starts, orders), islands);
     let (indexes, groups) = join(
         || -> Result<_, SnapshotError> {
-            let titles = TextIndex::open(file, TITLES)?;
-            Ok([titles, TextIndex::open(file, SLUGS)?])
+            let titles = TextIndex::open(file, TITLES, islands)?;
+            Ok([titles, TextIndex::open(file, SLUGS, creators)?])
         },
         || -> Result<_, SnapshotError> {
             let tags = groups(Section::TagStarts, Section::TagOrders)?;
             let creators = groups(Section::CreatorStarts, Section::CreatorOrders)?;
-            Ok([
-                tags,
-                creators,
-                groups(Section::ToolStarts, Section::ToolOrders)?,
-            ])
+            let tools = groups(Section::ToolStarts, Section::ToolOrders)?;
+            Ok([tags, creators, tools])
         },
     );
     Ok((indexes?, groups?))
@@ -299,7 +276,7 @@ fn indexes_and_groups(
 
 /// Returns the start of each row's tags among the tags of all rows, and those tags.
 fn row_tags(file: &SnapshotFile, islands: usize) -> Result<(U32Slice, U32Slice), SnapshotError> {
-    let tags = U32Slice::new(Section::RowTags, file.section(Section::RowTags)?)?;
+    let tags: U32Slice = file.items(Section::RowTags)?;
     let starts: U32Slice = file.slice(Section::RowTagStarts, islands + 1)?;
     if starts.is_sorted_by_key(|start| start.get()) && starts[islands].get() as usize == tags.len()
     {

@@ -72,18 +72,20 @@ pub(crate) struct TextIndex {
 }
 
 impl TextIndex {
+    /// Opens the index over `count` texts.
     pub(crate) fn open(
         file: &SnapshotFile,
         sections: IndexSections,
+        count: usize,
     ) -> Result<TextIndex, SnapshotError> {
         let [text, ends, suffix_rows, samples, common, common_rows] = sections;
-        let texts = file.texts(text, ends)?;
-        let rows = file.positions(suffix_rows, texts.len())?;
+        let texts = file.texts(text, ends, count)?;
+        let rows = file.positions(suffix_rows, count)?;
         let index = TextIndex {
             samples: file.slice(samples, rows.len().div_ceil(SUFFIX_STEP))?,
             texts,
             suffix_rows: rows,
-            common: U32Slice::new(common, file.section(common)?)?,
+            common: file.items(common)?,
             common_rows: file.section(common_rows)?,
         };
         let all = || (0..index.samples.len()).inspect(|at| yield_point(*at));
