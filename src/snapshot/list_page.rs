@@ -8,7 +8,7 @@ use super::history::History;
 use super::page_template::PageTemplate;
 use super::response_cache::Admission;
 use super::select::SelectedRows;
-use crate::request::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
+use crate::request::{LIMIT_MAX, Page, Route};
 
 /// Shorter pages are not compressed: gzip's own bytes would outweigh the savings.
 const GZIP_BYTES_MIN: usize = 256;
@@ -16,7 +16,7 @@ const GZIP_BYTES_MIN: usize = 256;
 const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
 
 /// A page of one of the two lists.
-struct ListPage<'a> {
+pub(super) struct ListPage<'a> {
     template: &'a PageTemplate,
     rows: &'a Texts,
     page: Page,
@@ -28,51 +28,45 @@ struct ListPage<'a> {
 }
 
 impl History {
-    /// Returns a page of `/v1/islands` and when to cache it. Its links begin with `base_url`.
-    pub(super) fn island_page(
-        &self,
-        query: &IslandQuery,
-        base_url: &str,
-        context: ReadContext<'_>,
-    ) -> (Found, Admission) {
-        let filters = [
-            query.tag.is_some(),
-            query.creator.is_some(),
-            query.created_in.is_some(),
-        ];
-        let filters = filters.into_iter().filter(|is| *is).count();
-        let list = ListPage {
-            template: &self.island_template,
-            rows: &self.rows,
-            page: query.page,
-            selected: self.select_islands(query),
-            url: format!("{base_url}/v1/islands?{}", query.to_query()),
-            is_computed: query.folded.is_some() || filters > 1,
-        };
-        self.list_page(&list, context)
-    }
-
-    /// Returns a page of `/v1/creators` and when to cache it. Its links begin with `base_url`.
-    pub(super) fn creator_page(
-        &self,
-        query: &CreatorQuery,
-        base_url: &str,
-        context: ReadContext<'_>,
-    ) -> (Found, Admission) {
-        let list = ListPage {
-            template: &self.creator_template,
-            rows: &self.creator_rows,
-            page: query.page,
-            selected: self.select_creators(query),
-            url: format!("{base_url}/v1/creators?{}", query.to_query()),
-            is_computed: query.folded.is_some(),
-        };
-        self.list_page(&list, context)
+    /// Selects the rows of a page of `/v1/islands` or `/v1/creators`; `None` for another route. Links
+    /// begin with `base_url`.
+    pub(super) fn find_list(&self, route: &Route, base_url: &str) -> Option<ListPage<'_>> {
+        Some(match route {
+            Route::Islands(query) => {
+                let filters = [
+                    query.tag.is_some(),
+                    query.creator.is_some(),
+                    query.created_in.is_some(),
+                ];
+                let filters = filters.into_iter().filter(|is| *is).count();
+                ListPage {
+                    template: &self.island_template,
+                    rows: &self.rows,
+                    page: query.page,
+                    selected: self.select_islands(query),
+                    url: format!("{base_url}/v1/islands?{}", query.to_query()),
+                    is_computed: query.folded.is_some() || filters > 1,
+                }
+            }
+            Route::Creators(query) => ListPage {
+                template: &self.creator_template,
+                rows: &self.creator_rows,
+                page: query.page,
+                selected: self.select_creators(query),
+                url: format!("{base_url}/v1/creators?{}", query.to_query()),
+                is_computed: query.folded.is_some(),
+            },
+            _ => return None,
+        })
     }
 
     /// Assembles a page; only its links and length if no content is needed. The length of the gzip
-    /// form is not known then.
-    fn list_page(&self, list: &ListPage<'_>, context: ReadContext<'_>) -> (Found, Admission) {
+    /// form is not known then. Also returns when to cache it.
+    pub(super) fn list_page(
+        &self,
+        list: &ListPage<'_>,
+        context: ReadContext<'_>,
+    ) -> (Found, Admission) {
         let (page, total) = (list.page, list.selected.total);
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
         let mut count = 0;

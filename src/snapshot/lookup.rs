@@ -54,13 +54,12 @@ impl Snapshot {
             Ok(found) => return Ok(found),
             Err(hash) => hash,
         };
-        let (found, admission) = match route {
-            Route::Islands(query) => history.island_page(query, &self.service.base_url, context),
-            Route::Creators(query) => history.creator_page(query, &self.service.base_url, context),
-            _ => {
-                let body = history.read(route, context)?;
-                (Found { body, links: None }, Admission::Immediate)
-            }
+        let list = history.find_list(route, &self.service.base_url);
+        let (found, admission) = if let Some(list) = list {
+            history.list_page(&list, context)
+        } else {
+            let body = history.read(route, context)?;
+            (Found { body, links: None }, Admission::Immediate)
         };
         let cached = (route, &found);
         history.cache.insert(hash, cached, context, admission);
