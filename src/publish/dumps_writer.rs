@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use super::hashing_writer::{HashingWriter, Output};
 use super::options::{PublishError, at};
 use super::render::DumpJsonWriter;
-use super::whole_files::{KnownMembers, WHOLE_FILES, WholeFile};
+use super::whole_files::{KnownMembers, WHOLE_FILES};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, CsvWriter, FileKind};
 use crate::durable::{self, TEMP_SUFFIX};
@@ -88,13 +88,13 @@ impl DumpsWriter {
     }
 
     /// Returns the path of a file, or its name in memory.
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         let directory = self.directory.clone().unwrap_or_default();
         directory.join(name)
     }
 
     /// Creates a file.
-    fn create(&self, name: &str) -> io::Result<HashingWriter<Output>> {
+    pub(super) fn create(&self, name: &str) -> io::Result<HashingWriter<Output>> {
         let output = if self.directory.is_some() {
             let path = self.path(name);
             // The name may be a hard link to a file of the previous dumps, which must not change.
@@ -108,7 +108,7 @@ impl DumpsWriter {
     }
 
     /// Completes a file: syncs it, or keeps its content, and adds it to the index.
-    fn complete(&self, name: &str, file: HashingWriter<Output>) -> io::Result<()> {
+    pub(super) fn complete(&self, name: &str, file: HashingWriter<Output>) -> io::Result<()> {
         let (output, bytes, sha256) = file.finish();
         let file = name.to_owned();
         match output {
@@ -166,22 +166,6 @@ impl DumpsWriter {
         true
     }
 
-    /// Creates a file of the whole history, by its index in [`WHOLE_FILES`].
-    pub(super) fn create_whole(&self, index: usize) -> Result<WholeFile, PublishError> {
-        let name = WHOLE_FILES[index];
-        let file = self.create(name);
-        let file = file.and_then(|file| WholeFile::begin(file, index));
-        file.map_err(at(&self.path(name)))
-    }
-
-    /// Completes a file of the whole history.
-    pub(super) fn finish_whole(&self, index: usize, file: WholeFile) -> Result<(), PublishError> {
-        let name = WHOLE_FILES[index];
-        let file = file.finish();
-        let completed = file.and_then(|file| self.complete(name, file));
-        completed.map_err(at(&self.path(name)))
-    }
-
     /// Links a file of the previous publish if it has its recorded length.
     fn link(&self, name: &str) -> Option<DumpFile> {
         let dump = self.before.as_ref()?.find(name)?;
@@ -203,32 +187,34 @@ impl DumpsWriter {
         rows: &(impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone),
     ) -> Result<(), PublishError> {
         let [csv, csv_gzip, json, json_gzip] = dumps_of(name);
-        let write_csv = || {
-            let files = self.create_tee(&csv, &csv_gzip, CSV_LEVEL)?;
+        self.write_pair([&csv, &csv_gzip], CSV_LEVEL, |files| {
             let mut table = CsvWriter::begin(kind, files)?;
             rows.clone().try_for_each(|row| table.row(row))?;
-            self.complete_tee(table.finish()?, &csv, &csv_gzip)
-        };
-        let write_json = || {
-            let files = self.create_tee(&json, &json_gzip, JSON_LEVEL)?;
+            table.finish()
+        })?;
+        self.write_pair([&json, &json_gzip], JSON_LEVEL, |files| {
             let mut table = DumpJsonWriter::begin(kind, files);
             rows.clone().try_for_each(|row| table.row(row))?;
-            self.complete_tee(table.finish()?, &json, &json_gzip)
-        };
-        write_csv().map_err(at(&self.path(&csv)))?;
-        write_json().map_err(at(&self.path(&json)))
-    }
-
-    fn create_tee(&self, name: &str, gzip_name: &str, level: u32) -> io::Result<GzipTee> {
-        Ok(GzipTee {
-            gzip: GzEncoder::new(self.create(gzip_name)?, Compression::new(level)),
-            plain: self.create(name)?,
+            table.finish()
         })
     }
 
-    fn complete_tee(&self, files: GzipTee, name: &str, gzip_name: &str) -> io::Result<()> {
-        self.complete(name, files.plain)?;
-        self.complete(gzip_name, files.gzip.finish()?)
+    /// Writes a file and its gzip form.
+    fn write_pair(
+        &self,
+        [name, gzip_name]: [&str; 2],
+        level: u32,
+        write: impl FnOnce(GzipTee) -> io::Result<GzipTee>,
+    ) -> Result<(), PublishError> {
+        let write_files = || {
+            let files = write(GzipTee {
+                gzip: GzEncoder::new(self.create(gzip_name)?, Compression::new(level)),
+                plain: self.create(name)?,
+            })?;
+            self.complete(name, files.plain)?;
+            self.complete(gzip_name, files.gzip.finish()?)
+        };
+        write_files().map_err(at(&self.path(name)))
     }
 
     /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even

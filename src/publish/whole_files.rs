@@ -156,27 +156,15 @@ impl KnownMembers {
 }
 
 /// A file that is being written.
-pub(super) struct WholeFile(BufWriter<HashingWriter<Output>>);
+pub(super) type WholeFile = BufWriter<HashingWriter<Output>>;
 
-impl WholeFile {
-    /// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
-    pub(super) fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<WholeFile> {
-        let mut file = WholeFile(BufWriter::with_capacity(BUFFER, out));
-        let columns = KINDS[index].columns().0.join(",");
-        let header = format!("date,{columns}\n");
-        file.append(&member(HEADER_DAY, header.as_bytes())?)?;
-        Ok(file)
-    }
-
-    /// Appends a member.
-    pub(super) fn append(&mut self, member: &[u8]) -> io::Result<()> {
-        self.0.write_all(member)
-    }
-
-    /// Flushes the buffer and returns the underlying writer.
-    pub(super) fn finish(self) -> io::Result<HashingWriter<Output>> {
-        Ok(self.0.into_inner()?)
-    }
+/// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
+pub(super) fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<WholeFile> {
+    let mut file = BufWriter::with_capacity(BUFFER, out);
+    let columns = KINDS[index].columns().0.join(",");
+    let header = format!("date,{columns}\n");
+    file.write_all(&member(HEADER_DAY, header.as_bytes())?)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -196,7 +184,7 @@ mod tests {
 
     fn create(path: &Path) -> WholeFile {
         let file = File::create_new(path).unwrap();
-        WholeFile::begin(HashingWriter::new(Output::File(file)), 1).unwrap()
+        begin(HashingWriter::new(Output::File(file)), 1).unwrap()
     }
 
     fn text(path: &Path) -> String {
@@ -212,17 +200,18 @@ mod tests {
         let mut file = create(&path);
         for day in [-3, 0, 7, 8] {
             let rows = format!("{day}\n").repeat(usize::from(day != 7) * 1_000);
-            file.append(&member(day, rows.as_bytes()).unwrap()).unwrap();
+            file.write_all(&member(day, rows.as_bytes()).unwrap())
+                .unwrap();
         }
-        let (_, bytes, _) = file.finish().unwrap().finish();
+        let (_, bytes, _) = file.into_inner().ok().unwrap().finish();
         let known = KnownMembers::find(File::open(&path).unwrap(), bytes).unwrap();
         assert!(known.days().eq([-3, 0, 7, 8].map(UtcDay)));
         let mut other = create(&copy);
         for day in [-3, 8] {
-            other.append(&known.read(UtcDay(day)).unwrap()).unwrap();
+            other.write_all(&known.read(UtcDay(day)).unwrap()).unwrap();
         }
         assert!(known.read(UtcDay(1)).is_none());
-        other.finish().unwrap();
+        other.flush().unwrap();
         let want = format!(
             "date,code,peakCCU\n{}{}",
             "-3\n".repeat(1_000),

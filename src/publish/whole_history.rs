@@ -1,8 +1,10 @@
 //! [`WholeHistory`]: writes the files of the whole history, day by day.
 
+use std::io::{self, Write as _};
+
 use super::dumps_writer::DumpsWriter;
 use super::options::{PublishError, at};
-use super::whole_files::{DayMembers, KnownMembers, WHOLE_FILES, WholeFile};
+use super::whole_files::{DayMembers, KnownMembers, WHOLE_FILES, WholeFile, begin};
 use crate::calendar::UtcDay;
 
 /// Both files while they are written, day by day.
@@ -25,8 +27,13 @@ impl<'a> WholeHistory<'a> {
         render: &'a dyn Fn(UtcDay) -> Result<DayMembers, PublishError>,
     ) -> Result<WholeHistory<'a>, PublishError> {
         days.reverse();
+        let create = |index: usize| {
+            let file = dumps.create(WHOLE_FILES[index]);
+            let file = file.and_then(|file| begin(file, index));
+            file.map_err(at(&dumps.path(WHOLE_FILES[index])))
+        };
         Ok(WholeHistory {
-            files: [dumps.create_whole(0)?, dumps.create_whole(1)?],
+            files: [create(0)?, create(1)?],
             known,
             left: days,
             render,
@@ -62,7 +69,7 @@ impl<'a> WholeHistory<'a> {
 
     fn append(&mut self, members: &DayMembers) -> Result<(), PublishError> {
         for (index, (file, member)) in self.files.iter_mut().zip(members).enumerate() {
-            let appended = file.append(member);
+            let appended = file.write_all(member);
             appended.map_err(at(WHOLE_FILES[index].as_ref()))?;
         }
         Ok(())
@@ -71,8 +78,11 @@ impl<'a> WholeHistory<'a> {
     /// Copies the members of the days that are left, and completes the files.
     pub(super) fn finish(mut self, dumps: &DumpsWriter) -> Result<(), PublishError> {
         self.copy_while(|_| true)?;
-        let [history, ccu] = self.files;
-        dumps.finish_whole(0, history)?;
-        dumps.finish_whole(1, ccu)
+        for (name, file) in WHOLE_FILES.into_iter().zip(self.files) {
+            let file = file.into_inner().map_err(io::Error::from);
+            let completed = file.and_then(|file| dumps.complete(name, file));
+            completed.map_err(at(&dumps.path(name)))?;
+        }
+        Ok(())
     }
 }
