@@ -8,7 +8,7 @@ use crate::keys::KeyStoreError;
 use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::signup::SignupStartError;
-use crate::snapshot::{OpenError, SnapshotError};
+use crate::snapshot::SnapshotError;
 
 /// Not ready, for `healthcheck`: container engines define 0 and 1 only.
 const UNHEALTHY: u8 = 1;
@@ -103,10 +103,7 @@ impl From<PublishError> for CliError {
     fn from(error: PublishError) -> CliError {
         match error {
             PublishError::Dataset(error) => error.into(),
-            PublishError::Published(OpenError {
-                source: SnapshotError::Io(_),
-                ..
-            }) => CliError::new(IO, error),
+            PublishError::Published(SnapshotError::Io(_)) => CliError::new(IO, error),
             PublishError::Published(_) | PublishError::Older { .. } => CliError::new(DATA, error),
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::calendar::UnixSeconds;
 use crate::dataset::LoadError;
-use crate::snapshot::{Manifest, OpenError, SnapshotError};
+use crate::snapshot::{Manifest, SnapshotError};
 
 /// Default of [`PublishOptions::credit`].
 pub const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
@@ -66,7 +66,7 @@ pub enum PublishError {
     /// The dataset is invalid or unreadable.
     Dataset(LoadError),
     /// A published file is invalid, or cannot be read or written.
-    Published(OpenError),
+    Published(SnapshotError),
     /// The published data is newer than this publish.
     Older {
         /// Timestamp of the published data.
@@ -106,18 +106,13 @@ impl From<LoadError> for PublishError {
     }
 }
 
-impl From<OpenError> for PublishError {
-    fn from(error: OpenError) -> PublishError {
+impl From<SnapshotError> for PublishError {
+    fn from(error: SnapshotError) -> PublishError {
         PublishError::Published(error)
     }
 }
 
 /// Adds the path to an error of a published file.
 pub(super) fn at<E: Into<SnapshotError>>(path: &Path) -> impl FnOnce(E) -> PublishError + '_ {
-    |source| {
-        PublishError::Published(OpenError {
-            path: path.to_owned(),
-            source: source.into(),
-        })
-    }
+    |error| PublishError::Published(error.into().in_file(path))
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display};
 use std::io;
+use std::path::Path;
 
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 
 /// A published file that cannot be used, or a body in it that must not be sent.
 #[derive(Debug)]
@@ -18,6 +19,15 @@ impl SnapshotError {
     /// A part is missing, has the wrong length or points outside the file.
     pub(crate) fn malformed(part: impl Display, problem: impl Display) -> SnapshotError {
         SnapshotError::Damaged(format!("{part}: {problem}; publish again with --full"))
+    }
+
+    /// Adds the path of the file to the message.
+    pub(crate) fn in_file(self, path: &Path) -> SnapshotError {
+        let text = format!("{}: {self}", path.display());
+        match self {
+            SnapshotError::Io(error) => SnapshotError::Io(io::Error::new(error.kind(), text)),
+            SnapshotError::Damaged(_) => SnapshotError::Damaged(text),
+        }
     }
 
     /// Compares the checksum of a part with the one written with the data.
@@ -72,34 +82,31 @@ pub enum Missing {
 /// so that repeated requests for a damaged body do not fill it.
 #[derive(Debug)]
 pub struct CorruptionLog {
-    count: AtomicU64,
-    last: Mutex<String>,
+    /// The number of errors and the last of them.
+    errors: Mutex<(u64, String)>,
 }
 
 impl CorruptionLog {
     pub(crate) fn new() -> CorruptionLog {
-        CorruptionLog {
-            count: AtomicU64::new(0),
-            last: Mutex::new(String::new()),
-        }
+        let errors = Mutex::new((0, String::new()));
+        CorruptionLog { errors }
     }
 
     /// Counts a body that could not be sent.
     pub(crate) fn record(&self, error: &SnapshotError) {
         let text = error.to_string();
-        *lock(&self.last) = text;
-        // After the text, so that a thread that sees the count finds one.
-        self.count.fetch_add(1, Ordering::Release);
+        let mut errors = lock(&self.errors);
+        *errors = (errors.0 + 1, text);
     }
 
     /// Returns the number of bodies that could not be sent.
     pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Acquire)
+        lock(&self.errors).0
     }
 
     /// Returns the last error.
     pub fn last(&self) -> String {
-        lock(&self.last).clone()
+        lock(&self.errors).1.clone()
     }
 }
 

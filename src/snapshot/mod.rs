@@ -44,7 +44,6 @@ pub use file::Identity;
 pub use format::{BodyRef, Section};
 pub use history::{History, Stamp};
 pub use manifest::{Dumps, Manifest, Payload};
-pub use published::OpenError;
 pub use read::{Live, Snapshot};
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};

@@ -1,8 +1,6 @@
 //! Opening a published directory: its manifest, and the payload files and dumps that it names.
 
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::dumps::DumpDirectory;
@@ -15,24 +13,6 @@ use super::throttle::join;
 use crate::regular_file::Directory;
 use crate::site::Service;
 
-/// Error of opening a published directory.
-#[derive(Debug)]
-pub struct OpenError {
-    /// The path of the file that cannot be used.
-    pub path: PathBuf,
-    /// The cause.
-    pub source: SnapshotError,
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.source)
-    }
-}
-
-// `source` is not implemented: the message already contains the text of the inner error.
-impl std::error::Error for OpenError {}
-
 impl Snapshot {
     /// Opens a published directory; a directory without a manifest gives an empty snapshot.
     /// `current` is the history in use: if the manifest still names it, it is reused with its
@@ -43,10 +23,9 @@ impl Snapshot {
         memory_bytes: usize,
         service: &Service,
         current: Option<&Arc<History>>,
-    ) -> Result<Snapshot, OpenError> {
-        let invalid = |source: io::Error| OpenError {
-            path: directory.path().join(Manifest::FILE),
-            source: source.into(),
+    ) -> Result<Snapshot, SnapshotError> {
+        let invalid = |error: io::Error| {
+            SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
         };
         let manifest = Manifest::read(directory)
             .map_err(invalid)?
@@ -83,11 +62,8 @@ fn open_payload<T>(
     directory: &Directory,
     payload: &Payload,
     open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
-) -> Result<T, OpenError> {
+) -> Result<T, SnapshotError> {
     let file = directory.file(&payload.file).map_err(SnapshotError::Io);
     file.and_then(|file| open(Storage::File(Arc::new(file))))
-        .map_err(|source| OpenError {
-            path: directory.path().join(&payload.file),
-            source,
-        })
+        .map_err(|error| error.in_file(&directory.path().join(&payload.file)))
 }
