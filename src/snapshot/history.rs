@@ -20,9 +20,6 @@ use super::throttle::{join, yield_point};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
-/// The value of `RowCreators` for an island without a creator.
-const NO_CREATOR: u32 = u32::MAX;
-
 /// The publish timestamp of a payload and the counts of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
@@ -53,12 +50,12 @@ impl Stamp {
     }
 }
 
-/// A group of islands by which lists are filtered: a tag, a creator or a tool, by number.
+/// A family of groups of islands by which lists are filtered.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Group {
-    Tag(usize),
-    Creator(usize),
-    Tool(CreatedIn),
+pub(super) enum Family {
+    Tags,
+    Creators,
+    Tools,
 }
 
 /// The history payload.
@@ -74,12 +71,11 @@ pub struct History {
     levels: U32Slice,
     orders: U32Slice,
     tag_names: Texts,
-    tags: Groups,
+    /// The groups of each [`Family`].
+    groups: [Groups; 3],
     row_tags: (U32Slice, U32Slice),
     row_creators: U32Slice,
-    creators: Groups,
     row_tools: SectionSlice<u8>,
-    tools: Groups,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
     pub(super) creator_rows: Texts,
@@ -114,8 +110,8 @@ impl History {
         if !days.is_sorted() {
             return Err(Section::Days.malformed("its days are not in order"));
         }
-        let ([titles, slugs], [tags, creator_groups, tools]) =
-            indexes_and_groups(&file, islands, creators)?;
+        let ([titles, slugs], groups) = indexes_and_groups(&file, islands, creators)?;
+        let [tags, creator_groups, tools] = &groups;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::Frames)?)?;
         let page_tag = |gzip| EntityTag::new(stamp.published, identity.checksum, gzip);
@@ -130,12 +126,10 @@ impl History {
             levels: file.slice(Section::Levels, islands * SortField::ALL.len())?,
             orders,
             tag_names: file.texts(Section::TagNames, Section::TagNameEnds, tags.len())?,
-            tags,
+            groups,
             row_tags: row_tags(&file, islands)?,
             row_creators: file.slice(Section::RowCreators, islands)?,
-            creators: creator_groups,
             row_tools: file.slice(Section::RowTools, islands)?,
-            tools,
             titles,
             creator_rows: file.texts(Section::CreatorRowText, Section::CreatorRowEnds, creators)?,
             creator_slugs: file.texts(Section::CreatorSlugs, Section::CreatorSlugEnds, creators)?,
@@ -183,9 +177,9 @@ impl History {
 
     /// Returns the names of the tags of the most islands, at most `max`, by name.
     pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
-        let tags = 0..self.tags.len();
-        let mut tags: Vec<usize> = tags.collect();
-        tags.sort_by_key(|tag| Reverse(self.tags.rows(*tag, 0).len()));
+        let groups = self.groups(Family::Tags);
+        let mut tags: Vec<usize> = (0..groups.len()).collect();
+        tags.sort_by_key(|tag| Reverse(groups.rows(*tag, 0).len()));
         tags.truncate(max);
         tags.sort_unstable();
         let name = |tag: usize| String::from_utf8_lossy(self.tag_names.get(tag)).into_owned();
@@ -202,39 +196,21 @@ impl History {
         &self.orders[ordering * islands..][..islands]
     }
 
-    /// Returns the family of a group and its index there.
-    fn family(&self, group: Group) -> (&Groups, usize) {
-        match group {
-            Group::Tag(tag) => (&self.tags, tag),
-            Group::Creator(creator) => (&self.creators, creator),
-            Group::Tool(tool) => (&self.tools, tool as usize),
-        }
+    pub(super) fn groups(&self, family: Family) -> &Groups {
+        &self.groups[family as usize]
     }
 
-    /// Returns the rows of a group in one ordering.
-    pub(super) fn group_rows(&self, group: Group, ordering: usize) -> &[U32] {
-        let (groups, at) = self.family(group);
-        groups.rows(at, ordering)
-    }
-
-    pub(super) fn group_set(&self, group: Group) -> Cow<'_, RowSet> {
-        let (groups, at) = self.family(group);
-        groups.set(at)
-    }
-
-    pub(super) fn is_in_group(&self, row: u32, group: Group) -> bool {
+    pub(super) fn is_in_group(&self, row: u32, (family, group): (Family, usize)) -> bool {
         let row = row as usize;
-        match group {
-            Group::Tag(tag) => {
+        match family {
+            Family::Tags => {
                 let (starts, tags) = &self.row_tags;
                 let range = starts[row].get() as usize..starts[row + 1].get() as usize;
-                tags[range].iter().any(|found| found.get() as usize == tag)
+                let mut tags = tags[range].iter();
+                tags.any(|tag| tag.get() as usize == group)
             }
-            Group::Creator(creator) => {
-                let found = self.row_creators[row].get();
-                found != NO_CREATOR && found as usize == creator
-            }
-            Group::Tool(tool) => self.row_tools[row] == tool as u8,
+            Family::Creators => self.row_creators[row].get() as usize == group,
+            Family::Tools => usize::from(self.row_tools[row]) == group,
         }
     }
 

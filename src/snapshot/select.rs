@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use zerocopy::little_endian::U32;
 
-use super::history::{Group, History, ordering};
+use super::history::{Family, History, ordering};
 use super::row_set::RowSet;
 use super::search::Matches;
 use crate::request::{CreatorQuery, IslandQuery, Page};
@@ -74,32 +74,33 @@ fn window(count: usize, page: Page) -> Range<usize> {
     start..start.saturating_add(page.limit as usize).min(count)
 }
 
-/// The filters of an island query.
-struct Filters([Option<Group>; 3]);
+/// The filters of an island query: the family of each, and the number of a group there.
+struct Filters([Option<(Family, usize)>; 3]);
 
 impl Filters {
     /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing
     /// matches.
     fn find(history: &History, query: &IslandQuery) -> Option<Filters> {
         let creator = match &query.creator {
-            Some(slug) => Some(Group::Creator(history.find_creator(slug)?)),
+            Some(slug) => Some((Family::Creators, history.find_creator(slug)?)),
             None => None,
         };
         let tag = match &query.tag {
-            Some(name) => Some(Group::Tag(history.find_tag(name)?)),
+            Some(name) => Some((Family::Tags, history.find_tag(name)?)),
             None => None,
         };
-        Some(Filters([creator, tag, query.created_in.map(Group::Tool)]))
+        let tool = query.created_in.map(|tool| (Family::Tools, tool as usize));
+        Some(Filters([creator, tag, tool]))
     }
 
-    fn groups(&self) -> impl Iterator<Item = Group> + '_ {
+    fn groups(&self) -> impl Iterator<Item = (Family, usize)> + '_ {
         self.0.iter().flatten().copied()
     }
 
     /// Returns the smallest vector of the groups, in final order; all rows if there is no filter.
     fn smallest<'h>(&self, history: &'h History, ordering: usize) -> &'h [U32] {
         self.groups()
-            .map(|group| history.group_rows(group, ordering))
+            .map(|(family, group)| history.groups(family).rows(group, ordering))
             .min_by_key(|rows| rows.len())
             .unwrap_or_else(|| history.all_rows(ordering))
     }
@@ -111,7 +112,8 @@ impl Filters {
     /// Returns the rows that are in every group and in `found`; there is at least one condition.
     fn set(&self, history: &History, found: Option<&Matches<'_>>) -> RowSet {
         let found = found.map(|found| Cow::Owned(found.set()));
-        let groups = self.groups().map(|group| history.group_set(group));
+        let groups = self.groups();
+        let groups = groups.map(|(family, group)| history.groups(family).set(group));
         let intersection = found.into_iter().chain(groups).reduce(|all, other| {
             let mut all = all.into_owned();
             all.intersect(&other);
