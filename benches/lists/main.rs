@@ -145,7 +145,7 @@ fn whole_pages(world: &World, step: u64) -> Work<'_> {
             ..at(offset, plain())
         };
         let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
-        let Content::Whole(text) = found.body.content else {
+        let Content::Whole(text) = found.content else {
             unreachable!("a page is in memory");
         };
         text.len()

@@ -43,7 +43,7 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             };
             let found = snapshot.get(&route, ReadContext::with_content(0, false));
             let found = found.map_err(|missing| format!("{code}: {missing:?}"))?;
-            let body = found.body.content.into_bytes()?;
+            let body = found.content.into_bytes()?;
             let mut ours: Value = serde_json::from_slice(&body)?;
             // DuckDB leaves out the days an island was seen, which would take another join.
             for value in [&mut ours, &mut theirs] {

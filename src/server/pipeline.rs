@@ -22,7 +22,7 @@ use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingB
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::web::pages::{self, PageRequest, Pages};
 use crate::server::web::unmetered::{self, SignUp};
-use crate::snapshot::{Content, EntityTag, Found, Missing, ReadContext, Snapshot};
+use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
 
 /// The context of a request: time, connection and state.
 #[derive(Clone, Copy, Debug)]
@@ -226,14 +226,13 @@ impl MeteredRequest<'_> {
             (None, Ok(route)) => context.time_slice.spend(|| look_up(route, context, read)),
             (None, Err(error)) => Err(error.clone().into()),
         };
-        let response = found.map(|Found { mut body, links }| {
-            if is_head && body.gzip && links.is_some() {
+        let response = found.map(|mut body| {
+            if is_head && body.gzip && body.links.is_some() {
                 // The length of a compressed page is known only if a cache has the page: HEAD never
                 // sends it.
                 body.content = Content::Omitted(None);
             }
             let mut response = ApiResponse::cacheable(headers, body, &[CACHED_A_MINUTE], JSON);
-            response.link = links;
             if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
                 *slot = permit;
             }
@@ -269,7 +268,7 @@ fn look_up(
     route: &Route,
     context: &RequestContext<'_>,
     read: ReadContext<'_>,
-) -> Result<Found, ApiError> {
+) -> Result<Encoded, ApiError> {
     let found = context
         .snapshot
         .get(route, read)

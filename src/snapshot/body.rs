@@ -99,7 +99,7 @@ pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
     gzip
 }
 
-/// One form of a response body.
+/// One form of the response to a route.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The content.
@@ -108,13 +108,6 @@ pub struct Encoded {
     pub etag: EntityTag,
     /// Whether the content is gzip.
     pub gzip: bool,
-}
-
-/// The response to a route.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The body.
-    pub body: Encoded,
     /// The value of the `Link` header, for list pages.
     pub links: Option<Bytes>,
 }
@@ -178,7 +171,12 @@ impl Encoded {
             Content::Whole(bytes) => Content::Whole(Bytes::from_owner(bytes.clone())),
             other => other.clone(),
         };
-        Encoded { content, ..*self }
+        let links = self.links.clone().map(Bytes::from_owner);
+        Encoded {
+            content,
+            links,
+            ..*self
+        }
     }
 }
 
@@ -229,6 +227,7 @@ impl Body {
             content: Content::Whole(content.into()),
             etag: EntityTag::new(published, crc, gzip),
             gzip,
+            links: None,
         };
         Body {
             plain: form(pair.plain, false),

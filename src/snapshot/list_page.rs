@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, Found, ReadContext, gzip};
+use super::body::{Content, Encoded, ReadContext, gzip};
 use super::file::Texts;
 use super::history::History;
 use super::page_template::PageTemplate;
@@ -66,7 +66,7 @@ impl History {
         &self,
         list: &ListPage<'_>,
         context: ReadContext<'_>,
-    ) -> (Found, Admission) {
+    ) -> (Encoded, Admission) {
         let (page, total) = (list.page, list.selected.total);
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
         let mut count = 0;
@@ -93,9 +93,9 @@ impl History {
             content: page_content,
             etag,
             gzip: is_gzip,
+            links: Some(links(page, total, &list.url)),
         };
-        let links = Some(links(page, total, &list.url));
-        (Found { body, links }, admission)
+        (body, admission)
     }
 }
 

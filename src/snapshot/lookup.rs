@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, EntityTag, Found, ReadContext};
+use super::body::{Content, Encoded, EntityTag, ReadContext};
 use super::error::{Missing, SnapshotError};
 use super::format::{BodyRef, Section};
 use super::history::History;
@@ -35,7 +35,7 @@ impl Snapshot {
     }
 
     /// Returns the body of a route under `/v1`, except health.
-    pub fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
+    pub fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Encoded, Missing> {
         let live = self.live.as_ref();
         let body = match route {
             Route::Index => self.index.as_ref(),
@@ -43,12 +43,11 @@ impl Snapshot {
             Route::Intraday => live.and_then(|live| live.intraday.as_ref()),
             _ => return self.get_cached(route, context),
         };
-        let body = body.ok_or(Missing::Payload)?.choose(context.accepts_gzip);
-        Ok(Found { body, links: None })
+        Ok(body.ok_or(Missing::Payload)?.choose(context.accepts_gzip))
     }
 
     /// Returns a response that is read or made when it is requested.
-    fn get_cached(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, Missing> {
+    fn get_cached(&self, route: &Route, context: ReadContext<'_>) -> Result<Encoded, Missing> {
         let history = self.history.as_deref().ok_or(Missing::Payload)?;
         let hash = match history.cache.get(route, context) {
             Ok(found) => return Ok(found),
@@ -58,8 +57,7 @@ impl Snapshot {
         let (found, admission) = if let Some(list) = list {
             history.list_page(&list, context)
         } else {
-            let body = history.read(route, context)?;
-            (Found { body, links: None }, Admission::Immediate)
+            (history.read(route, context)?, Admission::Immediate)
         };
         let cached = (route, &found);
         history.cache.insert(hash, cached, context, admission);
@@ -153,6 +151,7 @@ impl History {
             content: sent,
             etag,
             gzip,
+            links: None,
         })
     }
 

@@ -118,7 +118,7 @@ impl Snapshot {
     fn render_pages(&self) -> Vec<Body> {
         let read = |route: &Route| {
             let found = self.get(route, ReadContext::with_content(0, false));
-            found.ok()?.body.content.into_bytes().ok()
+            found.ok()?.content.into_bytes().ok()
         };
         let routes = [
             Route::Index,

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use ahash::RandomState;
 use bytes::Bytes;
 
-use super::body::{Content, Found, ReadContext};
+use super::body::{Content, Encoded, ReadContext};
 use crate::request::Route;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
@@ -61,7 +61,7 @@ struct Queue {
 struct CacheEntry {
     route: Route,
     accepts_gzip: bool,
-    found: Found,
+    found: Encoded,
     bytes: usize,
     /// The client that requested it first.
     first_client: u64,
@@ -94,7 +94,7 @@ impl ResponseCache {
 
     /// Returns the response to a route in the form that the client accepts; the hash of the key if
     /// it is not cached.
-    pub(crate) fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Found, u64> {
+    pub(crate) fn get(&self, route: &Route, context: ReadContext<'_>) -> Result<Encoded, u64> {
         let hash = self.hasher.hash_one((route, context.accepts_gzip));
         match self.shard(hash).entries.get_mut(&hash) {
             Some(entry) if entry.accepts_gzip == context.accepts_gzip && entry.route == *route => {
@@ -111,11 +111,11 @@ impl ResponseCache {
     pub(crate) fn insert(
         &self,
         hash: u64,
-        (route, found): (&Route, &Found),
+        (route, found): (&Route, &Encoded),
         context: ReadContext<'_>,
         admission: Admission,
     ) {
-        let Content::Whole(bytes) = &found.body.content else {
+        let Content::Whole(bytes) = &found.content else {
             return;
         };
         let text_bytes = route.text_bytes();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::snapshot::{Encoded, EntityTag};
+use crate::snapshot::EntityTag;
 
 /// Bytes charged for a response of 1,000 bytes, with a route of six digits.
 const ENTRY_BYTES: usize = 1_000 + 6 + BLOCKS * ALLOCATION_BYTES + ResponseCache::entry_bytes();
@@ -24,17 +24,15 @@ fn route(key: u32) -> Route {
 }
 
 /// A response that differs from those of other keys.
-fn found(key: u32, bytes: usize) -> Found {
+fn found(key: u32, bytes: usize) -> Encoded {
     let mut content = vec![0; bytes];
     let key = key.to_le_bytes();
     let bytes = bytes.min(key.len());
     content[..bytes].copy_from_slice(&key[..bytes]);
-    Found {
-        body: Encoded {
-            content: Content::Whole(content.into()),
-            etag: EntityTag::new(UnixSeconds(0), 0, false),
-            gzip: false,
-        },
+    Encoded {
+        content: Content::Whole(content.into()),
+        etag: EntityTag::new(UnixSeconds(0), 0, false),
+        gzip: false,
         links: None,
     }
 }
@@ -49,7 +47,7 @@ fn request(
 ) -> bool {
     let route = route(key);
     let wanted = found(key, bytes);
-    let bytes_of = |found: Found| found.body.content.into_bytes().unwrap();
+    let bytes_of = |found: Encoded| found.content.into_bytes().unwrap();
     let context = ReadContext::with_content(client, false);
     match cache.get(&route, context) {
         Ok(found) => {
@@ -148,7 +146,7 @@ fn routes_with_long_texts_and_omitted_content_are_not_cached() {
     let cache = ResponseCache::new(1 << 30);
     let long = Route::Creator("x".repeat(TEXT_BYTES_MAX + 1));
     let mut omitted = found(1, 1);
-    omitted.body.content = Content::Omitted(Some(1));
+    omitted.content = Content::Omitted(Some(1));
     for (route, response) in [(&long, &found(1, 1)), (&Route::NewDays, &omitted)] {
         for _ in 0..2 {
             let context = ReadContext::with_content(1, false);

@@ -158,6 +158,7 @@ impl ApiResponse {
     ) -> ApiResponse {
         let mut response = ApiResponse::new(StatusCode::NOT_MODIFIED, lines);
         response.etag = Some(body.etag);
+        response.link = body.links;
         if is_not_modified(headers, body.etag.as_bytes()) {
             return response;
         }

@@ -10,6 +10,15 @@ const QUOTA: QuotaStatus = QuotaStatus {
     reset_seconds: 86_400,
 };
 
+fn body(gzip: bool, links: Option<&'static str>) -> Encoded {
+    Encoded {
+        content: Content::Whole(Bytes::from_static(b"body")),
+        etag: EntityTag::new(UnixSeconds(i64::MAX), u32::MAX, gzip),
+        gzip,
+        links: links.map(Bytes::from),
+    }
+}
+
 /// One of each kind, with a name.
 fn responses() -> Vec<(String, ApiResponse)> {
     let mut responses = Vec::new();
@@ -28,25 +37,19 @@ fn responses() -> Vec<(String, ApiResponse)> {
         add(name, ApiResponse::dump(&dump, selection, true));
     }
     for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
-        let body = Encoded {
-            content: Content::Whole(Bytes::from_static(b"body")),
-            etag: EntityTag::new(UnixSeconds(i64::MAX), u32::MAX, gzip),
-            gzip,
-        };
         let mut headers = HeaderMap::new();
         if is_known {
             headers.insert("if-none-match", "*".parse().unwrap());
         }
-        for link in [None, Some(Bytes::from_static(b"</v1/x?a=1>; rel=\"next\""))] {
+        for links in [None, Some("</v1/x?a=1>; rel=\"next\"")] {
             for lines in [&[CACHED_A_MINUTE], &[REVALIDATED]] {
-                let mut response = ApiResponse::cacheable(&headers, body.clone(), lines, JSON);
+                let response = ApiResponse::cacheable(&headers, body(gzip, links), lines, JSON);
                 assert_eq!(response.gzip, gzip && !is_known);
-                response.link = link.clone();
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
         for kind in [PageKind::Html, PageKind::HtmlOfRoot, PageKind::Svg] {
-            let response = page(&headers, body.clone(), kind);
+            let response = page(&headers, body(gzip, None), kind);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }

@@ -9,7 +9,7 @@ use ahash::RandomState;
 use bytes::Bytes;
 
 use crate::request::Route;
-use crate::snapshot::{Content, Found};
+use crate::snapshot::{Content, Encoded};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Slots in the table, of which each route has one.
@@ -57,7 +57,7 @@ struct Slot {
 struct CachedEntry {
     route: Route,
     accepts_gzip: bool,
-    found: Found,
+    found: Encoded,
     bytes: usize,
     /// Whether it was sent since another route was requested twice in a row.
     used: bool,
@@ -74,7 +74,7 @@ impl WorkerCache {
     }
 
     /// Returns the response to a route from the snapshot of a generation.
-    pub(crate) fn get(&self, form: (&Route, bool), generation: u64) -> Option<Found> {
+    pub(crate) fn get(&self, form: (&Route, bool), generation: u64) -> Option<Encoded> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
@@ -94,10 +94,10 @@ impl WorkerCache {
 
     /// Caches the response to the route that was not found last, if it is requested often and
     /// short.
-    pub(crate) fn put(&self, form: (&Route, bool), generation: u64, found: &Found) {
+    pub(crate) fn put(&self, form: (&Route, bool), generation: u64, found: &Encoded) {
         let (route, accepts_gzip) = form;
         let mut table = self.table(generation);
-        let (Some(at), Content::Whole(body)) = (table.wanted.take(), &found.body.content) else {
+        let (Some(at), Content::Whole(body)) = (table.wanted.take(), &found.content) else {
             return;
         };
         let text_bytes = route.text_bytes();
@@ -115,10 +115,7 @@ impl WorkerCache {
         table.slots[at].entry = Some(CachedEntry {
             route: route.clone(),
             accepts_gzip,
-            found: Found {
-                body: found.body.with_own_refcount(),
-                links: found.links.clone().map(Bytes::from_owner),
-            },
+            found: found.with_own_refcount(),
             bytes,
             used: false,
         });
@@ -163,15 +160,13 @@ mod tests {
     use super::*;
     use crate::calendar::UnixSeconds;
     use crate::request;
-    use crate::snapshot::{Encoded, EntityTag};
+    use crate::snapshot::EntityTag;
 
-    fn found(text: String) -> Found {
-        Found {
-            body: Encoded {
-                content: Content::Whole(text.into()),
-                etag: EntityTag::new(UnixSeconds(0), 0, false),
-                gzip: false,
-            },
+    fn found(text: String) -> Encoded {
+        Encoded {
+            content: Content::Whole(text.into()),
+            etag: EntityTag::new(UnixSeconds(0), 0, false),
+            gzip: false,
             links: None,
         }
     }
@@ -191,7 +186,7 @@ mod tests {
             cache.put((route, gzip), generation, &found);
             found
         });
-        (was_there, found.body.content.into_bytes().unwrap())
+        (was_there, found.content.into_bytes().unwrap())
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl PageRequest<'_> {
     pub(super) fn read(&self, snapshot: &Snapshot, route: &Route) -> Result<Bytes, Missing> {
         let context = ReadContext::with_content(self.client.number(), false);
         let found = snapshot.get(route, context)?;
-        found.body.content.into_bytes().map_err(Missing::Damaged)
+        found.content.into_bytes().map_err(Missing::Damaged)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.
@@ -70,6 +70,7 @@ impl PageRequest<'_> {
             content,
             etag,
             gzip,
+            links: None,
         };
         page(self.headers, body, kind)
     }

@@ -147,7 +147,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
             let found = snapshot.get(route, ReadContext::with_content(1, accepts_gzip));
             let is_tracked = !matches!(found, Err(Missing::Island | Missing::Payload));
             // Long bodies are read too; whatever is damaged in them is an error.
-            let _ = found.map(|found| found.body.content.into_bytes());
+            let _ = found.map(|found| found.content.into_bytes());
             is_tracked
         };
         // To compress pages is most of the work, and not what is looked into here.
