@@ -75,16 +75,7 @@ pub(super) const CLASSES: [SizeClass; 4] = [
     SizeClass { peak_below: u32::MAX, name: "max", null_shares: [0.0, 0.1] },
 ];
 
-/// Weekday factors, Monday to Sunday, as measured over 78 islands with three full weeks.
-pub(super) const WEEKDAY: [f64; 7] = [1.011, 0.858, 1.003, 0.857, 1.202, 1.079, 0.991];
-
-/// Players by hour of the UTC day relative to the mean; hours 2 and 5 are interpolated.
-pub(super) const HOUR: [f64; 24] = [
-    0.748, 0.735, 0.759, 0.783, 0.736, 0.795, 0.854, 0.798, 0.827, 0.932, 0.895, 1.029, 1.185,
-    1.318, 1.425, 1.375, 1.229, 1.171, 1.129, 1.101, 1.058, 0.960, 0.814, 0.769,
-];
-
-/// Maximum of [`HOUR`]: the hour of the daily peak.
+/// Maximum of the curve `second`: the hour of the daily peak.
 pub(super) const HOUR_MAX: f64 = 1.425;
 
 /// Share of new islands per day: 1.5 % per week.
@@ -160,7 +151,7 @@ pub(super) const fn count(value: f64) -> u64 {
 
 /// Interpolates a curve; positions beyond its ends have the value of the end.
 pub(super) fn at(curve: &Curve, position: f64) -> f64 {
-    let after = curve.partition_point(|point| point.0 < position);
+    let after = curve.partition_point(|point| point.0 <= position);
     let before = after.checked_sub(1).map(|before| curve[before]);
     match (before, curve.get(after)) {
         (Some((x0, y0)), Some((x1, y1))) => y0 + (y1 - y0) * (position - x0) / (x1 - x0),
@@ -169,10 +160,8 @@ pub(super) fn at(curve: &Curve, position: f64) -> f64 {
     }
 }
 
-/// Returns the hour factor at a time, interpolated between hours.
-pub(super) fn hour_factor(unix_seconds: i64) -> f64 {
+/// Returns the factor of the second of the day.
+pub(super) fn second_factor(unix_seconds: i64) -> f64 {
     let second = unix_seconds.rem_euclid(DAY_SECONDS).unsigned_abs();
-    let hour = usize::try_from(second / 3600).expect("below 24");
-    let (now, next) = (HOUR[hour], HOUR[(hour + 1) % 24]);
-    now + (next - now) * float(second % 3600) / 3600.0
+    at(curve("second"), float(second))
 }

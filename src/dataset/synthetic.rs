@@ -8,8 +8,8 @@
 use std::io::{self, Write as _};
 
 use super::distributions::{
-    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, WEEKDAY,
-    at, count, curve, float, hour_factor,
+    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, at, count,
+    curve, float, second_factor,
 };
 use super::rows::FileKind;
 use super::synthetic_catalogue;
@@ -116,12 +116,12 @@ impl IslandStates {
         let three_in_ten = (self.peaks.len() * 3).div_ceil(10);
         let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
         let active = wanted.min(ranked.len());
-        let weekday = usize::try_from((i64::from(day.0) + 3).rem_euclid(7)).expect("below 7");
+        let weekday = at(curve("weekday"), f64::from((day.0 + 3).rem_euclid(7)));
         let first = ranked.len() - active;
         let peaks = curve("peak");
         for (place, (_, island)) in ranked.split_off(first).into_iter().enumerate() {
             let position = (float(place as u64) + 0.5) / float(active as u64);
-            let value = at(peaks, position) * WEEKDAY[weekday] * (1.0 + 0.06 * random.bell());
+            let value = at(peaks, position) * weekday * (1.0 + 0.06 * random.bell());
             self.peaks[island] = u32::try_from(count(value)).unwrap_or(u32::MAX).max(1);
         }
     }
@@ -192,7 +192,7 @@ fn live_files(spec: &SyntheticSpec, states: &IslandStates, write: WriteFile<'_>)
     let mut file = Vec::new();
     for time in (0..6).rev().map(|back| newest - back * STEP_SECONDS) {
         let mut random = SplitMix64::new(spec.seed, 14, time.unsigned_abs());
-        let factor = hour_factor(time) / HOUR_MAX;
+        let factor = second_factor(time) / HOUR_MAX;
         file.clear();
         writeln!(file, "code,players")?;
         for (code, peak) in states.active() {
@@ -214,7 +214,7 @@ fn live_files(spec: &SyntheticSpec, states: &IslandStates, write: WriteFile<'_>)
     file.clear();
     writeln!(file, "time,players")?;
     for time in (0..144).rev().map(|back| newest - back * STEP_SECONDS) {
-        let players = count(everyone * hour_factor(time) * (1.0 + 0.004 * random.bell()));
+        let players = count(everyone * second_factor(time) * (1.0 + 0.004 * random.bell()));
         writeln!(file, "{time},{players}")?;
     }
     write("platform.csv", &file)
