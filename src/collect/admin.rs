@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::observe::Exposition;
 use crate::sync::{Mutex, lock};
 
 /// Connections at a time. Scrapers and probes are few.
@@ -81,30 +82,24 @@ async fn serve(stream: TcpStream, page: Arc<Mutex<Page>>) {
 }
 
 fn respond(path: &str, page: &Page) -> Response<Full<Bytes>> {
-    const TEXT: &str = "text/plain; charset=utf-8";
-    let (status, kind, text) = match (path, &page.readiness) {
-        ("/metrics", _) => (
-            StatusCode::OK,
-            "text/plain; version=0.0.4; charset=utf-8",
-            page.metrics.clone(),
-        ),
-        ("/livez", _) => (StatusCode::OK, TEXT, "alive\n".to_owned()),
-        ("/readyz", None) => (StatusCode::OK, TEXT, "ready\n".to_owned()),
-        ("/readyz", Some(problem)) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            TEXT,
-            format!("{problem}\n"),
-        ),
-        _ => (
-            StatusCode::NOT_FOUND,
-            TEXT,
-            "the paths are /metrics, /livez and /readyz\n".to_owned(),
-        ),
+    let (status, text) = match (path, page.readiness) {
+        ("/metrics", _) => (StatusCode::OK, page.metrics.clone()),
+        ("/livez", _) => (StatusCode::OK, "alive\n".to_owned()),
+        ("/readyz", None) => (StatusCode::OK, "ready\n".to_owned()),
+        ("/readyz", Some(problem)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
+        _ => {
+            let problem = "the paths are /metrics, /livez and /readyz\n";
+            (StatusCode::NOT_FOUND, problem.to_owned())
+        }
+    };
+    let media_type = match path {
+        "/metrics" => Exposition::MEDIA_TYPE,
+        _ => "text/plain; charset=utf-8",
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

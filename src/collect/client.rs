@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
@@ -50,14 +50,12 @@ impl Client {
         tls: Option<Arc<ClientConfig>>,
         user_agent: String,
     ) -> Result<Client, String> {
-        let tls = match tls {
-            Some(config) => {
-                let name = ServerName::try_from(upstream.host.clone());
-                let name = name.map_err(|_| format!("{} is not a host name", upstream.host))?;
-                Some((TlsConnector::from(config), name))
-            }
-            None => None,
+        let connector = |config| {
+            let name = ServerName::try_from(upstream.host.clone());
+            let name = name.map_err(|_| format!("{} is not a host name", upstream.host))?;
+            Ok::<_, String>((TlsConnector::from(config), name))
         };
+        let tls = tls.map(connector).transpose()?;
         Ok(Client {
             upstream,
             tls,
@@ -125,13 +123,9 @@ impl Client {
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
         let address = (self.upstream.host.as_str(), self.upstream.port);
+        let problem = format!("cannot connect to {}", self.upstream.authority());
         let socket = TcpStream::connect(address).await;
-        let socket = socket.map_err(|error| {
-            describe(
-                &format!("cannot connect to {}", self.upstream.authority()),
-                &error,
-            )
-        })?;
+        let socket = socket.map_err(|error| describe(&problem, &error))?;
         match &self.tls {
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
@@ -165,8 +159,7 @@ async fn read(response: Response<Incoming>) -> Result<RawReply, String> {
     let too_long = || format!("the body is longer than {MAX_BODY_BYTES} bytes");
     let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
     let body = body.map_err(|error| {
-        let is_limit = error.is::<http_body_util::LengthLimitError>();
-        if is_limit {
+        if error.is::<LengthLimitError>() {
             too_long()
         } else {
             format!("the body was cut short: {error}")

@@ -11,34 +11,23 @@ pub(super) fn repair(body: &[u8]) -> Cow<'_, str> {
     if !needs_repair(text.as_bytes()) {
         return text;
     }
-    let bytes = text.as_bytes();
-    let mut repaired = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let length = match (rest[0], unit(rest)) {
-            (b'\\', Some(0xD800..=0xDBFF)) if matches!(unit(&rest[6..]), Some(0xDC00..=0xDFFF)) => {
-                12
+    let mut repaired = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(first) = rest.chars().next() {
+        let (length, replacement) = match (first, unit(rest)) {
+            ('\\', Some(0xD800..=0xDBFF)) if matches!(unit(&rest[6..]), Some(0xDC00..=0xDFFF)) => {
+                (12, None)
             }
-            (b'\\', Some(0xD800..=0xDFFF)) => {
-                repaired.extend_from_slice(b"\\uFFFD");
-                at += 6;
-                continue;
-            }
+            ('\\', Some(0xD800..=0xDFFF)) => (6, Some("\\uFFFD")),
+            ('\0'..' ', _) => (1, Some(" ")),
             // An escaped backslash must not join what follows.
-            (b'\\', _) => rest.len().min(2),
-            (0..0x20, _) => {
-                repaired.push(b' ');
-                at += 1;
-                continue;
-            }
-            _ => 1,
+            _ if rest.starts_with("\\\\") => (2, None),
+            _ => (first.len_utf8(), None),
         };
-        repaired.extend_from_slice(&rest[..length]);
-        at += length;
+        repaired.push_str(replacement.unwrap_or(&rest[..length]));
+        rest = &rest[length..];
     }
-    // Only ASCII was replaced, by ASCII.
-    Cow::Owned(String::from_utf8(repaired).expect("valid before"))
+    Cow::Owned(repaired)
 }
 
 fn needs_repair(bytes: &[u8]) -> bool {
@@ -47,9 +36,8 @@ fn needs_repair(bytes: &[u8]) -> bool {
 }
 
 /// Returns the code unit of an escape `\uXXXX` at the start of the text.
-fn unit(text: &[u8]) -> Option<u16> {
-    let digits = text.strip_prefix(b"\\u")?.get(..4)?;
-    let digits = str::from_utf8(digits).ok()?;
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()
 }
 

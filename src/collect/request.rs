@@ -40,6 +40,10 @@ impl Request {
             Some(cursor) => format!("&after={}", utf8_percent_encode(cursor, NON_ALPHANUMERIC)),
             None => String::new(),
         };
+        let range = |from: &UnixSeconds, to: &UnixSeconds| {
+            // As the upstream writes times, with milliseconds.
+            format!("from={from}&to={to}").replace('Z', ".000Z")
+        };
         match self {
             Request::Catalogue { after: cursor } => {
                 format!("/islands?size={PAGE_SIZE}{}", after(cursor))
@@ -51,28 +55,16 @@ impl Request {
             } => {
                 format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", after(cursor))
             }
-            Request::Platform { from, to } => {
-                format!("/metrics/minute?from={}&to={}", time(*from), time(*to))
-            }
+            Request::Platform { from, to } => format!("/metrics/minute?{}", range(from, to)),
             Request::Days { code, from, to } => {
-                format!(
-                    "/islands/{code}/metrics/day?from={}&to={}",
-                    time(*from),
-                    time(*to)
-                )
+                format!("/islands/{code}/metrics/day?{}", range(from, to))
             }
-            Request::Steps { code, from, to } => format!(
-                "/islands/{code}/metrics/minute?metrics=peakCCU&from={}&to={}",
-                time(*from),
-                time(*to)
-            ),
+            Request::Steps { code, from, to } => {
+                let range = range(from, to);
+                format!("/islands/{code}/metrics/minute?metrics=peakCCU&{range}")
+            }
         }
     }
-}
-
-/// Formats a time as the upstream does, with milliseconds.
-fn time(time: UnixSeconds) -> String {
-    time.to_string().replace('Z', ".000Z")
 }
 
 #[cfg(test)]
