@@ -131,18 +131,14 @@ impl<'a> DatasetReader<'a> {
     }
 
     fn list_days(&mut self) -> Result<(), LoadError> {
-        let today = self.today;
-        let parse = |stem: &str| -> Result<_, &'static str> {
-            let day = UtcDay::parse(stem).ok_or("a calendar day, YYYY-MM-DD")?;
-            let start = UnixSeconds(i64::from(day.0) * DAY_SECONDS);
-            Ok((
-                day,
-                late_fault(today, "the day", start, |_| stem.to_owned()),
-            ))
-        };
+        let start = |day: UtcDay| UnixSeconds(i64::from(day.0) * DAY_SECONDS);
         let mut days: BTreeMap<UtcDay, DayFiles> = BTreeMap::new();
         for folder in ["daily", "ccu"] {
-            for (day, name) in self.list(folder, parse)? {
+            let want = "a calendar day, YYYY-MM-DD";
+            let parse = |stem: &str| UtcDay::parse(stem).map(start);
+            let text = |time: UnixSeconds| time.day().to_string();
+            for (time, name) in self.list(folder, ["the day", want], parse, text)? {
+                let day = time.day();
                 let files = days.entry(day).or_insert(DayFiles {
                     day,
                     daily: None,
@@ -159,11 +155,8 @@ impl<'a> DatasetReader<'a> {
     }
 
     fn list_steps(&mut self) -> Result<(), LoadError> {
-        let today = self.today;
-        let listed = self.list("live", |stem| {
-            let time = UnixSeconds(step_time(stem).ok_or(WANT_TIME)?);
-            Ok((time, late_fault(today, "the step", time, time_text)))
-        })?;
+        let parse = |stem: &str| step_time(stem).map(UnixSeconds);
+        let listed = self.list("live", ["the step", WANT_TIME], parse, time_text)?;
         let steps = listed
             .into_iter()
             .map(|(time, name)| StepFile { time, name });
@@ -182,29 +175,30 @@ impl<'a> DatasetReader<'a> {
     }
 
     /// Lists the files of a folder whose names are valid, and records the others as faults. `parse`
-    /// returns the day or time in a name and its fault, or the expected form of a name.
-    fn list<T>(
+    /// returns the start of the day or step in a name, `text` shows it in messages.
+    fn list(
         &self,
         folder: &str,
-        parse: impl Fn(&str) -> Result<(T, Option<String>), &'static str>,
-    ) -> Result<Vec<(T, String)>, LoadError> {
+        [subject, want]: [&str; 2],
+        parse: impl Fn(&str) -> Option<UnixSeconds>,
+        text: impl Fn(UnixSeconds) -> String,
+    ) -> Result<Vec<(UnixSeconds, String)>, LoadError> {
         let stems = self.files.stems(folder);
         let stems = stems.map_err(|error| self.io_error(folder, error))?;
         let mut files = Vec::with_capacity(stems.len());
         for stem in stems {
             let name = format!("{folder}/{stem}.csv");
-            let problem = match parse(&stem) {
-                Ok((parsed, None)) => {
-                    files.push((parsed, name));
-                    continue;
-                }
-                Ok((_, Some(problem))) => problem,
-                Err(want) => {
-                    let found = quoted(&stem);
-                    format!("the file name must be {want}, followed by .csv, got {found}")
-                }
+            let Some(time) = parse(&stem) else {
+                let found = quoted(&stem);
+                let problem =
+                    format!("the file name must be {want}, followed by .csv, got {found}");
+                lock(&self.faults).push_file(&name, problem);
+                continue;
             };
-            lock(&self.faults).push_file(&name, problem);
+            match late_fault(self.today, subject, time, &text) {
+                Some(problem) => lock(&self.faults).push_file(&name, problem),
+                None => files.push((time, name)),
+            }
         }
         Ok(files)
     }
