@@ -206,10 +206,7 @@ impl Credits {
         LeaseRequest {
             client,
             day: self.day,
-            granted: match action {
-                LeaseAction::Return => self.spent,
-                LeaseAction::Grant(_) | LeaseAction::Settle => self.granted,
-            },
+            granted: self.granted,
             counted: self.counted,
             limit: self.limit,
             action,

@@ -227,19 +227,19 @@ impl LeaseTable {
 
     /// Ends the waiting for a request that the store has not answered in time. An answer may come yet.
     pub fn set_overdue(&self, request: &LeaseRequest) {
-        let mut shard = self.shard(request.client);
-        shard.wake(request.client);
-        if let Some(credits) = shard.of(request) {
-            credits.pending = PendingRequest::Overdue;
-        }
+        self.end_wait(request, PendingRequest::Overdue);
     }
 
     /// Ends a request that gets no answer any more.
     pub fn set_failed(&self, request: &LeaseRequest) {
+        self.end_wait(request, PendingRequest::None);
+    }
+
+    fn end_wait(&self, request: &LeaseRequest, pending: PendingRequest) {
         let mut shard = self.shard(request.client);
         shard.wake(request.client);
         if let Some(credits) = shard.of(request) {
-            credits.pending = PendingRequest::None;
+            credits.pending = pending;
         }
     }
 
