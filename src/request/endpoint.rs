@@ -86,11 +86,6 @@ impl Endpoint {
         Endpoint::LABELS[self as usize]
     }
 
-    /// Returns whether requests for it spend quota unless they fail early.
-    pub fn is_metered(self) -> bool {
-        (self as usize) < Endpoint::API_PATHS.len() && self != Endpoint::Health
-    }
-
     /// Returns the names of its query parameters.
     pub const fn query_parameters(self) -> &'static [&'static str] {
         match self {

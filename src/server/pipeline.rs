@@ -1,10 +1,11 @@
-//! The whole service as one function of request head and context.
+//! The service as one function of request head and context. What waits for a disk, a form or the
+//! store of shared quotas is returned as a `PendingBody`, which the worker completes.
 //!
-//! Order of checks (CONTRACT section 6): method, key, quota, route and parameters, readiness.
-//! Metering is decided here and nowhere else.
+//! Order of checks (CONTRACT section 6): host, method, transfer coding, key, quota, readiness,
+//! parameters. Only a request that is admitted is counted, so one that finds nothing published spends
+//! nothing. Metering is decided here and nowhere else.
 
 use std::net::IpAddr;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use hyper::Method;
@@ -12,14 +13,14 @@ use hyper::header::TRANSFER_ENCODING;
 
 use crate::calendar::RequestTime;
 use crate::quota::{Decision, NoLease};
-use crate::request::{self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError};
+use crate::request::{self, DayRef, Endpoint, ParsedTarget, Quoted, Route, SentKey};
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, QuotaStatus};
-use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified};
+use crate::server::http::request_head::{RequestHead, accepts_gzip, has, is_not_modified};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
-use crate::server::http::worker_cache::WorkerCache;
+use crate::server::http::worker_cache::{TargetForm, WorkerCache};
 use crate::server::web::pages::{self, PageRequest, Pages};
 use crate::server::web::unmetered::{self, SignUp};
 use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
@@ -53,38 +54,47 @@ pub(crate) struct Handled {
     pub(crate) caller: Option<Caller>,
 }
 
+/// The target of a request.
+enum Target {
+    /// The worker's cache has the response: nothing needs parsing.
+    Cached(Encoded),
+    Parsed(ParsedTarget),
+}
+
 /// Responds to a request.
 pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> Handled {
-    let target = request::parse(head.path, head.query);
-    let endpoint = target.endpoint;
+    let form = (head.path, head.query, accepts_gzip(head.headers));
+    // The cache has no other targets, and no responses to other methods.
+    let is_cacheable =
+        head.path.starts_with("/v1") && matches!(*head.method, Method::GET | Method::HEAD);
+    let cached = is_cacheable.then(|| context.cache.get(form, context.generation));
+    let (endpoint, target) = if let Some((endpoint, found)) = cached.flatten() {
+        (endpoint, Target::Cached(found))
+    } else {
+        let target = request::parse(head.path, head.query);
+        (target.endpoint, Target::Parsed(target))
+    };
     // With the quota of the address, of which nothing is spent.
     let unmetered = |response| {
         let caller = Caller::Anonymous(context.gate.client(context.identity, head.headers));
+        let remaining = context.remaining(caller);
         Handled {
             response,
-            quota: context
-                .gate
-                .status(caller, context.remaining(caller), context.now),
+            quota: context.gate.status(caller, remaining, context.now),
             endpoint,
             caller: None,
         }
     };
-    let route = match route(head, target, context) {
-        ControlFlow::Break(response) => return unmetered(response),
-        ControlFlow::Continue(route) => route,
-    };
+    if let Some(response) = unmetered_response(head, endpoint, &target, context) {
+        return unmetered(response);
+    }
     let caller = context
         .gate
         .authenticate(context.identity, head.headers, head.query);
     match caller {
         Err(error) => unmetered(ApiError::from(error).into()),
         Ok(caller) => {
-            let request = MeteredRequest {
-                head,
-                context,
-                caller,
-            };
-            let (response, remaining) = request.respond(&route);
+            let (response, remaining) = metered_response(head, form, target, caller, context);
             Handled {
                 response,
                 quota: context.gate.status(caller, remaining, context.now),
@@ -95,21 +105,22 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     }
 }
 
-/// Checks the form of a request, and breaks with a response if that is wrong or the target lies
-/// outside the API: no key is verified then.
-fn route(
+/// The response to a request of the wrong form, or for a target outside the API. No key is verified
+/// for it.
+fn unmetered_response(
     head: &RequestHead<'_>,
-    target: ParsedTarget,
+    endpoint: Endpoint,
+    target: &Target,
     context: &RequestContext<'_>,
-) -> ControlFlow<ApiResponse, Result<Route, RouteError>> {
-    let fail = |error: ApiError| ControlFlow::Break(error.into());
+) -> Option<ApiResponse> {
+    let fail = |error: ApiError| Some(error.into());
     if let Some(error) = head.host_error() {
         return fail(ApiError::BadRequest(error.to_owned()));
     }
-    let takes_forms = context.sign_up.is_open && target.endpoint == Endpoint::Keys;
+    let takes_forms = context.sign_up.is_open && endpoint == Endpoint::Keys;
     match *head.method {
         Method::GET | Method::HEAD => {}
-        Method::OPTIONS => return ControlFlow::Break(ApiResponse::preflight(takes_forms)),
+        Method::OPTIONS => return Some(ApiResponse::preflight(takes_forms)),
         Method::POST if takes_forms => {}
         _ => {
             let method = head.method.to_string();
@@ -119,17 +130,20 @@ fn route(
             });
         }
     }
-    if head.headers.contains_key(TRANSFER_ENCODING) {
+    if has(head.headers, &TRANSFER_ENCODING) {
         let error = "request bodies of unknown length are not accepted; omit Transfer-Encoding";
         return fail(ApiError::BadRequest(error.to_owned()));
     }
-    let response = match target.route {
-        Ok(Route::Site(ref route)) => {
+    let Target::Parsed(target) = target else {
+        return None;
+    };
+    let response = match &target.route {
+        Ok(Route::Site(route)) => {
             let request = PageRequest {
                 client: context.gate.client(context.identity, head.headers),
                 address: context.address(head),
                 headers: head.headers,
-                is_head: head.method == Method::HEAD,
+                is_head: *head.method == Method::HEAD,
                 now: context.now.moment(),
             };
             let find = || {
@@ -138,8 +152,8 @@ fn route(
             };
             context.time_slice.spend(find)
         }
-        Err(error) if !target.under_v1 => Err(error.into()),
-        route => return ControlFlow::Continue(route),
+        Err(error) if !target.under_v1 => Err(error.clone().into()),
+        _ => return None,
     };
     let response = response.and_then(|mut response| {
         if let Some(PendingBody::Download(_, permit)) = response.pending_body.as_deref_mut()
@@ -150,8 +164,78 @@ fn route(
         }
         Ok(response)
     });
-    let response = response.unwrap_or_else(|error| pages::html_error(error, head));
-    ControlFlow::Break(response)
+    Some(response.unwrap_or_else(|error| pages::html_error(error, head)))
+}
+
+/// The response to a request under `/v1` whose caller is known, and what remains of the quota.
+fn metered_response(
+    head: &RequestHead<'_>,
+    form: TargetForm<'_>,
+    target: Target,
+    caller: Caller,
+    context: &RequestContext<'_>,
+) -> (ApiResponse, u32) {
+    let (headers, accepts_gzip) = (head.headers, form.2);
+    let is_head = *head.method == Method::HEAD;
+    let needs_content = |etag: &EntityTag| !is_head && !is_not_modified(headers, etag.as_bytes());
+    let read = ReadContext {
+        client: caller.number(),
+        accepts_gzip,
+        needs_content: &needs_content,
+    };
+    let mut permit = None;
+    match &target {
+        Target::Parsed(ParsedTarget {
+            route: Ok(Route::Health),
+            ..
+        }) => {
+            let body = context.snapshot.health.choose(accepts_gzip);
+            let response = ApiResponse::cacheable(headers, body, &[REVALIDATED], JSON);
+            return (response, context.remaining(caller));
+        }
+        Target::Parsed(ParsedTarget {
+            route: Ok(route), ..
+        }) => {
+            if let Some(payload) = context.snapshot.unpublished(route) {
+                return context.unavailable(caller, ApiError::NotReady(payload));
+            }
+            if context.snapshot.is_long(route, read) {
+                permit = context.downloads.take_for(context.address(head));
+                if permit.is_none() {
+                    return context.unavailable(caller, ApiError::Busy);
+                }
+            }
+        }
+        _ => {}
+    }
+    let remaining = match context.gate.admit(caller, context.now, context.may_wait) {
+        Ok(Decision::Admit { remaining }) => remaining,
+        Ok(Decision::Refuse) => return (context.rate_limited(caller), 0),
+        Err(NoLease::Wait(wait)) => return (ApiResponse::after_lease(wait), 0),
+        Err(NoLease::Unavailable) => {
+            return (ApiError::NoQuotaStore.into(), context.remaining(caller));
+        }
+    };
+    let found = match target {
+        Target::Cached(found) => Ok(found),
+        Target::Parsed(target) => target.route.map_err(ApiError::from).and_then(|route| {
+            let found = || look_up(form, target.endpoint, &route, context, read);
+            context.time_slice.spend(found)
+        }),
+    };
+    let response = found.map(|mut body| {
+        if is_head && body.gzip && body.links.is_some() {
+            // The length of a compressed page is known only if a cache has the page: HEAD never
+            // sends it.
+            body.content = Content::Omitted(None);
+        }
+        let mut response = ApiResponse::cacheable(headers, body, &[CACHED_A_MINUTE], JSON);
+        if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
+            *slot = permit;
+        }
+        response
+    });
+    (response.unwrap_or_else(ApiResponse::from), remaining)
 }
 
 impl RequestContext<'_> {
@@ -162,102 +246,22 @@ impl RequestContext<'_> {
     fn address(&self, head: &RequestHead<'_>) -> IpAddr {
         self.gate.address(self.identity, head.headers)
     }
-}
-
-/// A request under `/v1` whose caller is known.
-struct MeteredRequest<'a> {
-    head: &'a RequestHead<'a>,
-    context: &'a RequestContext<'a>,
-    caller: Caller,
-}
-
-impl MeteredRequest<'_> {
-    /// The response, and what remains of the caller's quota.
-    fn respond(&self, route: &Result<Route, RouteError>) -> (ApiResponse, u32) {
-        let (context, headers) = (self.context, self.head.headers);
-        let is_head = self.head.method == Method::HEAD;
-        match route {
-            Ok(Route::Health) => {
-                let body = context.snapshot.health.choose(accepts_gzip(headers));
-                let response = ApiResponse::cacheable(headers, body, &[REVALIDATED], JSON);
-                return (response, context.remaining(self.caller));
-            }
-            Ok(route) => {
-                if let Some(payload) = context.snapshot.unpublished(route) {
-                    return self.unavailable(ApiError::NotReady(payload));
-                }
-            }
-            Err(_) => {}
-        }
-        let needs_content =
-            |etag: &EntityTag| !is_head && !is_not_modified(headers, etag.as_bytes());
-        let read = ReadContext {
-            client: self.caller.number(),
-            accepts_gzip: accepts_gzip(headers),
-            needs_content: &needs_content,
-        };
-        let cached = route.as_ref().ok().and_then(|route| {
-            let form = (route, read.accepts_gzip);
-            context.cache.get(form, context.generation)
-        });
-        let mut permit = None;
-        if let (Ok(route), None) = (route, &cached)
-            && context.snapshot.is_long(route, read)
-        {
-            permit = context.downloads.take_for(context.address(self.head));
-            if permit.is_none() {
-                return self.unavailable(ApiError::Busy);
-            }
-        }
-        let admitted = context
-            .gate
-            .admit(self.caller, context.now, context.may_wait);
-        let remaining = match admitted {
-            Ok(Decision::Admit { remaining }) => remaining,
-            Ok(Decision::Refuse) => return (self.rate_limited(), 0),
-            Err(NoLease::Wait(wait)) => return (ApiResponse::after_lease(wait), 0),
-            Err(NoLease::Unavailable) => {
-                let remaining = context.remaining(self.caller);
-                return (ApiError::NoQuotaStore.into(), remaining);
-            }
-        };
-        let found = match (cached, route) {
-            (Some(found), _) => Ok(found),
-            (None, Ok(route)) => context.time_slice.spend(|| look_up(route, context, read)),
-            (None, Err(error)) => Err(error.clone().into()),
-        };
-        let response = found.map(|mut body| {
-            if is_head && body.gzip && body.links.is_some() {
-                // The length of a compressed page is known only if a cache has the page: HEAD never
-                // sends it.
-                body.content = Content::Omitted(None);
-            }
-            let mut response = ApiResponse::cacheable(headers, body, &[CACHED_A_MINUTE], JSON);
-            if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
-                *slot = permit;
-            }
-            response
-        });
-        (response.unwrap_or_else(ApiResponse::from), remaining)
-    }
 
     /// A 503, which spends nothing. A spent quota comes before it.
-    fn unavailable(&self, error: ApiError) -> (ApiResponse, u32) {
-        match self.context.remaining(self.caller) {
-            0 => (self.rate_limited(), 0),
+    fn unavailable(&self, caller: Caller, error: ApiError) -> (ApiResponse, u32) {
+        match self.remaining(caller) {
+            0 => (self.rate_limited(caller), 0),
             remaining => (error.into(), remaining),
         }
     }
 
-    fn rate_limited(&self) -> ApiResponse {
-        let limit = self.context.gate.limit(self.caller);
-        let reset_seconds = self.context.now.reset_seconds;
-        let is_anonymous = matches!(self.caller, Caller::Anonymous(_));
-        let has_advice = is_anonymous && self.context.sign_up.is_open;
+    fn rate_limited(&self, caller: Caller) -> ApiResponse {
+        let is_anonymous = matches!(caller, Caller::Anonymous(_));
+        let has_advice = is_anonymous && self.sign_up.is_open;
         let error = ApiError::RateLimited {
-            limit,
-            reset_seconds,
-            free_key: has_advice.then(|| self.context.pages.free_key()),
+            limit: self.gate.limit(caller),
+            reset_seconds: self.now.reset_seconds,
+            free_key: has_advice.then(|| self.pages.free_key()),
         };
         error.into()
     }
@@ -265,6 +269,8 @@ impl MeteredRequest<'_> {
 
 /// Looks up a route that the worker's cache does not have, and caches the response.
 fn look_up(
+    form: TargetForm<'_>,
+    endpoint: Endpoint,
     route: &Route,
     context: &RequestContext<'_>,
     read: ReadContext<'_>,
@@ -279,8 +285,12 @@ fn look_up(
             Missing::Damaged(_) => ApiError::Damaged,
             Missing::Island | Missing::Creator | Missing::Day => not_found(route),
         })?;
-    let form = (route, read.accepts_gzip);
-    context.cache.put(form, context.generation, &found);
+    // No key stays in memory for longer than its connection.
+    if request::key(form.1) == SentKey::None {
+        context
+            .cache
+            .put(form, endpoint, context.generation, &found);
+    }
     Ok(found)
 }
 

@@ -320,9 +320,9 @@ impl Worker {
         let route = endpoint as usize;
         self.metrics
             .count_response(route, status.as_u16(), body_bytes, response.gzip);
-        if status == StatusCode::TOO_MANY_REQUESTS && endpoint.is_metered() {
-            let tier = handled.caller.map_or(0, Caller::tier);
-            self.metrics.quota_rejections[tier].add(1);
+        // Sign-up has limits too, and no caller.
+        if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
+            self.metrics.quota_rejections[caller.tier()].add(1);
         }
         if let Some(record) = record {
             record.push(&context.access_log, status, body_bytes, response.gzip);

@@ -70,6 +70,8 @@ fn metrics_agree_with_what_was_asked() {
         ("/v1/islands/12", &[], 1),
         ("/v1/nothing", &[], 1),
         ("/v1/islands?limit=2", &[("Accept-Encoding", "gzip")], 3),
+        // Also a path that does not exist is metered.
+        ("/v1/nothing", &[], 1),
         (&keyed, &[], 5),
         ("/v1/health", &[], 7),
         ("/docs", &[], 1),
@@ -92,6 +94,7 @@ fn metrics_agree_with_what_was_asked() {
         ("/v1", 429, 3.0),
         ("/v1/islands/{code}", 400, 1.0),
         ("unknown", 404, 1.0),
+        ("unknown", 429, 1.0),
         ("/v1/islands", 200, 1.0),
         ("/v1/islands", 429, 2.0),
         ("/docs", 200, 1.0),
@@ -104,7 +107,7 @@ fn metrics_agree_with_what_was_asked() {
         let found = sample(&format!("island_metrics_{name}"));
         assert!((found - want).abs() < 0.01, "{name} is {found}, not {want}");
     };
-    is("quota_rejections_total{tier=\"anonymous\"}", 2.0);
+    is("quota_rejections_total{tier=\"anonymous\"}", 3.0);
     is("quota_rejections_total{tier=\"free\"}", 3.0);
     is("quota_rejections_total{tier=\"pro\"}", 0.0);
     is("keys", 1.0);

@@ -16,6 +16,7 @@ use hyper::{Method, Request, Response};
 use crate::observe::CloseReason;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::timed_io::TimedIo;
+use crate::server::http::request_head::has;
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies,
 /// are well below.
@@ -79,7 +80,6 @@ where
 /// Whether no request follows this one. Bytes behind a body are not taken for a request: no body
 /// but a form's is ever read.
 pub(in crate::server) fn is_last(request: &Request<Incoming>) -> bool {
-    let has_body =
-        !request.body().is_end_stream() || request.headers().contains_key(TRANSFER_ENCODING);
+    let has_body = !request.body().is_end_stream() || has(request.headers(), &TRANSFER_ENCODING);
     has_body || request.method() == Method::CONNECT
 }

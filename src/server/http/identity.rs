@@ -15,6 +15,7 @@ use crate::quota::{
     NoLease, TierLimits,
 };
 use crate::request::{self, SentKey, TrustedProxies};
+use crate::server::http::request_head::values;
 use crate::sync::ArcSwapCache;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -182,7 +183,7 @@ impl QuotaGate {
         headers: &HeaderMap,
         query: Option<&str>,
     ) -> Result<Caller, KeyError> {
-        let mut lines = headers.get_all(AUTHORIZATION).iter();
+        let mut lines = values(headers, &AUTHORIZATION);
         match (lines.next(), lines.next()) {
             (None, _) => match request::key(query) {
                 SentKey::None => Ok(Caller::Anonymous(self.client(identity, headers))),

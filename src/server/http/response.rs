@@ -285,12 +285,14 @@ impl From<ApiError> for ApiResponse {
 }
 
 /// Appends a line. Values are visible ASCII: entity tags, percent-encoded links, digits.
+#[inline]
 fn line(out: &mut Vec<u8>, start: &str, value: &[u8]) {
     out.extend_from_slice(start.as_bytes());
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 fn number(out: &mut Vec<u8>, start: &str, value: u32) {
     line(out, start, itoa::Buffer::new().format(value).as_bytes());
 }

@@ -1,4 +1,8 @@
-//! `WorkerCache`: the responses that one worker sends most, keyed by route.
+//! `WorkerCache`: the responses that one worker sends most, keyed by the request target as sent.
+//!
+//! A target that is found needs no parsing, which takes more time than all else that this crate does
+//! for a request. Two spellings of one target are two entries here, and one in the caches of a
+//! snapshot, which are keyed by route.
 //!
 //! All workers share the caches of a snapshot: their entries are behind locks, and sending a body
 //! changes its reference count. On many cores both move one cache line from core to core. The
@@ -8,20 +12,22 @@
 use ahash::RandomState;
 use bytes::Bytes;
 
-use crate::request::Route;
+use crate::request::Endpoint;
 use crate::snapshot::{Content, Encoded};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Slots in the table, of which each route has one.
+/// Slots in the table, of which each target has one.
 const SLOTS: usize = 256;
 /// Longer bodies are not cached. They cost so much to send that counting references does not
 /// matter.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Routes with longer texts are not cached: they are searches that find nothing.
-const ROUTE_BYTES_MAX: usize = 1024;
-/// The size of an entry besides its body, its links and the texts of its route: blocks of the
-/// allocator.
+/// Longer targets are not cached: they are searches that find nothing.
+const TARGET_BYTES_MAX: usize = 1024;
+/// The size of an entry besides its body, its links and its target: blocks of the allocator.
 const ENTRY_BYTES: usize = 512;
+
+/// A request target as sent: path and query; and whether the client accepts gzip.
+pub(crate) type TargetForm<'a> = (&'a str, Option<&'a str>, bool);
 
 /// One worker's cache of at most a given number of bytes.
 #[derive(Debug)]
@@ -39,8 +45,8 @@ struct CacheTable {
     slots: Vec<Slot>,
     /// The size of all entries.
     bytes: usize,
-    /// The slot to fill next: its last missed route was requested twice in a row, and its present entry
-    /// was not used in between. A route that is requested only once is never cached.
+    /// The slot to fill next: its last missed target was requested twice in a row, and its present entry
+    /// was not used in between. A target that is requested only once is never cached.
     wanted: Option<usize>,
     /// The slot after which the next search for an entry to evict begins.
     hand: usize,
@@ -49,17 +55,19 @@ struct CacheTable {
 #[derive(Debug, Default)]
 struct Slot {
     entry: Option<CachedEntry>,
-    /// The hash of the last route that was requested and not found here.
+    /// The hash of the last target that was requested and not found here.
     requested: u64,
 }
 
 #[derive(Debug)]
 struct CachedEntry {
-    route: Route,
+    path: Box<str>,
+    query: Option<Box<str>>,
     accepts_gzip: bool,
+    endpoint: Endpoint,
     found: Encoded,
     bytes: usize,
-    /// Whether it was sent since another route was requested twice in a row.
+    /// Whether it was sent since another target was requested twice in a row.
     used: bool,
 }
 
@@ -73,16 +81,16 @@ impl WorkerCache {
         }
     }
 
-    /// Returns the response to a route from the snapshot of a generation.
-    pub(crate) fn get(&self, form: (&Route, bool), generation: u64) -> Option<Encoded> {
+    /// Returns the endpoint of a target, and the response from the snapshot of a generation.
+    pub(crate) fn get(&self, form: TargetForm<'_>, generation: u64) -> Option<(Endpoint, Encoded)> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
         let slot = &mut table.slots[at];
         let was_used = match &mut slot.entry {
-            Some(entry) if (&entry.route, entry.accepts_gzip) == form => {
+            Some(entry) if entry.form() == form => {
                 entry.used = true;
-                return Some(entry.found.clone());
+                return Some((entry.endpoint, entry.found.clone()));
             }
             Some(entry) => std::mem::take(&mut entry.used),
             None => false,
@@ -92,20 +100,26 @@ impl WorkerCache {
         None
     }
 
-    /// Caches the response to the route that was not found last, if it is requested often and
+    /// Caches the response to the target that was not found last, if it is requested often and
     /// short.
-    pub(crate) fn put(&self, form: (&Route, bool), generation: u64, found: &Encoded) {
-        let (route, accepts_gzip) = form;
+    pub(crate) fn put(
+        &self,
+        form: TargetForm<'_>,
+        endpoint: Endpoint,
+        generation: u64,
+        found: &Encoded,
+    ) {
+        let (path, query, accepts_gzip) = form;
         let mut table = self.table(generation);
         let (Some(at), Content::Whole(body)) = (table.wanted.take(), &found.content) else {
             return;
         };
-        let text_bytes = route.text_bytes();
-        if body.len() > BODY_BYTES_MAX || text_bytes > ROUTE_BYTES_MAX {
+        let target_bytes = path.len() + query.map_or(0, str::len);
+        if body.len() > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
             return;
         }
         let links = found.links.as_ref().map_or(0, Bytes::len);
-        let bytes = body.len() + links + text_bytes + ENTRY_BYTES;
+        let bytes = body.len() + links + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
@@ -113,8 +127,10 @@ impl WorkerCache {
         table.evict(self.bytes_max - bytes);
         table.bytes += bytes;
         table.slots[at].entry = Some(CachedEntry {
-            route: route.clone(),
+            path: path.into(),
+            query: query.map(Box::from),
             accepts_gzip,
+            endpoint,
             found: found.with_own_refcount(),
             bytes,
             used: false,
@@ -132,6 +148,12 @@ impl WorkerCache {
             table.slots.resize_with(SLOTS, Slot::default);
         }
         table
+    }
+}
+
+impl CachedEntry {
+    fn form(&self) -> TargetForm<'_> {
+        (&self.path, self.query.as_deref(), self.accepts_gzip)
     }
 }
 
@@ -159,7 +181,6 @@ impl CacheTable {
 mod tests {
     use super::*;
     use crate::calendar::UnixSeconds;
-    use crate::request;
     use crate::snapshot::EntityTag;
 
     fn found(text: String) -> Encoded {
@@ -171,26 +192,28 @@ mod tests {
         }
     }
 
-    /// Requests a route; `text` is the response elsewhere. Returns whether the cache had it, and
+    /// Requests a path; `text` is the response elsewhere. Returns whether the cache had it, and
     /// the text.
     fn request(
         cache: &WorkerCache,
-        (route, gzip): (&Route, bool),
+        (path, gzip): (&str, bool),
         generation: u64,
         text: &str,
     ) -> (bool, Bytes) {
-        let cached = cache.get((route, gzip), generation);
+        let form = (path, Some("limit=2"), gzip);
+        let cached = cache.get(form, generation);
         let was_there = cached.is_some();
-        let found = cached.unwrap_or_else(|| {
+        let (endpoint, found) = cached.unwrap_or_else(|| {
             let found = found(text.to_owned());
-            cache.put((route, gzip), generation, &found);
-            found
+            cache.put(form, Endpoint::Creator, generation, &found);
+            (Endpoint::Creator, found)
         });
+        assert_eq!(endpoint, Endpoint::Creator);
         (was_there, found.content.into_bytes().unwrap())
     }
 
     #[test]
-    fn a_cached_response_is_of_the_route_the_form_and_the_snapshot_requested() {
+    fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
         arbtest::arbtest(|u| {
             let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 30))?;
             let cache = WorkerCache::new(bytes_max);
@@ -198,10 +221,9 @@ mod tests {
             for _ in 0..u.int_in_range(0..=2000)? {
                 generation += u64::from(u.ratio(1, 200)?);
                 let path = format!("/v1/creators/{}", u.int_in_range(0..=600)?);
-                let route = request::parse(&path, None).route.unwrap();
                 let gzip = u.arbitrary()?;
                 let text = format!("{path} {gzip} {generation}");
-                let (_, body) = request(&cache, (&route, gzip), generation, &text);
+                let (_, body) = request(&cache, (&path, gzip), generation, &text);
                 assert_eq!(body, text);
                 let table = cache.table(generation);
                 let entries = table.slots.iter().filter_map(|slot| slot.entry.as_ref());
@@ -213,23 +235,51 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_is_requested_again_and_again_is_looked_up_twice() {
+    fn targets_that_differ_in_their_query_are_different() {
+        let cache = WorkerCache::new(10_000);
+        let forms = [
+            ("/v1", None, false),
+            ("/v1", Some(""), false),
+            ("/v", Some("1"), false),
+        ];
+        for form in forms {
+            for _ in 0..2 {
+                assert!(cache.get(form, 1).is_none(), "{form:?}");
+                let text = found(format!("{form:?}"));
+                cache.put(form, Endpoint::Index, 1, &text);
+            }
+        }
+        let mut hits = 0;
+        for form in forms {
+            // Two of them may have one slot.
+            let Some((_, found)) = cache.get(form, 1) else {
+                continue;
+            };
+            let body = found.content.into_bytes().unwrap();
+            assert_eq!(body, format!("{form:?}"));
+            hits += 1;
+        }
+        assert!(hits > 0);
+    }
+
+    #[test]
+    fn a_target_that_is_requested_again_and_again_is_looked_up_twice() {
         let cache = WorkerCache::new(10_000);
         let hits: Vec<bool> = (0..100)
-            .map(|_| request(&cache, (&Route::Index, false), 7, "x").0)
+            .map(|_| request(&cache, ("/v1", false), 7, "x").0)
             .collect();
         assert_eq!(hits[..2], [false, false]);
         assert!(hits[2..].iter().all(|hit| *hit));
     }
 
     #[test]
-    fn long_routes_and_long_bodies_are_not_cached() {
+    fn long_targets_and_long_bodies_are_not_cached() {
         let cache = WorkerCache::new(usize::MAX);
-        let long_slug = Route::Creator("x".repeat(ROUTE_BYTES_MAX + 1));
+        let long_path = "x".repeat(TARGET_BYTES_MAX + 1);
         let long_body = "x".repeat(BODY_BYTES_MAX + 1);
-        for (route, body) in [(&long_slug, "x"), (&Route::Index, long_body.as_str())] {
+        for (path, body) in [(long_path.as_str(), "x"), ("/v1", long_body.as_str())] {
             for _ in 0..3 {
-                assert!(!request(&cache, (route, false), 1, body).0);
+                assert!(!request(&cache, (path, false), 1, body).0);
             }
         }
     }
@@ -240,14 +290,14 @@ mod tests {
             let cache = WorkerCache::new(bytes_max);
             let mut misses = 0;
             for round in 0..20_000 {
-                let hit = request(&cache, (&Route::Index, false), 1, "x").0;
+                let hit = request(&cache, ("/v1", false), 1, "x").0;
                 misses += usize::from(!hit);
-                let route = Route::Creator(round.to_string());
+                let path = format!("/v1/creators/{round}");
                 for _ in 0..2 {
-                    request(&cache, (&route, false), 1, "y");
+                    request(&cache, (&path, false), 1, "y");
                 }
             }
-            // Only a route with the same slot takes it, one in 256, for two requests.
+            // Only a path with the same slot takes it, one in 256, for two requests.
             assert!(misses < 600, "{misses}");
         }
     }
