@@ -21,8 +21,7 @@ use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, Quota
 use crate::server::http::request_head::{RequestHead, accepts_gzip, has, is_not_modified};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::{TargetForm, WorkerCache};
-use crate::server::web::pages::{self, PageRequest, Pages};
-use crate::server::web::unmetered::{self, SignUp};
+use crate::server::web::pages::{self, PageRequest, Pages, SignUp};
 use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
 
 /// The context of a request: time, connection and state.
@@ -140,17 +139,15 @@ fn unmetered_response(
     let response = match &target.route {
         Ok(Route::Site(route)) => {
             let request = PageRequest {
+                head,
+                pages: context.pages,
+                snapshot: context.snapshot,
+                sign_up: context.sign_up,
                 client: context.gate.client(context.identity, head.headers),
                 address: context.address(head),
-                headers: head.headers,
-                is_head: *head.method == Method::HEAD,
                 now: context.now.moment(),
             };
-            let find = || {
-                let (pages, snapshot) = (context.pages, context.snapshot);
-                unmetered::find(head, route, (pages, snapshot, context.sign_up), request)
-            };
-            context.time_slice.spend(find)
+            context.time_slice.spend(|| request.respond(route))
         }
         Err(error) if !target.under_v1 => Err(error.clone().into()),
         _ => return None,

@@ -37,9 +37,8 @@ use crate::server::http::response::{ApiResponse, PendingBody, RequestId, Request
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::pipeline::{Handled, RequestContext, respond};
 use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::Pages;
+use crate::server::web::pages::{Pages, SignUp};
 use crate::server::web::signup_handler::SignupHandler;
-use crate::server::web::unmetered::SignUp;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
 

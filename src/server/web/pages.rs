@@ -6,12 +6,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
+use crate::keys::SharedKeysState;
 use crate::quota::AnonymousClient;
-use crate::request::{Route, SITE_FILES};
+use crate::request::SITE_FILES;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified, names_html};
 use crate::server::http::response::ApiResponse;
@@ -19,9 +19,9 @@ use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::site::{self, DumpsPage, Service};
 use crate::snapshot::{
-    Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Missing,
-    ReadContext, Snapshot,
+    Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Snapshot,
 };
+use crate::sync::ArcSwap;
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -35,30 +35,36 @@ pub(crate) struct Pages {
     service: Arc<Service>,
 }
 
-/// The request for a page that is rendered.
+/// The ways in which clients get keys.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct SignUp<'a> {
+    /// Whether clients can sign up.
+    pub(crate) is_open: bool,
+    /// The keys that several servers share.
+    pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
+}
+
+/// A request outside the API, and what its response is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct PageRequest<'a> {
+    pub(crate) head: &'a RequestHead<'a>,
+    pub(crate) pages: &'a Pages,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) sign_up: SignUp<'a>,
     pub(crate) client: AnonymousClient,
     pub(crate) address: IpAddr,
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) is_head: bool,
     pub(crate) now: UnixSeconds,
 }
 
 impl PageRequest<'_> {
-    /// Reads a body of the API, from which a page is rendered.
-    pub(super) fn read(&self, snapshot: &Snapshot, route: &Route) -> Result<Bytes, Missing> {
-        let context = ReadContext::with_content(self.client.number(), false);
-        let found = snapshot.get(route, context)?;
-        found.content.into_bytes().map_err(Missing::Damaged)
-    }
-
     /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String, snapshot: &Snapshot, kind: PageKind) -> ApiResponse {
-        let gzip = accepts_gzip(self.headers);
-        let published = snapshot.published.unwrap_or(UnixSeconds(0));
+    pub(super) fn page(&self, html: String, kind: PageKind) -> ApiResponse {
+        let headers = self.head.headers;
+        let gzip = accepts_gzip(headers);
+        let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
-        let content = if self.is_head || is_not_modified(self.headers, etag.as_bytes()) {
+        let is_head = self.head.method == Method::HEAD;
+        let content = if is_head || is_not_modified(headers, etag.as_bytes()) {
             Content::Omitted((!gzip).then_some(html.len() as u64))
         } else if gzip {
             // The fast level: other requests of the worker wait.
@@ -72,7 +78,38 @@ impl PageRequest<'_> {
             gzip,
             links: None,
         };
-        page(self.headers, body, kind)
+        page(headers, body, kind)
+    }
+
+    /// The dumps as a page, at the path of their index.
+    pub(super) fn dumps(&self, dumps: &DumpDirectory, group: Option<&str>) -> ApiResponse {
+        let (root, folder) = if self.head.path.ends_with('/') {
+            ("../", "")
+        } else {
+            ("", "dumps/")
+        };
+        let published = dumps.published.to_string();
+        let page = || {
+            let page = DumpsPage {
+                published: &published,
+                credit: &dumps.credit,
+                list: &|from, to, max| dumps.list(from, to, max),
+                group,
+                root,
+                folder,
+            };
+            uncached(StatusCode::OK, site::dumps(page), None)
+        };
+        self.rate_limited(root).unwrap_or_else(page)
+    }
+
+    /// Counts a rendered page, and returns 429 if its client exceeds the rate.
+    pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
+        let wait = self.pages.limiter.check(self.address, self.now).err()?;
+        let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
+            Programs should use the API or the dumps.";
+        let html = site::message_page("Too many requests", message, root);
+        Some(uncached(StatusCode::TOO_MANY_REQUESTS, html, Some(wait)))
     }
 }
 
@@ -127,42 +164,6 @@ impl Pages {
             _ => PageKind::Html,
         };
         stored(&self.files[index], headers, kind)
-    }
-
-    /// The dumps as a page, at the path of their index.
-    pub(crate) fn dumps(
-        &self,
-        dumps: &DumpDirectory,
-        (path, group): (&str, Option<&str>),
-        request: PageRequest<'_>,
-    ) -> ApiResponse {
-        let (root, folder) = if path.ends_with('/') {
-            ("../", "")
-        } else {
-            ("", "dumps/")
-        };
-        let published = dumps.published.to_string();
-        let page = || {
-            let page = DumpsPage {
-                published: &published,
-                credit: &dumps.credit,
-                list: &|from, to, max| dumps.list(from, to, max),
-                group,
-                root,
-                folder,
-            };
-            uncached(StatusCode::OK, site::dumps(page), None)
-        };
-        self.rate_limited(request, root).unwrap_or_else(page)
-    }
-
-    /// Counts a rendered page, and returns 429 if its client exceeds the rate.
-    pub(super) fn rate_limited(&self, request: PageRequest<'_>, root: &str) -> Option<ApiResponse> {
-        let wait = self.limiter.check(request.address, request.now).err()?;
-        let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
-            Programs should use the API or the dumps.";
-        let html = site::message_page("Too many requests", message, root);
-        Some(uncached(StatusCode::TOO_MANY_REQUESTS, html, Some(wait)))
     }
 }
 

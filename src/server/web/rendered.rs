@@ -8,9 +8,9 @@ use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::PageKind;
-use crate::server::web::pages::{PageRequest, Pages};
+use crate::server::web::pages::PageRequest;
 use crate::site::{self, DayLinks, IslandBodies, ListQuery};
-use crate::snapshot::{Missing, Snapshot};
+use crate::snapshot::{Missing, ReadContext};
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
 const ROWS_MAX: u32 = 50;
@@ -19,51 +19,40 @@ const CREATOR_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes that are read of a list of new islands: a row has about 500.
 const NEW_BYTES_MAX: u64 = 128 * 1024;
 
-impl Pages {
+impl PageRequest<'_> {
     /// Renders the page of a route, unless its client exceeds the rate.
-    pub(in crate::server) fn render(
-        &self,
-        route: &SiteRoute,
-        snapshot: &Snapshot,
-        request: PageRequest<'_>,
-    ) -> Result<ApiResponse, ApiError> {
+    pub(super) fn render(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
         let depth = match route {
             SiteRoute::Island(..) | SiteRoute::Creator(_) => 1,
             SiteRoute::Ranking(_, depth) | SiteRoute::New(_, depth) => *depth,
             _ => 0,
         };
         let root = &"../".repeat(depth);
-        if let Some(rate_limited) = self.rate_limited(request, root) {
+        if let Some(rate_limited) = self.rate_limited(root) {
             return Ok(rate_limited);
         }
-        let page = Rendering { snapshot, request };
         let html = match route {
-            SiteRoute::Search(query) | SiteRoute::Islands(query) => page.islands(query),
-            SiteRoute::Island(code, metric) => page.island(*code, metric.as_deref()),
-            SiteRoute::Creators(query) => page.creators(query),
-            SiteRoute::Creator(slug) => page.creator(slug),
-            SiteRoute::Ranking(day, _) => page.ranking(day, root),
-            SiteRoute::New(day, _) => page.new_islands(day, root),
+            SiteRoute::Search(query) | SiteRoute::Islands(query) => self.islands(query),
+            SiteRoute::Island(code, metric) => self.island(*code, metric.as_deref()),
+            SiteRoute::Creators(query) => self.creators(query),
+            SiteRoute::Creator(slug) => self.creator(slug),
+            SiteRoute::Ranking(day, _) => self.ranking(day, root),
+            SiteRoute::New(day, _) => self.new_islands(day, root),
             _ => unreachable!("other pages are stored or have their own functions"),
         }?;
         let kind = match route {
             SiteRoute::Search(_) => PageKind::HtmlOfRoot,
             _ => PageKind::Html,
         };
-        Ok(request.page(html, snapshot, kind))
+        Ok(self.page(html, kind))
     }
-}
 
-/// A page that is being rendered.
-struct Rendering<'a> {
-    snapshot: &'a Snapshot,
-    request: PageRequest<'a>,
-}
-
-impl Rendering<'_> {
     /// Reads a body of the API.
     fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
-        let body = self.request.read(self.snapshot, route);
+        let context = ReadContext::with_content(self.client.number(), false);
+        let found = self.snapshot.get(route, context);
+        let body =
+            found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
         body.map_err(|missing| error_of(&missing, not_found))
     }
 
