@@ -54,9 +54,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     if !listen_tls.is_empty() && !arguments.has("listen") {
         listen.clear();
     }
-    let is_built = cfg!(feature = "shared-quota");
-    let sharing = ("shared-quota", is_built, "does not support shared quotas");
-    require_feature(arguments, sharing, &["shared-quota"])?;
+    require_features(arguments)?;
     Ok(Settings {
         #[cfg(feature = "shared-quota")]
         shared_quota: shared_quota(arguments)?,
@@ -88,14 +86,29 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     })
 }
 
+/// Rejects the flags of features that this build lacks.
+fn require_features(arguments: &Arguments) -> Result<(), CliError> {
+    let tls = ("tls", cfg!(feature = "tls"), "has no TLS");
+    let is_shared = cfg!(feature = "shared-quota");
+    let sharing = ("shared-quota", is_shared, "does not support shared quotas");
+    for (name, (feature, is_built, lack)) in [
+        ("shared-quota", sharing),
+        ("listen-tls", tls),
+        ("tls-certificate", tls),
+        ("tls-key", tls),
+    ] {
+        if !is_built && arguments.has(name) {
+            let source = arguments.source(name);
+            return Err(CliError::configuration(format!(
+                "{source}: this build {lack}; build it with `cargo build --release --features {feature}`"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The files of the certificate, which `--listen-tls` requires.
 fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliError> {
-    let tls = ("tls", cfg!(feature = "tls"), "has no TLS");
-    require_feature(
-        arguments,
-        tls,
-        &["listen-tls", "tls-certificate", "tls-key"],
-    )?;
     let [certificate, key] = ["tls-certificate", "tls-key"].map(|name| arguments.path(name));
     let (name, problem) = match (certificate, key) {
         (Some(certificate), Some(key)) => return Ok(Some(CertificateFiles { certificate, key })),
@@ -108,21 +121,6 @@ fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliErr
         (None, Some(_)) => ("tls-key", "requires --tls-certificate PATH"),
     };
     Err(arguments.setting_error(name, problem))
-}
-
-/// Rejects the first of some flags that is given, in a build without their feature.
-fn require_feature(
-    arguments: &Arguments,
-    (feature, is_built, lack): (&str, bool, &str),
-    names: &[&str],
-) -> Result<(), CliError> {
-    let given = names.iter().find(|name| !is_built && arguments.has(name));
-    given.map_or(Ok(()), |name| {
-        let source = arguments.source(name);
-        Err(CliError::configuration(format!(
-            "{source}: this build {lack}; build it with `cargo build --release --features {feature}`"
-        )))
-    })
 }
 
 #[cfg(feature = "shared-quota")]
