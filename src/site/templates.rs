@@ -18,27 +18,71 @@ pub(super) use filled;
 pub(super) fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
     let mut html = String::new();
     for line in template.lines().map(str::trim) {
-        let line = if line.is_empty() { "\n" } else { line };
-        for (at, part) in line.split(['{', '}']).enumerate() {
-            if at % 2 == 0 {
-                html.push_str(part);
-            } else {
-                let value = values.iter().find(|(name, _)| *name == part);
-                let (_, value) = value.unwrap_or_else(|| unreachable!("no value for {part}"));
-                let _ = write!(html, "{value}");
-            }
+        let mut rest = if line.is_empty() { "\n" } else { line };
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').unwrap_or_default();
+            let value = values.iter().find(|(other, _)| *other == name);
+            let (_, value) = value.unwrap_or_else(|| unreachable!("no value for {{{name}}}"));
+            let _ = write!(html, "{before}{value}");
+            rest = after;
         }
+        html.push_str(rest);
     }
     html
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
     #[test]
     fn a_template_is_joined_and_its_names_are_replaced_once() {
         let (x, number) = ("{number}", 7);
         let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n<i>\n";
         let page = filled!(template; x, number);
         assert_eq!(page, "<p>{number}<b>7, {number}</b>\n<i>");
+    }
+
+    /// Returns the texts between two marks.
+    fn between<'a>(text: &'a str, open: &str, close: char) -> Vec<&'a str> {
+        let parts = text.split(open).skip(1);
+        parts
+            .map(|part| part.split(close).next().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn every_template_is_filled_with_the_values_that_it_names() {
+        let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/site");
+        let mut unused: BTreeSet<String> = fs::read_dir(site.join("templates"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        for entry in fs::read_dir(&site).unwrap() {
+            let path = entry.unwrap().path();
+            let is_source = path.extension().is_some_and(|end| end == "rs");
+            let source = is_source.then(|| fs::read_to_string(&path).unwrap());
+            for call in between(&source.unwrap_or_default(), "filled!(", ')') {
+                let Some((file, values)) = call.split_once(';') else {
+                    continue;
+                };
+                // The frame of pages is the template that is not named by a literal.
+                let file = match file.trim().trim_matches('"') {
+                    "&frame" => "frame.html",
+                    "template" => continue,
+                    file => file,
+                };
+                let text = fs::read_to_string(site.join("templates").join(file));
+                let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+                let named: BTreeSet<&str> = between(&text, "{", '}').into_iter().collect();
+                let values = values.split(',').map(str::trim);
+                let values: BTreeSet<&str> = values.filter(|value| !value.is_empty()).collect();
+                assert_eq!(named, values, "{file}");
+                unused.remove(file);
+            }
+        }
+        assert!(unused.is_empty(), "{unused:?}");
     }
 }
