@@ -8,9 +8,7 @@ use std::sync::Arc;
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::Service;
-use crate::snapshot::{
-    CorruptionLog, DumpDirectory, History, Manifest, Snapshot, work_in_background,
-};
+use crate::snapshot::{CorruptionLog, DumpDirectory, Manifest, Snapshot, work_in_background};
 use crate::sync::{ArcSwap, PollTrigger};
 
 /// Watches a published directory.
@@ -22,58 +20,36 @@ pub(crate) struct PublishReloader {
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// The manifest of the served snapshot.
     manifest: Option<Manifest>,
-    /// The served history, which is reused if only the live payload changes, after older ones that
-    /// responses are still sent from.
-    histories: Vec<HistoryInUse>,
-    /// The served dumps; `None` also if those of the manifest are not usable.
-    dumps: Option<Arc<DumpDirectory>>,
+    /// The damage of the served history, after that of older ones that responses are still sent from.
+    damages: Vec<HistoryDamage>,
     /// Replaced snapshots. Freeing one takes tens of milliseconds, so the last reference must be
     /// dropped here and not by a worker.
     retired: Vec<Arc<Snapshot>>,
 }
 
-/// A history that responses are sent from.
-struct HistoryInUse {
-    /// `None` when only long bodies under way refer to it.
-    history: Option<Arc<History>>,
-    damage: Arc<CorruptionLog>,
+/// The damage of a history that responses are sent from.
+struct HistoryDamage {
+    /// The history and each long body under way have another reference.
+    log: Arc<CorruptionLog>,
     file: String,
     /// The number of damaged bodies already reported.
     reported: u64,
 }
 
-impl HistoryInUse {
+impl HistoryDamage {
     /// Logs the bodies that could not be sent since the last call, in one line.
-    fn report_damage(&mut self, directory: &Path, status: &ReloadStatus) {
-        let count = self.damage.count();
+    fn report(&mut self, directory: &Path, status: &ReloadStatus) {
+        let count = self.log.count();
         let new = count - self.reported;
         if new > 0 {
             self.reported = count;
             let plural = if new == 1 { "" } else { "s" };
-            let (path, fault) = (directory.join(&self.file), self.damage.last());
+            let (path, fault) = (directory.join(&self.file), self.log.last());
             let path = path.display();
             status.log.write(&format!(
                 "{new} response{plural} could not be sent: {path}: {fault}"
             ));
         }
-    }
-
-    /// Returns `true` if the history is damaged and its file has been replaced. A repair by copying
-    /// or publishing the same data again leaves the manifest unchanged.
-    fn may_be_repaired(&self, published: &Directory) -> bool {
-        self.reported > 0
-            && self.history.as_ref().is_some_and(|history| {
-                let file = published.file(&self.file);
-                file.is_ok_and(|file| history.is_superseded(&file))
-            })
-    }
-
-    /// Drops the history if no snapshot refers to it. Returns `true` while damage may still be
-    /// found.
-    fn is_in_use(&mut self) -> bool {
-        self.history
-            .take_if(|history| Arc::strong_count(history) == 1);
-        self.history.is_some() || Arc::strong_count(&self.damage) > 1
     }
 }
 
@@ -101,8 +77,7 @@ impl PublishReloader {
             status,
             snapshot: Arc::clone(snapshot),
             manifest: None,
-            histories: Vec::new(),
-            dumps: None,
+            damages: Vec::new(),
             retired: Vec::new(),
         };
         reloader.poll();
@@ -117,10 +92,11 @@ impl PublishReloader {
     fn poll(&mut self) {
         self.retired
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
-        for history in &mut self.histories {
-            history.report_damage(&self.directory, &self.status);
+        for damage in &mut self.damages {
+            damage.report(&self.directory, &self.status);
         }
-        self.histories.retain_mut(HistoryInUse::is_in_use);
+        self.damages
+            .retain(|damage| Arc::strong_count(&damage.log) > 1);
         match self.load() {
             Ok(None) => {}
             Ok(Some(snapshot)) => self.retired.push(self.snapshot.swap(snapshot)),
@@ -152,13 +128,13 @@ impl PublishReloader {
             ));
             return Ok(None);
         };
-        let served = self.histories.last();
-        let may_be_repaired = served.is_some_and(|served| served.may_be_repaired(&published));
+        let served = self.snapshot.load_full();
         let is_new = self.manifest.as_ref() != Some(&manifest);
-        if !is_new && !may_be_repaired && !self.finds_dumps(&published, &manifest) {
+        let may_be_repaired = self.may_be_repaired(&served, &published);
+        if !is_new && !may_be_repaired && !finds_dumps(&served, &published, &manifest) {
             return Ok(None);
         }
-        let served = served.and_then(|served| served.history.as_ref());
+        let served = served.history.as_ref();
         let reusable = served.filter(|_| !may_be_repaired);
         let snapshot = Snapshot::open(&published, self.memory_bytes, &self.service, reusable)
             .map_err(|error| error.to_string())?;
@@ -174,26 +150,38 @@ impl PublishReloader {
         if let (Some(history), Some(payload)) = (&snapshot.history, &manifest.history)
             && !served.is_some_and(|served| Arc::ptr_eq(served, history))
         {
-            self.histories.push(HistoryInUse {
-                history: Some(Arc::clone(history)),
-                damage: Arc::clone(&history.corruption),
+            self.damages.push(HistoryDamage {
+                log: Arc::clone(&history.corruption),
                 file: payload.file.clone(),
                 reported: 0,
             });
         }
-        self.dumps = snapshot.dumps().cloned();
         self.manifest = Some(manifest);
         Ok(Some(snapshot))
     }
 
-    /// Returns `true` if usable dumps are available that are not served: either there were none, as
-    /// in a directory that was still being copied, or the served ones have been replaced.
-    fn finds_dumps(&self, published: &Directory, manifest: &Manifest) -> bool {
-        let Some(named) = &manifest.dumps else {
-            return false;
-        };
-        let served = self.dumps.as_ref();
-        served.is_none_or(|served| served.is_superseded(published, named))
-            && DumpDirectory::open(published, named).is_ok()
+    /// Returns `true` if the served history is damaged and its file has been replaced. A repair by
+    /// copying or publishing the same data again leaves the manifest unchanged.
+    fn may_be_repaired(&self, served: &Snapshot, published: &Directory) -> bool {
+        let payload = self
+            .manifest
+            .as_ref()
+            .and_then(|named| named.history.as_ref());
+        let history = served.history.as_ref().zip(payload);
+        history.is_some_and(|(history, payload)| {
+            let file = published.file(&payload.file);
+            history.corruption.count() > 0 && file.is_ok_and(|file| history.is_superseded(&file))
+        })
     }
+}
+
+/// Returns `true` if usable dumps are available that are not served: either there were none, as in a
+/// directory that was still being copied, or the served ones have been replaced.
+fn finds_dumps(served: &Snapshot, published: &Directory, manifest: &Manifest) -> bool {
+    let Some(named) = &manifest.dumps else {
+        return false;
+    };
+    let dumps = served.dumps();
+    dumps.is_none_or(|dumps| dumps.is_superseded(published, named))
+        && DumpDirectory::open(published, named).is_ok()
 }
