@@ -51,8 +51,7 @@ impl PageRequest<'_> {
     fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
         let context = ReadContext::with_content(self.client.number(), false);
         let found = self.snapshot.get(route, context);
-        let body =
-            found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
+        let body = found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
         body.map_err(|missing| error_of(&missing, not_found))
     }
 
