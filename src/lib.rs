@@ -9,7 +9,7 @@
 //!              steps                     changed      dumps/, manifest.json                 response
 //! ```
 //!
-//! Entry points: `server/pipeline.rs`, the whole service as one function; `publish/run.rs`, how
+//! Entry points: `server/pipeline.rs`, the service as one function; `publish/run.rs`, how
 //! responses are rendered; [`quota`], the proof that no client gets more than its quota.
 //!
 //! # Modules
@@ -22,7 +22,7 @@
 //! | module | contents | independent of |
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
-//! | [`server`] | sockets, requests, operation; with `collect` and `tls` alone names hyper and tokio | the members of responses |
+//! | [`server`] | sockets, requests, operation; with `collect`, `shared` and `tls` alone names hyper or tokio | the members of responses |
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
 //! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
@@ -33,9 +33,9 @@
 //! | [`keys`] | key records and their verification | HTTP, limits, counters |
 //! | [`quota`] | remaining quota per client and day | HTTP, secrets, clocks |
 //! | [`observe`] | server log, access log, metrics, notifications to systemd | requests, clients, data |
-//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules |
+//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules but `calendar` and `model` |
 //! | [`model`] | island code, creator slug, sort field, tier: validated when parsed | where they come from |
-//! | `tls` | certificates, and the settings of TLS; features `tls` and `collect` | sockets |
+//! | `tls` | certificates, and the settings of TLS; features `tls`, `collect` and `shared-quota` | sockets |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; atomic replacement of files; opening of untrusted files | islands |
 //! | [`arena`] | the setting of the allocator | all other modules |
 //! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | all other modules |
@@ -44,6 +44,15 @@
 //! files for proxies, Prometheus and Grafana; `data/README.md` describes operation. `tests/it` tests
 //! the running binary, `tests/fuzz` its parsers, `tests/ops` the files of `data/` (`tests/README.md`);
 //! `tests/FAULTS.md` lists known faults with their tests. `benches/README.md` describes the benches.
+//!
+//! # Where to change
+//!
+//! - A query parameter: `request/lists.rs`.
+//! - An endpoint: `request/endpoint.rs`.
+//! - A section or a body of a payload file: `snapshot/format.rs`.
+//! - A metric: `server/ops/metrics.rs`.
+//!
+//! The documentation of each of these files lists all other places, tests included.
 //!
 //! # Three decisions
 //!

@@ -1,4 +1,5 @@
-//! The address that a key is issued to. The number of free keys is limited per address.
+//! [`KeyAddress`]: the e-mail or IP address that a key is issued to, normalized. The number of free
+//! keys is limited per address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

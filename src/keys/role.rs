@@ -1,4 +1,4 @@
-//! The role of a state directory among servers that share their keys.
+//! [`KeyRole`]: which of several servers changes the keys they share, and the file that records it.
 
 use std::fmt;
 use std::time::Instant;

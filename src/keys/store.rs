@@ -1,4 +1,5 @@
-//! The keys of a state directory. One process at a time can change them.
+//! [`KeyStore`]: reads and changes the key file of a state directory. One process at a time can change
+//! it.
 
 use std::convert::Infallible;
 use std::io::Read as _;

@@ -1,4 +1,5 @@
-//! Row orders: each sort field and direction of all rows and of each group, computed once.
+//! Row orders: each sort field and direction of all rows and of each group, computed once. The payload
+//! has the rank of each value and not the value: a filter by values needs a section of its own.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The memory of a counter table.
+//! [`CounterSlab`]: the words of a counter table, in a mapped file or on the heap.
 
 use std::ops::Deref;
 

@@ -1,4 +1,9 @@
 //! The table of endpoints. The path of an endpoint is also its label in metrics and the access log.
+//!
+//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API also has a `Route`
+//! in `route.rs`, arms in `snapshot/lookup.rs` (`unpublished`, and `get` for a body in memory or
+//! `find_body` for one in the file), its body in `publish`, an entry in `site/openapi.json`, and targets
+//! in `tests/fuzz/src/targets.rs` and `benches/scenario/targets.rs`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

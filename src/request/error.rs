@@ -1,11 +1,11 @@
-//! `RouteError`: why a request target names no endpoint, and how messages quote what was sent.
+//! `RouteError`: why a path or its parameters are invalid, and how messages quote what was sent.
 
 use std::fmt;
 
 /// Characters of a sent text that a message repeats (CONTRACT section 5).
 const QUOTED_CHARS: usize = 40;
 
-/// The reason why a request target names no endpoint: the message for the client.
+/// The reason why a path or its parameters are invalid: the message for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// 400

@@ -1,4 +1,4 @@
-//! Connections of a worker from accept to close.
+//! Accepts the connections of a worker: permit, task, TLS handshake, requests, lingering close.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

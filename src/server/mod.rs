@@ -4,9 +4,9 @@
 //! Imports point down: `ops` → `accept`, `worker`, `pipeline` → `web` → `http` → `conn`.
 //!
 //! ```text
-//!   accept.rs           a permit of the ConnectionLimiter, then a task for each connection
+//!   accept.rs           Worker::spawn: a permit, a ConnectionContext, a task for each connection
 //!      │
-//!   worker.rs           Worker::serve: ConnectionIdentity, ConnectionContext
+//!   worker.rs           Worker::serve_io: ConnectionIdentity, TimedIo
 //!      │
 //!   http/connection.rs  drive: hyper, over a TimedIo, polled through the ConnectionHandle
 //!      │
@@ -15,26 +15,31 @@
 //!   worker.rs           Worker::handle: RequestHead, RequestContext
 //!      │
 //!   pipeline.rs         respond(&RequestHead, &RequestContext) -> Handled (with an ApiResponse)
-//!      │                  head ─► QuotaGate::authenticate ─► WorkerCache ─► admit ─► Snapshot
+//!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
+//!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
 //!   worker.rs           Worker::finish: ApiResponse::write_lines ─► PendingResponse (header text)
 //!      │                                AccessRecord ─────────────► PendingAccessLog (line)
 //!      │ a message with status and ResponseBody
 //!      ▼
-//!   hyper ────────────► conn/timed_io.rs                      ConnectionPhase::Processing
+//!   hyper ────────────► conn/timed_io.rs
 //!                         status line + PendingResponse ─► SendBuffer ─► one write per batch
-//!      │
-//!      │ the client has taken everything                      ConnectionPhase::Idle
+//!      │                                                      ConnectionPhase::Processing
+//!      │ the socket has taken everything
 //!      ▼
-//!   conn/pending.rs     PendingAccessLog::write
+//!   conn/pending.rs     PendingAccessLog::write               ConnectionPhase::Idle
+//!      │
+//!      │ after the last request
+//!      ▼
+//!   conn/lingering_close.rs                                   ConnectionPhase::Closing
 //! ```
 //!
 //! In reading order:
 //!
-//! - `pipeline`: the whole service as one function of request head and context;
+//! - `pipeline`: the service as one function of request head and context;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
-//! - `worker`, `accept`: the state of a worker, and its connections from accept to close;
+//! - `worker`, `accept`: the state of a worker and its requests; its connections from accept to close;
 //! - `web`: HTML pages and the sign-up forms;
 //! - `settings`, `ops`: starting and stopping, reloading, logs, metrics, the admin listener.
 

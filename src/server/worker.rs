@@ -1,5 +1,4 @@
-//! `Worker`: the state that the connections of one thread share, and their way from accept to
-//! close.
+//! `Worker`: the state that the connections of one thread share, and the handling of their requests.
 
 use std::convert::Infallible;
 use std::future::Future;

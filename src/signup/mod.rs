@@ -2,7 +2,7 @@
 //!
 //! **In:** a client's IP address and a `SignupRequest`. **Out:** a `SignupResponse` or a
 //! `SignupError`. An address is verified before its keys are shown: an IP address is that of the
-//! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, limits of requests.
+//! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, request quotas.
 //!
 //! - `service`: the requests, and what the service does for each
 //! - `handle`: their queue and the thread that handles them

@@ -1,4 +1,4 @@
-//! Errors of published files, and the log of those in bodies that were requested.
+//! `SnapshotError`: a published file that cannot be used; `CorruptionLog`: damaged bodies, counted.
 
 use std::fmt::{self, Display};
 use std::io;

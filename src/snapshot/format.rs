@@ -8,6 +8,13 @@
 //! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
 //!                  the contents and the trailer before it, magic 8
 //! ```
+//! A new section or body, or another order of them, needs a higher version here and in `PROGRAM` of
+//! `publish/changes.rs`: an older program refuses the file then, and a publish renders it again.
+//! Sections of bodies come last, in the order of `History::bodies`. The fixed bodies are numbered in
+//! `lookup`, where a new route also has an arm; their number is in `history`. They are written by
+//! `publish/history_payload.rs` and `publish/live_payload.rs`. `tests/fuzz/src/payload.rs` builds
+//! payloads of its own.
+//!
 //! All integers are little-endian. The identity form of a body that has a gzip form is not stored:
 //! it was four fifths of all bodies, and of the memory in which the system caches them.
 

@@ -2,8 +2,11 @@
 //!
 //! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response
 //! bodies, list pages and their entity tags by route; dumps by name. Only `service_bodies` names
-//! members of responses: the text around the rows of list pages is in the file. Knows no sockets,
-//! clients or quotas.
+//! members of responses: the text around the rows of list pages is in the file. Knows no sockets or
+//! quotas, and of a client only a number.
+//!
+//! A *payload* is a file, of which there are two. `/v1/health` calls the parts of a payload payloads
+//! too.
 //!
 //! In reading order:
 //!

@@ -26,9 +26,9 @@ pub(crate) enum ConnectionPhase {
     Handshake,
     /// No byte of a request has come yet.
     New,
-    /// A head is being read.
+    /// A head is being read, or none of its response was written yet.
     Head,
-    /// A request is being processed, perhaps by a disk.
+    /// The socket has taken some of a response, or a response waits for a disk, a form or the store.
     Processing,
     /// A response waits for the client to take it.
     Sending,

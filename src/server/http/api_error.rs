@@ -1,4 +1,4 @@
-//! The failures of SPEC section 7, and 405, 412 and 416.
+//! `ApiError`: the reason why a request fails, with its status, code and message (SPEC section 7).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,8 @@
-//! The table of all metrics, and the page written from it.
+//! The table of all metrics of a server, and the page written from it.
+//!
+//! A new metric of responses has a field in `WorkerMetrics` (`observe/worker_metrics.rs`), an increment
+//! in `Worker::finish`, and a row here. Each name is also in `tests/ops/metrics.py`, which checks the
+//! dashboard and the alerts under `data/`.
 
 use std::fmt::Display;
 use std::sync::Arc;

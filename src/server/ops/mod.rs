@@ -5,7 +5,7 @@
 //! and memory. `publish_reload` replaces data while serving, `state_poller` follows the clock and
 //! `key_reload` the key file, `certificate_reload` the TLS certificate (feature `tls`); `reload` has
 //! their log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown;
-//! `metrics` is the table of all metrics, with names, help texts and values; `admin` serves it and the
+//! `metrics` is the table of all metrics of a server, with names, help texts and values; `admin` serves it and the
 //! health checks.
 //! `in_memory_server` is a server without sockets, for fuzzing.
 

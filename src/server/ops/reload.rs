@@ -1,4 +1,4 @@
-//! Reports of the pollers: metrics, and the errors of reloads.
+//! `ReloadStatus`: log and counters of a reload; `StateMetrics`: the counters of the pollers.
 
 use std::sync::Arc;
 

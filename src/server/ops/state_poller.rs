@@ -1,4 +1,4 @@
-//! [`StatePoller`]: follows the clock and the state directory.
+//! [`StatePoller`]: a thread that checks the clock, the key file and the counters.
 
 use crate::calendar::UtcDay;
 use crate::observe::{DedupLog, Log};

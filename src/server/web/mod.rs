@@ -2,10 +2,10 @@
 //! quota.
 //!
 //! - `unmetered`: routes outside the API to their response
-//! - `pages`: pages stored in advance, and what they share with those of `rendered`
+//! - `pages`: fixed files, which it stores, and the stored pages of a snapshot; and what all pages share
 //! - `rendered`: pages rendered per request
 //! - `rate_limiter`: the rate limit of rendered pages
-//! - `page`: header lines of pages
+//! - `page`: header lines of pages, and responses that contain a page
 //! - `signup_handler`: the forms and pages of `/keys`
 
 pub(in crate::server) mod page;

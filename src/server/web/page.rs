@@ -1,4 +1,4 @@
-//! Responses with pages and the files beside them.
+//! Header lines of pages, and responses that contain a page.
 
 use hyper::{HeaderMap, StatusCode};
 
