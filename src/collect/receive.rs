@@ -3,7 +3,7 @@
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
 use super::error::{CollectError, io_error};
 use super::ledger::IslandState;
-use super::reply::{RawReply, ReplyError, classify, is_answered};
+use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
 use super::request::Request;
 use super::window::fresh_day;
 use super::wire;
@@ -20,7 +20,7 @@ impl Collector {
         request: &Request,
         raw: Result<RawReply, String>,
         now: UnixSeconds,
-    ) -> Result<Result<(), ReplyError>, CollectError> {
+    ) -> Result<Reply<()>, CollectError> {
         let reply = match request {
             Request::Catalogue { .. } => self.receive_catalogue(raw, now),
             Request::Genres => self.receive_genres(raw, now),
@@ -79,11 +79,7 @@ impl Collector {
         }
     }
 
-    fn receive_catalogue(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<(), ReplyError> {
+    fn receive_catalogue(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let page = classify(raw, wire::catalogue_page).map_err(|error| match error {
             ReplyError::Gone => ReplyError::Broken("status 404 for the catalogue".to_owned()),
             error => error,
@@ -125,11 +121,7 @@ impl Collector {
         Ok(())
     }
 
-    fn receive_genres(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<(), ReplyError> {
+    fn receive_genres(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let reply = classify(raw, wire::genres);
         if reply == Err(ReplyError::Gone) {
             // An upstream without genres.
@@ -144,11 +136,7 @@ impl Collector {
         Ok(())
     }
 
-    fn receive_ranking(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<(), ReplyError> {
+    fn receive_ranking(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let page = empty_if_gone(classify(raw, wire::ranking_page))?;
         if let Some(rankings) = &mut self.rankings {
             rankings.advance(page);
@@ -164,11 +152,7 @@ impl Collector {
         }
     }
 
-    fn receive_platform(
-        &mut self,
-        raw: Result<RawReply, String>,
-        now: UnixSeconds,
-    ) -> Result<(), ReplyError> {
+    fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let series = self.options.platform;
         let reply = classify(raw, |body| wire::platform_steps(body, series));
         // An upstream without the series is not asked again for this step either.
@@ -185,7 +169,7 @@ impl Collector {
         code: IslandCode,
         (from, to): (UnixSeconds, UnixSeconds),
         now: UnixSeconds,
-    ) -> Result<Result<(), ReplyError>, CollectError> {
+    ) -> Result<Reply<()>, CollectError> {
         let Some(mut state) = self.plan.state(code).copied() else {
             return Ok(Ok(()));
         };
@@ -225,11 +209,7 @@ impl Collector {
         self.coverage.record(&state);
     }
 
-    fn receive_steps(
-        &mut self,
-        raw: Result<RawReply, String>,
-        code: IslandCode,
-    ) -> Result<(), ReplyError> {
+    fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
         let steps = empty_if_gone(classify(raw, wire::island_steps))?;
         if let Some(pass) = &mut self.live {
             pass.advance(code, &steps);
@@ -251,7 +231,7 @@ impl Collector {
 }
 
 /// Converts a 404 to empty content.
-fn empty_if_gone<T: Default>(reply: Result<T, ReplyError>) -> Result<T, ReplyError> {
+fn empty_if_gone<T: Default>(reply: Reply<T>) -> Reply<T> {
     match reply {
         Err(ReplyError::Gone) => Ok(T::default()),
         reply => reply,

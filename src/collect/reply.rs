@@ -17,6 +17,9 @@ pub(super) struct RawReply {
     pub(super) body: Vec<u8>,
 }
 
+/// The content of a response, or the reason why there is none.
+pub(super) type Reply<T> = Result<T, ReplyError>;
+
 /// The reason why a response has no usable content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReplyError {
@@ -35,7 +38,7 @@ pub(super) enum ReplyError {
 }
 
 /// Returns whether the upstream answered the request, also if with 404.
-pub(super) fn is_answered<T>(reply: &Result<T, ReplyError>) -> bool {
+pub(super) fn is_answered<T>(reply: &Reply<T>) -> bool {
     matches!(reply, Ok(_) | Err(ReplyError::Gone))
 }
 
@@ -43,7 +46,7 @@ pub(super) fn is_answered<T>(reply: &Result<T, ReplyError>) -> bool {
 pub(super) fn classify<T>(
     raw: Result<RawReply, String>,
     parse: impl FnOnce(&[u8]) -> Result<T, String>,
-) -> Result<T, ReplyError> {
+) -> Reply<T> {
     let raw = raw.map_err(ReplyError::Broken)?;
     let throttled = |reason: String| ReplyError::Throttled {
         reason: with_id(reason, &raw),

@@ -20,7 +20,7 @@ use super::error::{CollectError, io_error};
 use super::metrics;
 use super::pace::Pace;
 use super::plan::PlanSizes;
-use super::reply::ReplyError;
+use super::reply::{Reply, ReplyError};
 use super::request::Request;
 use super::settings::{CollectSettings, check};
 use crate::calendar::UnixSeconds;
@@ -313,7 +313,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Adapts the pace to a response.
-    fn heed(&mut self, reply: Result<(), ReplyError>, target: &str) -> Result<(), CollectError> {
+    fn heed(&mut self, reply: Reply<()>, target: &str) -> Result<(), CollectError> {
         let now_ms = self.now_ms();
         let (reason, pause) = match reply {
             Ok(()) | Err(ReplyError::Gone) => {
