@@ -63,21 +63,14 @@ impl PlatformSeries {
 pub struct Contact(String);
 
 impl FromStr for Contact {
-    type Err = String;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Contact, String> {
+    fn from_str(text: &str) -> Result<Contact, ()> {
         let plain =
             |letter: char| matches!(letter, ' '..='~') && !matches!(letter, '(' | ')' | '\\');
         let is_valid =
             matches!(text.len(), 1..=200) && text.trim() == text && text.chars().all(plain);
-        if is_valid {
-            Ok(Contact(text.to_owned()))
-        } else {
-            Err(
-                "an e-mail address or URL of 1 to 200 ASCII characters without parentheses"
-                    .to_owned(),
-            )
-        }
+        is_valid.then(|| Contact(text.to_owned())).ok_or(())
     }
 }
 
@@ -102,18 +95,13 @@ impl Rate {
 }
 
 impl FromStr for Rate {
-    type Err = String;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Rate, String> {
-        let is_plain = text
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let rate = text
-            .parse()
-            .ok()
-            .filter(|rate| is_plain && (0.1..=1000.0).contains(rate));
-        rate.map(Rate)
-            .ok_or_else(|| "a number of requests per second from 0.1 to 1000".to_owned())
+    fn from_str(text: &str) -> Result<Rate, ()> {
+        let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+        let rate = text.parse().ok().filter(|_| text.bytes().all(is_plain));
+        let rate = rate.filter(|rate| (0.1..=1000.0).contains(rate));
+        rate.map(Rate).ok_or(())
     }
 }
 
@@ -154,18 +142,16 @@ impl Upstream {
 }
 
 impl FromStr for Upstream {
-    type Err = String;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Upstream, String> {
-        let wanted =
-            || "an https:// URL without query, or an http:// URL of a loopback address".to_owned();
-        let uri: Uri = text.parse().map_err(|_| wanted())?;
+    fn from_str(text: &str) -> Result<Upstream, ()> {
+        let uri: Uri = text.parse().map_err(drop)?;
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wanted()),
+            _ => return Err(()),
         };
-        let authority = uri.authority().ok_or_else(wanted)?;
+        let authority = uri.authority().ok_or(())?;
         let host = authority
             .host()
             .trim_start_matches('[')
@@ -181,11 +167,8 @@ impl FromStr for Upstream {
         };
         let has_user = authority.as_str().contains('@');
         let is_sound = !has_user && uri.query().is_none() && !upstream.host.is_empty();
-        if is_sound && (is_tls || upstream.is_loopback()) {
-            Ok(upstream)
-        } else {
-            Err(wanted())
-        }
+        let is_allowed = is_sound && (is_tls || upstream.is_loopback());
+        is_allowed.then_some(upstream).ok_or(())
     }
 }
 
