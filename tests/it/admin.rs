@@ -101,9 +101,8 @@ fn metrics_agree_with_what_was_asked() {
         assert!((requests(route, code) - want).abs() < 0.1, "{route} {code}");
     }
     assert!(requests("/v1/health", 200) >= 7.0);
-    let sample = |name: &str| samples[name];
     let is = |name: &str, want: f64| {
-        let found = sample(&format!("island_metrics_{name}"));
+        let found = samples[&format!("island_metrics_{name}")];
         assert!((found - want).abs() < 0.01, "{name} is {found}, not {want}");
     };
     is("quota_rejections_total{tier=\"anonymous\"}", 3.0);
@@ -113,8 +112,8 @@ fn metrics_agree_with_what_was_asked() {
     is("snapshot_rows{kind=\"islands\"}", 300.0);
     let islands = "http_response_body_bytes_total{route=\"/v1/islands\",encoding=\"gzip\"}";
     is(islands, f64::from(u32::try_from(bytes).unwrap()));
-    assert!(sample("process_resident_memory_bytes") > 1e6);
-    assert!(sample("island_metrics_http_sent_bytes_total") > 5000.0);
+    assert!(samples["process_resident_memory_bytes"] > 1e6);
+    assert!(samples["island_metrics_http_sent_bytes_total"] > 5000.0);
     let build = |name: &String| name.starts_with("island_metrics_build_info{version=\"1.");
     assert!(samples.keys().any(build));
 }
