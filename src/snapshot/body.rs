@@ -33,7 +33,11 @@ pub struct EncodedPair {
 impl EncodedPair {
     /// Compresses a body.
     pub fn new(plain: Vec<u8>) -> EncodedPair {
-        let mut gzip = gzip(&plain);
+        let gzip = gzip(&plain);
+        EncodedPair::of_smaller(plain, gzip)
+    }
+
+    fn of_smaller(plain: Vec<u8>, mut gzip: Vec<u8>) -> EncodedPair {
         if gzip.len() >= plain.len() {
             gzip = Vec::new();
         }
@@ -54,37 +58,27 @@ impl Default for Compressor {
 impl Compressor {
     /// Compresses a body, unless its gzip form would not be smaller.
     pub fn encode(&mut self, plain: &[u8]) -> EncodedPair {
-        let mut gzip = Vec::new();
-        if plain.len() >= GZIP_BYTES_MIN {
-            // If the capacity does not suffice, the gzip form would not be smaller.
-            gzip.reserve_exact(plain.len());
-            if self.compress(plain, &mut gzip) && gzip.len() < plain.len() {
-                gzip.shrink_to_fit();
-            } else {
-                gzip = Vec::new();
-            }
-        }
-        EncodedPair {
-            plain: plain.to_vec(),
-            gzip,
-        }
+        let is_short = plain.len() < GZIP_BYTES_MIN;
+        let gzip = if is_short {
+            Vec::new()
+        } else {
+            self.gzip(plain)
+        };
+        EncodedPair::of_smaller(plain.to_vec(), gzip)
     }
 
     /// Returns the gzip form of a body, even if it is not smaller.
     pub fn gzip(&mut self, plain: &[u8]) -> Vec<u8> {
         // A literal takes nine bits at most.
         let mut gzip = Vec::with_capacity(plain.len() / 8 * 9 + EXPANSION_BYTES_MAX);
-        let is_whole = self.compress(plain, &mut gzip);
-        assert!(is_whole, "the capacity suffices for any body");
+        self.0.reset();
+        let status = self.0.compress_vec(plain, &mut gzip, FlushCompress::Finish);
+        assert!(
+            status.is_ok_and(|status| status == Status::StreamEnd),
+            "a state that was reset takes any bytes, and the capacity suffices for them"
+        );
         gzip.shrink_to_fit();
         gzip
-    }
-
-    /// Compresses into the capacity of `gzip`. Returns whether it suffices.
-    fn compress(&mut self, plain: &[u8], gzip: &mut Vec<u8>) -> bool {
-        self.0.reset();
-        let status = self.0.compress_vec(plain, gzip, FlushCompress::Finish);
-        status.expect("a state that was reset takes any bytes") == Status::StreamEnd
     }
 }
 
