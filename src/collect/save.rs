@@ -142,11 +142,11 @@ impl Collector {
             let mut rows = self.dataset.day(day)?;
             let (mut revised, mut is_changed) = (0, false);
             for (code, metrics) in &collected {
-                let row = rows.entry(*code).or_insert(Metrics::NULL);
-                let (merged, is_revised) = newer(row, metrics);
-                is_changed |= merged != *row;
+                let old = rows.get(code);
+                let (merged, is_revised) = newer(old.unwrap_or(&Metrics::NULL), metrics);
+                is_changed |= old != Some(&merged);
                 revised += u64::from(is_revised);
-                *row = merged;
+                rows.insert(*code, merged);
                 // An island that a crash took from the catalogue. The next crawl has its title.
                 if !self.catalogue.contains_key(code) {
                     self.catalogue.insert(*code, stub(*code));

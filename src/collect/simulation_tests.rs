@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use super::collector::Next;
 use super::simulation::{Simulation, open};
@@ -230,4 +231,33 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
     // Tests beside this one slow some of them down.
     assert!(best <= 2.0, "{best:.2} s");
     assert_eq!(run.collector.dataset.day(day).unwrap().len(), 60_000);
+}
+
+/// A file that is written again is read again by the next publish.
+#[test]
+fn a_merge_that_changes_no_row_writes_no_file() {
+    let mut run = Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    let day = UtcDay(FIRST_DAY - 1);
+    let mut inode_after = |metrics: &[Metrics]| {
+        for (number, metrics) in (0..).zip(metrics) {
+            let logs = &mut run.collector.logs;
+            logs.push(day, code(number), metrics).unwrap();
+        }
+        run.collector.finish(run.now).unwrap();
+        let file = run
+            .collector
+            .dataset
+            .directory()
+            .join(format!("daily/{day}.csv"));
+        fs::metadata(file).unwrap().ino()
+    };
+    let known = Metrics::new([Some(1); 6], [None, Some(0.5), None]);
+    let first = inode_after(&[known]);
+    assert_eq!(inode_after(&[known]), first);
+    // A row without any value is a row.
+    let second = inode_after(&[known, Metrics::NULL]);
+    assert_ne!(second, first);
+    assert_eq!(inode_after(&[known, Metrics::NULL]), second);
+    let revised = Metrics::new([Some(2); 6], [None, Some(0.5), None]);
+    assert_ne!(inode_after(&[revised]), second);
 }

@@ -157,10 +157,18 @@ pub struct CcuRow {
 
 /// The nine metrics of an island on a day. Nulls are sentinel values, since a year of the platform has
 /// 22 million of these.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Metrics {
     counts: [u64; 6],
     decimals: [f64; 3],
+}
+
+/// A null equals a null.
+impl PartialEq for Metrics {
+    fn eq(&self, other: &Metrics) -> bool {
+        self.counts == other.counts
+            && self.decimals.map(f64::to_bits) == other.decimals.map(f64::to_bits)
+    }
 }
 
 impl Metrics {
