@@ -137,7 +137,8 @@ pub enum Content {
     /// All of it, in memory.
     Whole(Bytes),
     /// A body of the payload file that is too long to be in memory for each client.
-    Long(LongBody),
+    // In a box: the other forms are half as long, and pass through several functions by value.
+    Long(Box<LongBody>),
     /// No content, since the response has none; its length if that is known without making it.
     Omitted(Option<u64>),
 }
@@ -178,7 +179,7 @@ impl Encoded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag {
     text: [u8; EntityTag::BYTES_MAX],
-    length: usize,
+    length: u8,
 }
 
 impl EntityTag {
@@ -197,12 +198,13 @@ impl EntityTag {
         write!(rest, "\"{:x}-{plain_crc:08x}{suffix}\"", published.0)
             .expect("the longest tag fits");
         let length = EntityTag::BYTES_MAX - rest.len();
+        let length = u8::try_from(length).expect("at most 30");
         EntityTag { text, length }
     }
 
     /// Returns the tag as in a header.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.text[..self.length]
+        &self.text[..usize::from(self.length)]
     }
 }
 

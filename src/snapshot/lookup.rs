@@ -136,7 +136,7 @@ impl History {
         let sent = if !(context.needs_content)(&etag) {
             Content::Omitted(Some(body.bytes(gzip).into()))
         } else if body.bytes(gzip) >= LONG_BYTES_MIN {
-            Content::Long(self.long_body(body, gzip))
+            Content::Long(Box::new(self.long_body(body, gzip)))
         } else {
             let stored = read_stored(&self.storage, body);
             let form = if gzip {

@@ -11,7 +11,7 @@ use super::read::{Live, Snapshot};
 use super::storage::Storage;
 use super::throttle::join;
 use crate::regular_file::Directory;
-use crate::site::Service;
+use crate::site::SiteSettings;
 
 impl Snapshot {
     /// Opens a published directory; a directory without a manifest gives an empty snapshot.
@@ -21,7 +21,7 @@ impl Snapshot {
     pub fn open(
         directory: &Directory,
         memory_bytes: usize,
-        service: &Service,
+        service: &SiteSettings,
         current: Option<&Arc<History>>,
     ) -> Result<Snapshot, SnapshotError> {
         let invalid = |error: io::Error| {

@@ -14,7 +14,7 @@ use super::stored_body::{read_stored, to_plain};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 use crate::request::{self, DayRef, Route};
-use crate::site::{self, HomeBodies, Service};
+use crate::site::{self, HomeBodies, SiteSettings};
 
 /// Longer bodies are not examples.
 const EXAMPLE_BYTES_MAX: u64 = 512 * 1024;
@@ -77,14 +77,18 @@ pub struct Snapshot {
     pub tags: Vec<String>,
     /// The dumps, or the reason why they cannot be used: everything else is served without them.
     pub dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
-    pub(super) service: Service,
+    pub(super) service: SiteSettings,
     pub(super) index: Option<Body>,
     pages: Vec<Body>,
 }
 
 impl Snapshot {
     /// Combines payloads and renders the bodies and pages that depend on both.
-    pub fn new(history: Option<Arc<History>>, live: Option<Live>, service: &Service) -> Snapshot {
+    pub fn new(
+        history: Option<Arc<History>>,
+        live: Option<Live>,
+        service: &SiteSettings,
+    ) -> Snapshot {
         let flags = [
             history.is_some(),
             has_days(history.as_ref()),

@@ -96,7 +96,8 @@ fn ranges_agree_with_the_obvious_reading() {
     ];
     let mut statuses = std::collections::BTreeMap::new();
     arbtest::arbtest(|u| {
-        let mut value = String::new();
+        // Most draws begin well: few others are ranges, and a slow machine has time for few draws.
+        let mut value = if u.ratio(3, 4)? { "bytes=" } else { "" }.to_owned();
         for _ in 0..u.int_in_range(1..=5)? {
             value.push_str(u.choose::<&str>(&PIECES)?);
         }

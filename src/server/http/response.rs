@@ -171,7 +171,7 @@ impl ApiResponse {
                 response.body = ResponseBody::Omitted(bytes.unwrap_or_default());
             }
             Content::Long(body) => {
-                let body = PendingBody::Download(Download::Body(body), None);
+                let body = PendingBody::Download(Download::Body(*body), None);
                 response.pending_body = Some(Box::new(body));
             }
         }
