@@ -21,8 +21,8 @@ use std::sync::mpsc::{Receiver, channel};
 use common::is_quick;
 use island_metrics::calendar::{RequestTime, UnixSeconds, UtcDay};
 use island_metrics::quota::{
-    Decision, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable,
-    LocalCounter, NoLease, OutagePolicy, SharingSettings, StoreState,
+    ClientCounter, Decision, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest,
+    LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState,
 };
 
 const DAY: UtcDay = UtcDay(20_777);
@@ -48,7 +48,7 @@ struct Server {
 #[derive(Default)]
 struct Counter(Cell<u32>);
 
-impl LocalCounter for Counter {
+impl ClientCounter for Counter {
     fn admit(&self, limit: u32) -> Decision {
         let count = self.0.get();
         if count >= limit {

@@ -10,7 +10,7 @@ use island_metrics::dataset::{Catalogue, DatasetReader, Files, Island, Synthetic
 use island_metrics::durable;
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
 use island_metrics::publish::{PublishOptions, publish};
-use island_metrics::site::Service;
+use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Snapshot, Storage};
 
 use crate::common::process::Scratch;
@@ -62,7 +62,7 @@ impl World {
         let opened = begun.elapsed();
         let base_url = "https://api.example";
         let history_only = Some(Arc::clone(&history));
-        let snapshot = Snapshot::new(history_only, None, &Service::new(base_url));
+        let snapshot = Snapshot::new(history_only, None, &SiteSettings::new(base_url));
         let (mut text, mut ends) = (String::new(), vec![0]);
         for island in &catalogue.islands {
             text.push_str(&fold(&island.title));

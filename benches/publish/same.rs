@@ -7,7 +7,7 @@ use std::path::Path;
 use island_metrics::model::IslandCode;
 use island_metrics::regular_file::Directory;
 use island_metrics::request::Route;
-use island_metrics::site::Service;
+use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{ReadContext, Snapshot};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
     let snapshot = Snapshot::open(
         &Directory::open(published)?,
         1 << 20,
-        &Service::new(""),
+        &SiteSettings::new(""),
         None,
     )?;
     let mut compared = 0;

@@ -15,7 +15,7 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{self, DatasetCounts, Files, SyntheticSpec, synthesize};
 use crate::durable;
 use crate::publish::{self, PublishEvent, PublishOptions};
-use crate::site::{self, Service};
+use crate::site::{self, SiteSettings};
 
 /// Last day of synthetic datasets, 2026-11-20. Fixed, so that the same arguments give the same bytes
 /// on any day.
@@ -171,7 +171,7 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
 
 fn openapi(arguments: &Arguments) -> Result<(), CliError> {
     let base_url = serve::base_url(arguments)?;
-    let service = Service::new(&base_url.expect("the table has a default"));
+    let service = SiteSettings::new(&base_url.expect("the table has a default"));
     print(&site::openapi(&service))
 }
 

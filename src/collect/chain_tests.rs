@@ -22,7 +22,7 @@ use crate::publish::{PublishOptions, publish};
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use crate::regular_file::Directory;
 use crate::server::{InMemoryServer, QuotaGate};
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::{History, Snapshot};
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -56,7 +56,7 @@ impl Reader {
     /// Opens what is published last.
     fn open(&mut self) -> InMemoryServer {
         let directory = Directory::open(&self.published).unwrap();
-        let service = Service::new("http://x.test");
+        let service = SiteSettings::new("http://x.test");
         let current = self.history.as_ref();
         let snapshot = Snapshot::open(&directory, 1 << 20, &service, current).unwrap();
         self.history = snapshot.history.clone();

@@ -20,7 +20,7 @@ use super::hashing_writer::HashingWriter;
 use super::options::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::{Dump, DumpDirectory, DumpIndex, Manifest, Snapshot, SnapshotError};
 use crate::sync::{cores, in_order};
 
@@ -106,7 +106,7 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
     let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
     let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let mut snapshot = Snapshot::open(directory, 0, &Service::new(""), None)?;
+    let mut snapshot = Snapshot::open(directory, 0, &SiteSettings::new(""), None)?;
     if let Some(dumps) = snapshot.dumps.take() {
         let dumps = dumps.map_err(at(directory.path()))?;
         check_dumps(&dumps)?;

@@ -11,7 +11,7 @@ use super::tables::Tables;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::{History, Live, Snapshot, Storage};
 
 macro_rules! files {
@@ -37,11 +37,11 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
-pub fn open_sample(memory_bytes: usize, service: &Service) -> Result<Snapshot, String> {
+pub fn open_sample(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, String> {
     open(memory_bytes, service).map_err(|error| error.to_string())
 }
 
-fn open(memory_bytes: usize, service: &Service) -> Result<Snapshot, Box<dyn Error>> {
+fn open(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
     let files = Files::Embedded(SAMPLE_FILES);
     // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_sample_publishes_every_payload() {
-        let sample = open_sample(1 << 20, &Service::new("http://x.test")).unwrap();
+        let sample = open_sample(1 << 20, &SiteSettings::new("http://x.test")).unwrap();
         let health = sample.health.choose(false).content.into_bytes().unwrap();
         assert!(health.starts_with(b"{\"status\":\"ok\""));
     }

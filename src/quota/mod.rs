@@ -34,8 +34,8 @@ pub use keyed::KeyedQuota;
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
 pub(crate) use lease::StoreModel;
 pub use lease::{
-    GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, LeaseTable,
-    LeaseWait, LocalCounter, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+    ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
+    LeaseTable, LeaseWait, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
 pub use limits::{Decision, TierLimits};
 

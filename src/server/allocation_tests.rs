@@ -29,13 +29,13 @@ use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
 const REQUESTS: usize = 200;
 
 fn worker(records: &KeyRecords) -> Arc<Worker> {
-    let snapshot = open_sample(1 << 24, &Service::new("http://api.test")).unwrap();
+    let snapshot = open_sample(1 << 24, &SiteSettings::new("http://api.test")).unwrap();
     let clock = Arc::new(Clock::system(None));
     let keyed = KeyedQuota::new(None);
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
@@ -56,7 +56,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             proxies: Arc::new(Vec::new().into()),
         },
         pages: Pages::new(
-            &Arc::new(Service::new("http://x.test")),
+            &Arc::new(SiteSettings::new("http://x.test")),
             Arc::new(PageRateLimiter::new()),
         ),
         signup: None,

@@ -13,7 +13,7 @@ use crate::request::TrustedProxies;
 #[cfg(feature = "shared-quota")]
 use crate::shared::SharedQuotaSettings;
 use crate::signup::{SignupPolicy, SignupStartError};
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 #[cfg(feature = "tls")]
 use crate::tls::TlsError;
@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
     /// Opens the sample dataset with a cache of some bytes.
-    pub(crate) open_sample: fn(usize, &Service) -> Result<Snapshot, String>,
+    pub(crate) open_sample: fn(usize, &SiteSettings) -> Result<Snapshot, String>,
     /// Listening addresses.
     pub(crate) listen: Vec<SocketAddr>,
     /// Listening addresses for TLS.
@@ -105,14 +105,14 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns what clients can see of the settings of a server at `base_url`.
-    pub(crate) fn service(&self, base_url: &str) -> Service {
+    pub(crate) fn service(&self, base_url: &str) -> SiteSettings {
         let TierLimits {
             anonymous,
             free,
             starter,
             pro,
         } = self.limits;
-        Service {
+        SiteSettings {
             base_url: base_url.to_owned(),
             limits: [anonymous.into(), free, starter, pro],
             has_sign_up: self.signup.is_some(),

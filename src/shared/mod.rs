@@ -13,16 +13,16 @@
 //! - `node`: a connection to the node that accepts writes
 //! - `script`: the script that runs in the store
 //! - `service`: the thread; settling after an outage, the circuit breaker
-//! - `keys`: the key file of the leader, and its followers
+//! - `key_exchange`: the key file of the leader, and its followers
 //! - `outage_log`: the log of outages
 
-mod keys;
+mod key_exchange;
 mod node;
 mod outage_log;
 mod script;
 mod service;
 mod settings;
 
-pub(crate) use keys::SharedKeys;
+pub(crate) use key_exchange::SharedKeys;
 pub(crate) use service::SharedQuota;
 pub(crate) use settings::{KeySharing, SharedQuotaSettings, StoreNode};

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc::UnboundedReceiver, mpsc::unbounded_channel, ones
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
-use super::keys::SharedKeys;
+use super::key_exchange::SharedKeys;
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
 use super::script::LeaseScript;

@@ -3,8 +3,8 @@
 use serde_json::from_slice;
 
 use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, Page, count, day, each, island_link, wrapped};
-use super::tables::{METRICS, island_table};
+use super::html::{Escaped, HtmlPage, count, day, each, island_link, wrapped};
+use super::html_tables::{METRICS, island_table};
 use super::templates::filled;
 
 /// Rows on a page of new islands. The first day of a catalogue has all islands.
@@ -53,8 +53,8 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let content = filled!("ranking.html"; day, against, links, table, root, date);
     let description =
         "The ten game islands with the highest numbers of concurrent players on a day.";
-    let page = Page::new("rankings", &title, description);
-    Some(Page { root, ..page }.html(&content))
+    let page = HtmlPage::new("rankings", &title, description);
+    Some(HtmlPage { root, ..page }.html(&content))
 }
 
 /// Returns the table of a ranking.
@@ -108,6 +108,6 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
     let date = Escaped(&date);
     let content = filled!("new.html"; day, about, links, table, root, date);
     let description = "The game islands that were first seen on a day.";
-    let page = Page::new("new", &title, description);
-    Some(Page { root, ..page }.html(&content))
+    let page = HtmlPage::new("new", &title, description);
+    Some(HtmlPage { root, ..page }.html(&content))
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::api_bodies::RankingBody;
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, Page, each, encoded, wrapped};
+use super::html::{Escaped, HtmlPage, each, encoded, wrapped};
 use super::markdown::{anchor, inline, prose};
 use super::openapi::{Document, ObjectDoc, Operation, ParameterDoc};
-use super::service::Service;
+use super::settings::SiteSettings;
 use super::templates::filled;
 
 /// Lines of an example response that are shown before it is expanded.
@@ -35,7 +35,7 @@ struct Examples<'a> {
 /// Returns the page. `body_of` returns the published body of a path with its query, and `ranking`
 /// is the body of `/v1/rankings/latest`, from which the island of the examples is taken.
 pub fn docs(
-    service: &Service,
+    service: &SiteSettings,
     ranking: Option<&[u8]>,
     body_of: &dyn Fn(&str) -> Option<Vec<u8>>,
 ) -> String {
@@ -85,9 +85,9 @@ pub fn docs(
     let content = filled!(
         "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
     );
-    let page = Page::new("docs", "API reference", document.info("summary"));
+    let page = HtmlPage::new("docs", "API reference", document.info("summary"));
     let assets = &["docs.css", "docs.js"];
-    Page { assets, ..page }.html(&content)
+    HtmlPage { assets, ..page }.html(&content)
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
@@ -260,9 +260,11 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        docs(&Service::new("https://metrics.example.org"), None, &|_| {
-            None
-        })
+        docs(
+            &SiteSettings::new("https://metrics.example.org"),
+            None,
+            &|_| None,
+        )
     }
 
     #[test]
@@ -310,7 +312,11 @@ mod tests {
             (target == "/v1/creators/a%22%2Fb")
                 .then(|| br#"{"creator":{"slug":"the body"}}"#.to_vec())
         };
-        let page = docs(&Service::new("https://x.test"), Some(ranking), &body_of);
+        let page = docs(
+            &SiteSettings::new("https://x.test"),
+            Some(ranking),
+            &body_of,
+        );
         for part in [
             "<input name=code value=\"0000-0000-0002\" required>",
             "<input name=slug value=\"a&quot;/b\" required>",
@@ -327,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_page_states_the_settings_of_the_server() {
-        let mut service = Service::new("https://x.test");
+        let mut service = SiteSettings::new("https://x.test");
         service.limits = [7, 8, 9, 12_345];
         service.contact = Some("me@x.test".to_owned());
         let page = docs(&service, None, &|_| None);
@@ -342,7 +348,10 @@ mod tests {
     #[test]
     fn links_lead_to_existing_ids() {
         let page = shown();
-        let objects = crate::site::file("/objects", &Service::new("https://metrics.example.org"));
+        let objects = crate::site::file(
+            "/objects",
+            &SiteSettings::new("https://metrics.example.org"),
+        );
         for (page, links) in [
             (&page, page.split("href=#")),
             (&objects, page.split("href=objects#")),
@@ -369,7 +378,7 @@ mod tests {
 
     #[test]
     fn the_page_with_its_styles_scripts_and_icon_is_small() {
-        let service = Service::new(&format!("https://{}", "m".repeat(52)));
+        let service = SiteSettings::new(&format!("https://{}", "m".repeat(52)));
         let assets = ["style.css", "docs.css", "site.js", "docs.js", "icon.svg"];
         let assets = assets.map(|name| crate::site::file(&format!("/assets/{name}"), &service));
         let bytes = [docs(&service, None, &|_| None)]

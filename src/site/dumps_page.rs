@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, Page, ago, each, wrapped};
+use super::html::{Escaped, HtmlPage, ago, each, wrapped};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -81,8 +81,8 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let (published, credit) = (ago(page.published), Escaped(page.credit));
     let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
     let description = "All data as files in CSV and JSON, without a key and without a quota.";
-    let page = Page::new("dumps/", "Dumps", description);
-    Page { root, ..page }.html(&content)
+    let page = HtmlPage::new("dumps/", "Dumps", description);
+    HtmlPage { root, ..page }.html(&content)
 }
 
 impl DumpsPage<'_> {

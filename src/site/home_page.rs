@@ -7,9 +7,9 @@ use super::api_bodies::{IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBo
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, Page, ago, count, day, each, island_link, search_form, step, tile,
+    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, search_form, step, tile,
 };
-use super::service::Service;
+use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -30,7 +30,7 @@ pub struct HomeBodies<'a> {
 }
 
 /// Returns the page.
-pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
+pub fn home(bodies: HomeBodies<'_>, service: &SiteSettings) -> String {
     fn parsed<T: DeserializeOwned>(body: Option<&[u8]>) -> Option<T> {
         body.and_then(|body| from_slice(body).ok())
     }
@@ -56,9 +56,9 @@ pub fn home(bodies: HomeBodies<'_>, service: &Service) -> String {
     let content = filled!("home.html"; form, tiles, players, top, live, base_url);
     let description =
         "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
-    let page = Page::new("", "", description);
+    let page = HtmlPage::new("", "", description);
     let assets = CHARTS;
-    Page { assets, ..page }.html(&content)
+    HtmlPage { assets, ..page }.html(&content)
 }
 
 fn tiles(

@@ -12,7 +12,7 @@ pub(super) const CHARTS: &[&str] = &["charts.js"];
 
 /// The frame of a page.
 #[derive(Clone, Copy)]
-pub(super) struct Page<'a> {
+pub(super) struct HtmlPage<'a> {
     /// The title without the name of the site, as text.
     pub(super) title: &'a str,
     /// A sentence for search engines and link previews, as text.
@@ -26,10 +26,10 @@ pub(super) struct Page<'a> {
     pub(super) assets: &'a [&'a str],
 }
 
-impl<'a> Page<'a> {
+impl<'a> HtmlPage<'a> {
     /// Returns the frame of a page at the root that loads no other assets.
-    pub(super) fn new(section: &'a str, title: &'a str, description: &'a str) -> Page<'a> {
-        Page {
+    pub(super) fn new(section: &'a str, title: &'a str, description: &'a str) -> HtmlPage<'a> {
+        HtmlPage {
             title,
             description,
             section,
@@ -71,8 +71,8 @@ pub fn message_page(title: &str, message: &str, root: &str) -> String {
     let (heading, text) = (Escaped(title), Escaped(message));
     let (search, home) = (search_form(root), home(root));
     let content = filled!("message.html"; heading, text, search, home, root);
-    let page = Page::new("", title, message);
-    Page { root, ..page }.html(&content)
+    let page = HtmlPage::new("", title, message);
+    HtmlPage { root, ..page }.html(&content)
 }
 
 /// Returns the form that searches island titles.
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn the_link_of_a_section_is_marked() {
         for section in ["", "islands", "dumps/", "llms.txt"] {
-            let page = Page::new(section, "T", "D").html("C");
+            let page = HtmlPage::new(section, "T", "D").html("C");
             let link = format!("<a href=\"{section}\" aria-current=page>");
             let marks = usize::from(!section.is_empty());
             assert_eq!(page.matches("aria-current").count(), marks, "{section}");

@@ -7,10 +7,10 @@ use super::api_bodies::{
 };
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, Page, count, creator_link, day, each, encoded, step, tile, title_or_code,
+    CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tile, title_or_code,
     unreadable_page, wrapped,
 };
-use super::tables::{METRICS, Metric};
+use super::html_tables::{METRICS, Metric};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
@@ -58,9 +58,9 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let chart = chart(metric, &points, &summary.code);
     let content = filled!("island.html"; title, about, live, newest, chart, code);
     let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = Page::new("islands", name, &description);
+    let page = HtmlPage::new("islands", name, &description);
     let (root, assets) = ("../", CHARTS);
-    Page {
+    HtmlPage {
         root,
         assets,
         ..page

@@ -1,7 +1,7 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, Page, count, each, encoded, wrapped};
-use super::service::Service;
+use super::html::{Escaped, HtmlPage, count, each, encoded, wrapped};
+use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
@@ -27,7 +27,7 @@ pub struct AddressKeys<'a> {
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
     /// The settings of the server.
-    pub service: &'a Service,
+    pub service: &'a SiteSettings,
 }
 
 /// A key in the list of its address.
@@ -44,26 +44,26 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    let page = Page::new("keys", "Keys", "API keys and their limits.");
+    let page = HtmlPage::new("keys", "Keys", "API keys and their limits.");
     page.html(&format!("<div class=text>{content}</div>"))
 }
 
 /// Returns the limits of all tiers, and how to get a key of each; `how` is for the free tier.
-fn tiers(service: &Service, how: &str) -> String {
+fn tiers(service: &SiteSettings, how: &str) -> String {
     let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
     let publisher = service.publisher();
     filled!("tiers.html"; anonymous, free, how, starter, pro, publisher)
 }
 
 /// Returns the limits of all tiers on a page that issues free keys.
-fn tiers_here(service: &Service) -> String {
+fn tiers_here(service: &SiteSettings) -> String {
     let how = format!("on this page, up to {FREE_MAX} per address");
     tiers(service, &how)
 }
 
 /// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
 /// is not known. `url` is its base URL.
-pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &Service) -> String {
+pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> String {
     let publisher = service.publisher();
     let place = match url {
         Some(url) => {
@@ -87,7 +87,7 @@ pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &Service) -> Str
 }
 
 /// Returns the page of a service without sign-up.
-pub fn keys_closed(service: &Service) -> String {
+pub fn keys_closed(service: &SiteSettings) -> String {
     let publisher = service.publisher();
     let tiers = tiers(service, &format!("ask {publisher}"));
     keys_page(&filled!("keys_closed.html"; publisher, tiers))
@@ -107,7 +107,7 @@ pub fn keys_refused(message: &str, token: Option<&str>) -> String {
 }
 
 /// Returns the form for an e-mail address, which sends back the token.
-pub fn keys_form(token: &str, service: &Service) -> String {
+pub fn keys_form(token: &str, service: &SiteSettings) -> String {
     let (token, tiers) = (hidden(token), tiers_here(service));
     keys_page(&filled!("keys_form.html"; token, tiers))
 }
@@ -185,7 +185,7 @@ mod tests {
             revoked: None,
             free_max: 3,
             is_shared: false,
-            service: &Service::new("http://x.test"),
+            service: &SiteSettings::new("http://x.test"),
         })
     }
 
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_page_of_another_server_is_linked_or_named() {
-        let service = Service::new("http://x.test");
+        let service = SiteSettings::new("http://x.test");
         let page = keys_elsewhere("<host>", Some("https://lead.test/api"), &service);
         assert!(
             page.contains("<a href=\"https://lead.test/api/keys\">https://lead.test/api/keys</a>")

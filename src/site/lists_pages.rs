@@ -6,10 +6,10 @@ use super::api_bodies::{
     Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
 };
 use super::html::{
-    Escaped, Page, count, counted, day, each, encoded, list_url, options, page_links, tile,
+    Escaped, HtmlPage, count, counted, day, each, encoded, list_url, options, page_links, tile,
     unreadable_page, wrapped,
 };
-use super::tables::{METRICS, SORTED, creator_table, island_table};
+use super::html_tables::{METRICS, SORTED, creator_table, island_table};
 use super::templates::filled;
 use crate::model::IslandCode;
 
@@ -63,7 +63,7 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     );
     let title = if q.is_empty() { "Islands" } else { q };
     let description = "All tracked game islands with their metrics for the newest day.";
-    Page::new("islands", title, description).html(&content)
+    HtmlPage::new("islands", title, description).html(&content)
 }
 
 /// Returns the day of the metrics of a list.
@@ -154,7 +154,7 @@ pub fn creators(body: &[u8], q: &str) -> String {
     );
     let content = filled!("creators.html"; text, total, about, table, links);
     let description = "Creators of tracked game islands, with the totals of their islands.";
-    Page::new("creators", "Creators", description).html(&content)
+    HtmlPage::new("creators", "Creators", description).html(&content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
@@ -206,7 +206,7 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     let content =
         filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, rest, path);
     let description = format!("Totals and islands of the creator {}.", sums.slug);
-    let page = Page::new("creators", &sums.slug, &description);
+    let page = HtmlPage::new("creators", &sums.slug, &description);
     let root = "../";
-    Some(Page { root, ..page }.html(&content))
+    Some(HtmlPage { root, ..page }.html(&content))
 }

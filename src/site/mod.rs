@@ -5,8 +5,8 @@
 //! content security policy suits them. They read the API's bodies as any client does, and are
 //! independent of all modules but `calendar` and `model`.
 //!
-//! Reading order: `service` (settings that pages state), `templates`, `html` (the frame of all pages,
-//! and pieces), `tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages drawn from them:
+//! Reading order: `settings` (settings that pages state), `templates`, `html` (the frame of all pages,
+//! and pieces), `html_tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages drawn from them:
 //! `home_page`, `lists_pages`, `island_page`, `days_pages`, `dumps_page`; `openapi`, which completes
 //! `openapi.json`, and the pages written from it: `docs_page`, `objects_page`, `text_pages`;
 //! `keys_pages`.
@@ -19,14 +19,14 @@ mod docs_page;
 mod dumps_page;
 mod home_page;
 mod html;
+mod html_tables;
 mod island_page;
 mod keys_pages;
 mod lists_pages;
 mod markdown;
 mod objects_page;
 mod openapi;
-mod service;
-mod tables;
+mod settings;
 mod templates;
 mod text_pages;
 
@@ -43,11 +43,11 @@ pub use keys_pages::{
 };
 pub use lists_pages::{ListQuery, creator, creators, islands};
 pub use openapi::openapi;
-pub use service::Service;
+pub use settings::SiteSettings;
 
 /// Returns the fixed text at a path outside the API; there must be one. Scripts and styles are
 /// without indentation and lines of comment.
-pub fn file(path: &str, service: &Service) -> String {
+pub fn file(path: &str, service: &SiteSettings) -> String {
     let text = match path {
         "/objects" => return objects_page::objects_page(service),
         "/recipes" => return text_pages::recipes(service),

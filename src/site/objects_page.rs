@@ -2,10 +2,10 @@
 //! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
 use super::code::json_lines;
-use super::html::{Escaped, Page, each};
+use super::html::{Escaped, HtmlPage, each};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
-use super::service::Service;
+use super::settings::SiteSettings;
 use super::templates::filled;
 
 /// Members that all objects have in common. Markdown.
@@ -15,7 +15,7 @@ const COMMON: &str = include_str!("objects.md");
 const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 /// Returns the page.
-pub(super) fn objects_page(service: &Service) -> String {
+pub(super) fn objects_page(service: &SiteSettings) -> String {
     let document = Document::parsed(service);
     let (objects, operations) = (document.objects(), document.operations());
     let object = |name: &str| objects.iter().find(|object| object.name == name);
@@ -37,7 +37,7 @@ pub(super) fn objects_page(service: &Service) -> String {
     });
     let content = filled!("objects.html"; common, contents, responses, parts);
     let description = "Every member of every response of the API.";
-    Page::new("objects", "Objects", description).html(&content)
+    HtmlPage::new("objects", "Objects", description).html(&content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_object_with_its_members_and_every_response_with_an_example() {
-        let page = objects_page(&Service::new("https://x.test"));
+        let page = objects_page(&SiteSettings::new("https://x.test"));
         for part in [
             "<h3 id=IslandPage>IslandPage</h3><p>Response to <a href=docs#listIslands>GET /v1/islands</a>. A page",
             "<code>islands</code> array of <a href=\"#IslandSummary\">IslandSummary</a><dd>The rows",

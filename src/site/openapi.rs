@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::service::Service;
+use super::settings::SiteSettings;
 
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC
 /// section 1), its limits and its contact.
-pub fn openapi(service: &Service) -> String {
+pub fn openapi(service: &SiteSettings) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     // Within a string, so without quotes.
     let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
@@ -109,7 +109,7 @@ pub(super) struct Document(Value);
 
 impl Document {
     /// Parses the document of a service.
-    pub(super) fn parsed(service: &Service) -> Document {
+    pub(super) fn parsed(service: &SiteSettings) -> Document {
         let parsed = serde_json::from_str(&openapi(service));
         Document(parsed.expect("the document is JSON, as the tests of this module show"))
     }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
-        let document = Document::parsed(&Service::new("https://x.test"));
+        let document = Document::parsed(&SiteSettings::new("https://x.test"));
         for object in document.objects() {
             assert!(!object.about.is_empty(), "{}", object.name);
             for MemberDoc { name, kind, about } in object.members {
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
-        let document = Document::parsed(&Service::new("https://x.test"));
+        let document = Document::parsed(&SiteSettings::new("https://x.test"));
         let objects = document.objects();
         for operation in document.operations() {
             let Some(name) = operation.object else {
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn errors_have_their_general_meaning() {
-        let document = Document::parsed(&Service::new("https://x.test"));
+        let document = Document::parsed(&SiteSettings::new("https://x.test"));
         let errors = document.errors();
         let statuses: Vec<&str> = errors.keys().copied().collect();
         let all = [

@@ -1,10 +1,10 @@
-//! [`Service`]: the settings of a server that its pages and documents state.
+//! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
 use super::html::{Escaped, count};
 
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct SiteSettings {
     /// The public URL, without a trailing slash.
     pub base_url: String,
     /// Requests per UTC day: without a key, then with a free, a starter and a pro key.
@@ -15,10 +15,10 @@ pub struct Service {
     pub contact: Option<String>,
 }
 
-impl Service {
+impl SiteSettings {
     /// Returns the settings of a server at `base_url` with the limits of the specification.
-    pub fn new(base_url: &str) -> Service {
-        Service {
+    pub fn new(base_url: &str) -> SiteSettings {
+        SiteSettings {
             base_url: base_url.to_owned(),
             limits: [100, 1_000, 20_000, 100_000],
             has_sign_up: false,

@@ -1,11 +1,11 @@
 //! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
 use super::code::highlighted;
-use super::html::{Page, each, wrapped};
+use super::html::{HtmlPage, each, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
 use super::openapi::{Document, Operation};
-use super::service::Service;
+use super::settings::SiteSettings;
 use super::templates::filled;
 
 /// Markdown, for `/gotchas` and `/llms.txt`.
@@ -45,22 +45,25 @@ const RECIPES: &[Recipe] = &recipes! {
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
     let description = "Surprises that have cost users of the API time.";
-    text_page(Page::new("gotchas", "Gotchas", description), GOTCHAS)
+    text_page(HtmlPage::new("gotchas", "Gotchas", description), GOTCHAS)
 }
 
 /// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
     let description = "Changes to the API, and how they are announced.";
-    text_page(Page::new("changelog", "Changelog", description), CHANGELOG)
+    text_page(
+        HtmlPage::new("changelog", "Changelog", description),
+        CHANGELOG,
+    )
 }
 
-fn text_page(page: Page<'_>, markdown: &str) -> String {
+fn text_page(page: HtmlPage<'_>, markdown: &str) -> String {
     let (title, text) = (page.title, prose(markdown));
     page.html(&format!("<div class=text><h1>{title}</h1>{text}</div>"))
 }
 
 /// Returns the page at `/recipes`.
-pub(super) fn recipes(service: &Service) -> String {
+pub(super) fn recipes(service: &SiteSettings) -> String {
     let contents = each(RECIPES, |Recipe { title, file, .. }| {
         format!("<li><a href=\"#{file}\">{title}</a>")
     });
@@ -78,11 +81,11 @@ pub(super) fn recipes(service: &Service) -> String {
     let content = filled!("recipes.html"; contents, recipes);
     let description =
         "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.";
-    Page::new("recipes", "Recipes", description).html(&content)
+    HtmlPage::new("recipes", "Recipes", description).html(&content)
 }
 
 /// Returns `/llms.txt`, in Markdown.
-pub(super) fn llms(service: &Service) -> String {
+pub(super) fn llms(service: &SiteSettings) -> String {
     let base_url = &service.base_url;
     let document = Document::parsed(service);
     let endpoints = each(&document.operations(), endpoint_text);
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn recipes_have_the_address_of_the_service() {
-        let page = recipes(&Service::new("https://x.test"));
+        let page = recipes(&SiteSettings::new("https://x.test"));
         assert!(!page.contains(RECIPE_URL));
         for recipe in RECIPES {
             assert!(recipe.text.contains(RECIPE_URL), "{}", recipe.file);
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn steps_are_prose_and_files_are_verbatim() {
-        let page = recipes(&Service::new("https://x.test"));
+        let page = recipes(&SiteSettings::new("https://x.test"));
         let (files, steps) = page.split_once("<h2 id=\"grafana_infinity.md\">").unwrap();
         let (steps, _) = steps.split_once("<h2").unwrap();
         assert_eq!(files.matches("<pre").count(), RECIPES.len() - 1);
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn llms_txt_has_all_documentation() {
-        let text = llms(&Service::new("https://x.test"));
+        let text = llms(&SiteSettings::new("https://x.test"));
         for part in [
             "Base URL: https://x.test\n",
             "- `GET /v1/islands/{code}/ccu`: Get the peak history",

@@ -37,7 +37,7 @@ use std::time::Duration;
 use crate::calendar::UtcDay;
 use crate::sync::AtomicU64;
 
-pub use table::{LeaseTable, LocalCounter, NoLease, OutagePolicy, SharingSettings, StoreState};
+pub use table::{ClientCounter, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState};
 pub use wait::LeaseWait;
 
 /// The longest time that a request waits for the store (CONTRACT section 9).

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable, LocalCounter,
+    ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable,
     SharingSettings,
 };
 use crate::calendar::UtcDay;
@@ -66,7 +66,7 @@ pub(super) struct Counts(Mutex<HashMap<(LeaseClient, UtcDay), u32>>);
 
 pub(super) struct Counter<'a>(pub(super) &'a Counts, pub(super) (LeaseClient, UtcDay));
 
-impl LocalCounter for Counter<'_> {
+impl ClientCounter for Counter<'_> {
     fn admit(&self, limit: u32) -> Decision {
         let mut counts = lock(&self.0.0);
         let count = counts.entry(self.1).or_default();

@@ -60,7 +60,7 @@ pub enum NoLease {
 }
 
 /// The counter of a client at this server, which survives a restart.
-pub trait LocalCounter {
+pub trait ClientCounter {
     /// Counts a request if the limit allows it.
     fn admit(&self, limit: u32) -> Decision;
     /// Requests left of a limit.
@@ -159,7 +159,7 @@ impl LeaseTable {
         limit: u32,
         now: RequestTime,
         may_wait: bool,
-        counter: &impl LocalCounter,
+        counter: &impl ClientCounter,
     ) -> Result<Decision, NoLease> {
         let mut shard = self.shard(client);
         let Some(credits) = self.credits(&mut shard, client, limit, now.day, counter) else {
@@ -199,7 +199,7 @@ impl LeaseTable {
         client: LeaseClient,
         limit: u32,
         day: UtcDay,
-        counter: &impl LocalCounter,
+        counter: &impl ClientCounter,
     ) -> u32 {
         let left = counter.peek(limit);
         let mut shard = self.shard(client);
@@ -303,7 +303,7 @@ impl LeaseTable {
         client: LeaseClient,
         limit: u32,
         day: UtcDay,
-        counter: &impl LocalCounter,
+        counter: &impl ClientCounter,
     ) -> Option<&'a mut Credits> {
         let new = || Credits::new(day, limit, limit.saturating_sub(counter.peek(limit)));
         let is_full = self.clients() >= self.settings.clients_max;
@@ -326,7 +326,7 @@ impl LeaseTable {
         &self,
         client: LeaseClient,
         credits: &mut Credits,
-        counter: &impl LocalCounter,
+        counter: &impl ClientCounter,
     ) -> Decision {
         let Decision::Admit { remaining } = counter.admit(credits.limit) else {
             return Decision::Refuse;

@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, HeaderValue};
 use crate::calendar::{RequestTime, UtcDay};
 use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
 use crate::quota::{
-    AnonymousClient, AnonymousQuota, Decision, KeyedQuota, LeaseClient, LeaseTable, LocalCounter,
+    AnonymousClient, AnonymousQuota, ClientCounter, Decision, KeyedQuota, LeaseClient, LeaseTable,
     NoLease, TierLimits,
 };
 use crate::request::{self, SentKey, TrustedProxies};
@@ -286,7 +286,7 @@ struct CallerCounter<'a> {
     day: UtcDay,
 }
 
-impl LocalCounter for CallerCounter<'_> {
+impl ClientCounter for CallerCounter<'_> {
     #[inline]
     fn admit(&self, limit: u32) -> Decision {
         let CallerCounter { gate, caller, day } = *self;

@@ -21,7 +21,7 @@ use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::worker::Worker;
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -44,7 +44,7 @@ impl InMemoryServer {
             cache: WorkerCache::new(1 << 20),
             gate,
             pages: Pages::new(
-                &Arc::new(Service::new(base_url)),
+                &Arc::new(SiteSettings::new(base_url)),
                 Arc::new(PageRateLimiter::new()),
             ),
             signup: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::{CorruptionLog, DumpDirectory, Manifest, Snapshot, work_in_background};
 use crate::sync::{ArcSwap, PollTrigger};
 
@@ -15,7 +15,7 @@ use crate::sync::{ArcSwap, PollTrigger};
 pub(crate) struct PublishReloader {
     directory: PathBuf,
     memory_bytes: usize,
-    service: Service,
+    service: SiteSettings,
     status: ReloadStatus,
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// The manifest of the served snapshot.
@@ -65,7 +65,7 @@ fn read_manifest(directory: &Path) -> io::Result<Option<(Directory, Manifest)>> 
 impl PublishReloader {
     /// Loads the current publish into `snapshot`, and starts the poller.
     pub(crate) fn start(
-        (directory, service): (&Path, &Service),
+        (directory, service): (&Path, &SiteSettings),
         memory_bytes: usize,
         snapshot: &Arc<ArcSwap<Snapshot>>,
         status: ReloadStatus,

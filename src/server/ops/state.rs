@@ -25,7 +25,7 @@ use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
 use crate::shared::{SharedKeys, SharedQuota};
-use crate::site::Service;
+use crate::site::SiteSettings;
 use crate::snapshot::{Snapshot, join};
 #[cfg(feature = "shared-quota")]
 use crate::sync::Mutex;
@@ -225,7 +225,7 @@ fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, Sta
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.
 fn open_data(
     settings: &Settings,
-    service: &Service,
+    service: &SiteSettings,
     metrics: &StateMetrics,
     log: &Log,
 ) -> Result<(Arc<ArcSwap<Snapshot>>, Option<PollTrigger>), StartError> {

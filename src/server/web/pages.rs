@@ -17,7 +17,7 @@ use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modifi
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::site::{self, DumpsPage, Service};
+use crate::site::{self, DumpsPage, SiteSettings};
 use crate::snapshot::{
     Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Snapshot,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Pages {
     openapi: Body,
     files: [Body; SITE_FILES.len()],
     limiter: Arc<PageRateLimiter>,
-    service: Arc<Service>,
+    service: Arc<SiteSettings>,
 }
 
 /// The ways in which clients get keys.
@@ -115,7 +115,7 @@ impl PageRequest<'_> {
 
 impl Pages {
     /// Renders all files of a server.
-    pub(crate) fn new(service: &Arc<Service>, limiter: Arc<PageRateLimiter>) -> Pages {
+    pub(crate) fn new(service: &Arc<SiteSettings>, limiter: Arc<PageRateLimiter>) -> Pages {
         let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
         Pages {
             openapi: body(site::openapi(service)),
@@ -136,7 +136,7 @@ impl Pages {
     }
 
     /// Returns the settings that pages state.
-    pub(crate) fn service(&self) -> &Service {
+    pub(crate) fn service(&self) -> &SiteSettings {
         &self.service
     }
 

@@ -22,7 +22,7 @@ use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
 };
-use crate::site::{self, AddressKeys, ListedKey, Service};
+use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
 /// Maximum length of a form, which has an address and a token.
@@ -48,7 +48,7 @@ pub(crate) type InvalidForm = (StatusCode, String);
 pub(crate) struct SignupHandler {
     service: SignupHandle,
     limiter: Arc<PageRateLimiter>,
-    site: Arc<Service>,
+    site: Arc<SiteSettings>,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
 }
@@ -57,7 +57,7 @@ impl SignupHandler {
     /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
     pub(crate) fn start(
         settings: &Settings,
-        site: &Arc<Service>,
+        site: &Arc<SiteSettings>,
         keys: &PollTrigger,
         limiter: &Arc<PageRateLimiter>,
         log: &Log,
@@ -207,12 +207,12 @@ impl SignupHandler {
 }
 
 /// Returns the page of a server without sign-up.
-pub(crate) fn closed(service: &Service) -> ApiResponse {
+pub(crate) fn closed(service: &SiteSettings) -> ApiResponse {
     page(StatusCode::NOT_FOUND, site::keys_closed(service), None)
 }
 
 /// Returns the page of a server whose keys another server issues.
-pub(crate) fn elsewhere(leader: &str, url: Option<&str>, service: &Service) -> ApiResponse {
+pub(crate) fn elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> ApiResponse {
     let html = site::keys_elsewhere(leader, url, service);
     page(StatusCode::OK, html, None)
 }

@@ -25,7 +25,7 @@ use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::ProxyNetwork;
 use island_metrics::server::{InMemoryServer, QuotaGate};
-use island_metrics::site::Service;
+use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use libfuzzer_sys::fuzz_target;
@@ -306,7 +306,7 @@ fn snapshot() -> Snapshot {
     let published = Directory::open(&scratch.join("")).expect("it was made");
     let dumps = DumpDirectory::open(&published, &named);
     assert!(dumps.is_ok(), "{dumps:?}");
-    let mut sample = open_sample(1 << 24, &Service::new(BASE_URL)).expect("it is sound");
+    let mut sample = open_sample(1 << 24, &SiteSettings::new(BASE_URL)).expect("it is sound");
     sample.dumps = Some(dumps.map(Arc::new));
     sample
 }

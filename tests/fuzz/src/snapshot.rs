@@ -16,7 +16,7 @@ use bytes::Bytes;
 use island_metrics::calendar::UtcDay;
 use island_metrics::model::IslandCode;
 use island_metrics::request::{CreatorQuery, DayRef, IslandQuery, Route};
-use island_metrics::site::Service;
+use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Live, Missing, ReadContext, Snapshot, Storage};
 use libfuzzer_sys::fuzz_target;
 
@@ -226,7 +226,7 @@ fuzz_target!(|input: &[u8]| {
         "a sound file is refused"
     );
     if is_open {
-        let snapshot = Snapshot::new(history, live, &Service::new("http://x.test"));
+        let snapshot = Snapshot::new(history, live, &SiteSettings::new("http://x.test"));
         ask_everything(&snapshot, &mut Draws(u64::from(crc32fast::hash(input))));
     }
 });
