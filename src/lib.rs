@@ -50,15 +50,15 @@
 //! - A query parameter: `request/lists.rs`.
 //! - An endpoint: `request/endpoint.rs`.
 //! - A section or a body of a payload file: `snapshot/format.rs`.
-//! - A metric: `server/ops/metrics.rs`.
+//! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
 //!
-//! The documentation of each of these files lists all other places, tests included.
+//! The documentation of each of these files lists the other places; the compiler and the tests find
+//! the rest.
 //!
 //! # Three decisions
 //!
 //! - Bodies and list rows are stored, not computed: a body costs a lookup and a write, a list page a
-//!   copy of its rows, and what a publish made
-//!   can be checked byte for byte. Serializing at request time was rejected. Bodies are stored as
+//!   copy of its rows, and what a publish made can be checked byte for byte. Serializing at request time was rejected. Bodies are stored as
 //!   gzip and inflated when a client asks for the identity form: microseconds, for a fifth of the
 //!   bytes.
 //! - Rows are numbered by code. For each sort field, direction and filter value, the row numbers

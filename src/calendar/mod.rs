@@ -1,8 +1,8 @@
 //! UTC timestamps and days, their text forms, and the clock.
 //!
 //! Other modules never use a bare integer as a time: a timestamp is [`UnixSeconds`], a day is [`UtcDay`].
-//! All times of a request that has not waited come from one reading of the [`Clock`], in `clock`, which verifies jumps of the
-//! system clock by the rule of `clock_guard`.
+//! All times of a request that has not waited come from one reading of the [`Clock`], in `clock`, which
+//! verifies jumps of the system clock by the rule of `clock_guard`.
 
 mod clock;
 mod clock_guard;

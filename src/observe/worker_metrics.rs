@@ -5,7 +5,7 @@
 //! counters of all workers and adds them up.
 //!
 //! Responses are counted by endpoint and status code: a new status needs only an entry in
-//! `STATUS_CODES`.
+//! `STATUS_CODES`, before the last one.
 
 use std::iter::repeat_with;
 use std::time::Duration;

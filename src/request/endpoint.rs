@@ -1,9 +1,17 @@
 //! The table of endpoints. The path of an endpoint is also its label in metrics and the access log.
 //!
-//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API also has a `Route`
-//! in `route.rs`, arms in `snapshot/lookup.rs` (`unpublished`, and `get` for a body in memory or
-//! `find_body` for one in the file), its body in `publish`, an entry in `site/openapi.json`, and targets
-//! in `tests/fuzz/src/targets.rs` and `benches/scenario/targets.rs`.
+//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API is also in these places:
+//!
+//! - a `Route` in `route.rs`, and arms in `snapshot/lookup.rs`: `unpublished`, and `get` for a body in
+//!   memory or `find_body` for one in the file;
+//! - its members in `publish/render`, and its body in a payload (`snapshot/format.rs`);
+//! - with a parameter in its path, a `Missing` and messages in `server/pipeline.rs` and
+//!   `server/web/rendered.rs`;
+//! - with a payload name of its own in `/v1/health`, `snapshot/service_bodies.rs` and `read.rs`;
+//! - `site/openapi.json`, whose examples `tests/examples.py` rewrites, `site/changelog.md`, and the table
+//!   in `README.md`;
+//! - the tests `tests/it/naive`, `ask` and `openapi.rs`, `tests/fuzz/src/plain.rs`, `targets.rs` and
+//!   `snapshot.rs`, `tests/client.py`, and `benches/scenario/targets.rs`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

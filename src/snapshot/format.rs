@@ -1,5 +1,13 @@
 //! The format of a payload file, byte by byte.
 //!
+//! A new section or body, or another order of them, needs a higher version here and in `PROGRAM` of
+//! `publish/changes.rs`: an older program refuses the file then, and a publish renders it again. In
+//! [`Section`], sections of bodies come last, in the order of `History::bodies`. The fixed bodies of the
+//! history are numbered in `lookup` and counted in `history`, those of the live payload in `Live::open`.
+//! `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` and `row_orders.rs` write the
+//! sections; `History::open` opens them; `tests/fuzz/src/payload.rs` takes payloads apart with constants
+//! of its own.
+//!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian
 //! bodies           each as gzip, or plain where gzip would not be smaller
@@ -8,13 +16,6 @@
 //! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
 //!                  the contents and the trailer before it, magic 8
 //! ```
-//! A new section or body, or another order of them, needs a higher version here and in `PROGRAM` of
-//! `publish/changes.rs`: an older program refuses the file then, and a publish renders it again.
-//! Sections of bodies come last, in the order of `History::bodies`. The fixed bodies are numbered in
-//! `lookup`, where a new route also has an arm; their number is in `history`. They are written by
-//! `publish/history_payload.rs` and `publish/live_payload.rs`. `tests/fuzz/src/payload.rs` builds
-//! payloads of its own.
-//!
 //! All integers are little-endian. The identity form of a body that has a gzip form is not stored:
 //! it was four fifths of all bodies, and of the memory in which the system caches them.
 

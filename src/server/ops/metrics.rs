@@ -1,8 +1,11 @@
 //! The table of all metrics of a server, and the page written from it.
 //!
-//! A new metric of responses has a field in `WorkerMetrics` (`observe/worker_metrics.rs`), an increment
-//! in `Worker::finish`, and a row here. Each name is also in `tests/ops/metrics.py`, which checks the
-//! dashboard and the alerts under `data/`.
+//! A new metric of responses has a field in `WorkerMetrics` (`observe/worker_metrics.rs`; `observe/mod.rs`
+//! exports the constants of labels), an increment in `Worker::finish`, and a row here. `finish` has no
+//! time of the request: `ApiResponse` (`server/http/response.rs`, which decides on 304) or `Handled`
+//! (`server/pipeline.rs`) passes it what is known earlier. Metrics of pollers are in `StateMetrics`
+//! (`reload.rs`). Each name with its labels is also in `tests/ops/metrics.py`, which checks the dashboard
+//! and the alerts under `data/`; `tests/it/admin.rs` compares values with requests.
 
 use std::fmt::Display;
 use std::sync::Arc;
