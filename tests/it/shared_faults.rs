@@ -182,7 +182,7 @@ impl Cluster {
         let name = format!("{:?}, round {number}", self.kind);
         let shares_before = self.shares();
         let peers: Vec<_> = self.peers.iter().map(|peer| peer.server.addr()).collect();
-        let are_disturbed = &AtomicBool::new(true);
+        let (are_disturbed, are_running) = (&AtomicBool::new(true), &AtomicBool::new(true));
         let (scripts, losses, slowest_other) = thread::scope(|scope| {
             let scripts: Vec<_> = (0..scripts)
                 .map(|client| {
@@ -192,7 +192,7 @@ impl Cluster {
                     (label, scope.spawn(move || script.run(rng, are_disturbed)))
                 })
                 .collect();
-            let other = scope.spawn(|| slowest_health(&peers, are_disturbed));
+            let other = scope.spawn(|| slowest_health(&peers, are_running));
             let losses = self.disturb(&mut rng);
             self.peers.iter().for_each(|peer| peer.await_up(true));
             are_disturbed.store(false, Ordering::Relaxed);
@@ -200,6 +200,8 @@ impl Cluster {
                 script.join().unwrap_or_else(|_| panic!("{label}"))
             };
             let scripts: Vec<Script> = scripts.into_iter().map(join).collect();
+            // Until now: the scripts load the machine most at their end.
+            are_running.store(false, Ordering::Relaxed);
             (scripts, losses, other.join().unwrap())
         });
         let shares = self.shares().into_iter().zip(shares_before);
@@ -243,10 +245,10 @@ fn mode(rng: &mut Rng, is_mild: bool) -> Mode {
 }
 
 /// Sends requests that need no credit, and returns the duration of the slowest.
-fn slowest_health(peers: &[std::net::SocketAddr], are_disturbed: &AtomicBool) -> Duration {
+fn slowest_health(peers: &[std::net::SocketAddr], are_running: &AtomicBool) -> Duration {
     let mut clients: Vec<Client> = peers.iter().map(|peer| Client::connect(*peer)).collect();
     let (mut slowest, begun) = (Duration::ZERO, Instant::now());
-    while are_disturbed.load(Ordering::Relaxed) && begun.elapsed() < ROUND_MAX {
+    while are_running.load(Ordering::Relaxed) && begun.elapsed() < ROUND_MAX {
         for client in &mut clients {
             let begun = Instant::now();
             assert_eq!(client.get("/v1/health").status, 200);
