@@ -1,4 +1,5 @@
-//! Requests: bodies of given sizes, and more distinct pages and searches than a cache has room for.
+//! Requests: the cases in which servers are compared, bodies of given sizes, and more distinct pages
+//! and searches than a cache has room for.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
@@ -10,6 +11,51 @@ use crate::common::text::{SORTS, encode, values};
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 /// Tags, and creators, used as filters.
 const FILTERS: usize = 40;
+
+/// A case in which every server sends the same response.
+pub(crate) struct Compared {
+    pub(crate) name: &'static str,
+    pub(crate) request: Vec<u8>,
+    /// Requests sent at a time on each connection.
+    pub(crate) depth: usize,
+    /// Status of every response.
+    pub(crate) status: u16,
+}
+
+/// The compared cases of a release server, which has issued `key`.
+pub(crate) fn compared(address: SocketAddr, key: &str) -> Outcome<Vec<Compared>> {
+    let sizes = nearest(address, &[300, 2_000, 20_000, 200_000])?;
+    let [small, two, twenty, large] = &sizes[..] else {
+        return Err("sizes are missing".into());
+    };
+    let page = found(address, PAGE)?;
+    let known = if_none_match(page.header("etag").ok_or("no entity tag")?);
+    let key = format!("authorization: Bearer {key}\r\n");
+    let gzip = "accept-encoding: gzip\r\n";
+    let cases = [
+        ("300 B", small.as_str(), "", 1, 200),
+        ("2 KB", two, "", 1, 200),
+        ("20 KB", twenty, "", 1, 200),
+        ("200 KB", large, "", 1, 200),
+        ("page of 50, cached", PAGE, "", 1, 200),
+        ("page of 50, gzip", PAGE, gzip, 1, 200),
+        ("page of 50, 304", PAGE, known.as_str(), 1, 304),
+        ("300 B, with a key", small, key.as_str(), 1, 200),
+        ("300 B, 16 pipelined", small, "", 16, 200),
+    ];
+    let cases = cases.map(|(name, target, headers, depth, status)| Compared {
+        name,
+        request: get(target, headers),
+        depth,
+        status,
+    });
+    Ok(cases.into())
+}
+
+/// The header line of a client that has a response with this entity tag.
+pub(crate) fn if_none_match(tag: &str) -> String {
+    format!("if-none-match: {tag}\r\n")
+}
 
 /// Number of rows that match a filter.
 fn total(address: SocketAddr, filter: &str) -> Outcome<usize> {

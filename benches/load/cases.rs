@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::common::http::{Response, fetch, found, get};
+use crate::common::http::{Response, fetch, get};
 use crate::common::loops::Requests;
 use crate::common::nginx;
 use crate::common::process::{Server, command, reference};
-use crate::common::requests::{PAGE, nearest, pages, searches};
+use crate::common::requests::{Compared, PAGE, compared, if_none_match, pages, searches};
 use crate::common::{Outcome, SERVER_CORE, bare};
 use crate::epoll;
 use crate::settings::Settings;
@@ -95,32 +95,13 @@ pub(crate) struct Maker<'a> {
 impl Maker<'_> {
     pub(crate) fn cases(&self) -> Outcome<Vec<Case>> {
         let address = self.real.address;
-        let sizes = nearest(address, &[300, 2_000, 20_000, 200_000])?;
-        let [small, two, twenty, large] = &sizes[..] else {
-            return Err("sizes are missing".into());
-        };
-        let page = found(address, PAGE)?;
-        let tag = page.header("etag").ok_or("no entity tag")?;
-        let known = format!("if-none-match: {tag}\r\n");
-        let key = format!("authorization: Bearer {}\r\n", self.key);
-        let gzip = "accept-encoding: gzip\r\n";
         let is_chosen = |name: &str| {
             self.chosen.is_empty() || self.chosen.iter().any(|part| name.contains(part))
         };
         let mut cases = Vec::new();
-        for (name, target, headers, depth, status) in [
-            ("300 B", small.as_str(), "", 1, 200),
-            ("2 KB", two, "", 1, 200),
-            ("20 KB", twenty, "", 1, 200),
-            ("200 KB", large, "", 1, 200),
-            ("page of 50, cached", PAGE, "", 1, 200),
-            ("page of 50, gzip", PAGE, gzip, 1, 200),
-            ("page of 50, 304", PAGE, known.as_str(), 1, 304),
-            ("300 B, with a key", small, key.as_str(), 1, 200),
-            ("300 B, 16 pipelined", small, "", 16, 200),
-        ] {
-            if is_chosen(name) {
-                cases.push(self.compared(name, &get(target, headers), depth, status)?);
+        for compared in compared(address, &self.key)? {
+            if is_chosen(compared.name) {
+                cases.push(self.compared(&compared)?);
             }
         }
         let count = self.settings.distinct;
@@ -137,13 +118,9 @@ impl Maker<'_> {
 
     /// A case in which all send the response of the release server; a server that sends anything
     /// else is left out.
-    fn compared(
-        &self,
-        name: &'static str,
-        request: &[u8],
-        depth: usize,
-        status: u16,
-    ) -> Outcome<Case> {
+    fn compared(&self, compared: &Compared) -> Outcome<Case> {
+        let (name, request) = (compared.name, &compared.request[..]);
+        let (depth, status) = (compared.depth, compared.status);
         let captured = fetch(self.real.address, request)?;
         if captured.status != status {
             return Err(format!("{name}: status {}", captured.status).into());
@@ -211,7 +188,7 @@ impl Maker<'_> {
                     return Ok(None);
                 };
                 if captured.status == 304 {
-                    *request = get(PAGE, &format!("if-none-match: {tag}\r\n"));
+                    *request = get(PAGE, &if_none_match(&tag));
                 }
                 server
             }

@@ -1,0 +1,222 @@
+//! The servers of a case with one certificate, and their CPU time for each request.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::{Batch, Client, Target};
+use crate::common::http::{Response, get};
+use crate::common::process::{Server, command, run};
+use crate::common::requests::{PAGE, if_none_match};
+use crate::common::stats::{median, median_bounds, median_ratio};
+use crate::common::{Outcome, SERVER_CORE, nginx};
+
+/// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
+pub(crate) const HYPER: &str = "--bare-hyper-tls";
+const CONNECTIONS: usize = 32;
+/// The release server, which all others are compared with, and the others.
+const OURS: &str = "island-metrics";
+const PLAIN: &str = "without TLS";
+const BARE: &str = "bare hyper";
+const NGINX: &str = "nginx";
+
+/// A certificate and its key.
+pub(crate) struct Pair([PathBuf; 2]);
+
+impl Pair {
+    pub(crate) fn new(directory: &Path, name: &str, key: &[&str]) -> Outcome<Pair> {
+        let [certificate, private] =
+            ["pem", "key"].map(|kind| directory.join(format!("{name}.{kind}")));
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey"]).args(key);
+        openssl.args(["-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+        openssl.args(["-addext", "subjectAltName=DNS:localhost"]);
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]);
+        openssl.arg(&private).arg("-out").arg(&certificate);
+        run(openssl)?;
+        fs::set_permissions(&private, Permissions::from_mode(0o600))?;
+        Ok(Pair([certificate, private]))
+    }
+
+    pub(crate) fn paths(&self) -> [&Path; 2] {
+        self.0.each_ref().map(PathBuf::as_path)
+    }
+}
+
+/// A server in a case, and its CPU time for each request, in microseconds, by round.
+struct Contestant {
+    name: &'static str,
+    server: Arc<Server>,
+    target: Target,
+    batch: Batch,
+    micros: Vec<f64>,
+}
+
+impl Contestant {
+    /// Adds a round. `load` returns the number of responses.
+    fn measure(&mut self, load: impl FnOnce(Target, &Batch) -> Outcome<u64>) -> Outcome<()> {
+        let before = self.server.cpu_nanos()?;
+        let responses = load(self.target, &self.batch)?;
+        let nanos = self.server.cpu_nanos()? - before;
+        self.micros.push(nanos as f64 / 1000.0 / responses as f64);
+        Ok(())
+    }
+}
+
+/// A case: servers that send the same response to the same load.
+pub(crate) struct Case<'a> {
+    client: &'a Client,
+    contestants: Vec<Contestant>,
+}
+
+impl<'a> Case<'a> {
+    /// Starts the other servers of a case in a directory of its own. They send the captured response
+    /// of the release server with the certificate of that server.
+    pub(crate) fn new(
+        client: &'a Client,
+        directory: &Path,
+        (server, target): &(Arc<Server>, Target),
+        pair: &Pair,
+        batch: Batch,
+    ) -> Outcome<Case<'a>> {
+        fs::create_dir_all(directory)?;
+        let captured = client.fetch(*target, &batch)?;
+        if captured.status != batch.status {
+            return Err(format!("the status is {}", captured.status).into());
+        }
+        let path = directory.join("captured");
+        File::create(&path)?.write_all(&captured.raw)?;
+        let mut case = Case {
+            client,
+            contestants: Vec::new(),
+        };
+        case.add(OURS, server, *target, batch.clone());
+        let [certificate, key] = pair.paths();
+        let mut hyper = command(std::env::current_exe()?, Some(SERVER_CORE));
+        hyper.arg(HYPER).arg(&path).arg(certificate).arg(key);
+        let hyper = Server::start(hyper)?;
+        case.add_rival(BARE, hyper, batch.clone(), &captured)?;
+        let started = nginx::start(
+            &directory.join("nginx"),
+            &captured,
+            false,
+            Some(pair.paths()),
+        )?;
+        if let Some((nginx, tag)) = started {
+            let mut batch = batch;
+            if captured.status == 304 {
+                batch.bytes = get(PAGE, &if_none_match(&tag));
+            }
+            case.add_rival(NGINX, nginx, batch, &captured)?;
+        }
+        Ok(case)
+    }
+
+    fn add(&mut self, name: &'static str, server: &Arc<Server>, target: Target, batch: Batch) {
+        self.contestants.push(Contestant {
+            name,
+            server: Arc::clone(server),
+            target,
+            batch,
+            micros: Vec::new(),
+        });
+    }
+
+    /// Adds another server, which must send the captured response.
+    fn add_rival(
+        &mut self,
+        name: &'static str,
+        server: Server,
+        batch: Batch,
+        captured: &Response,
+    ) -> Outcome<()> {
+        let target = Target {
+            address: server.address,
+            is_tls: true,
+        };
+        if let Some(difference) = captured.difference(&self.client.fetch(target, &batch)?) {
+            return Err(format!("{name}: {difference}").into());
+        }
+        self.add(name, &Arc::new(server), target, batch);
+        Ok(())
+    }
+
+    /// Adds the plain listener of the release server.
+    pub(crate) fn add_plain(&mut self) {
+        let ours = &self.contestants[0];
+        let (server, batch) = (Arc::clone(&ours.server), ours.batch.clone());
+        let target = Target {
+            address: server.address,
+            is_tls: false,
+        };
+        self.add(PLAIN, &server, target, batch);
+    }
+
+    /// The version, suite and group that all servers choose. Fails if they differ.
+    pub(crate) fn session(&self) -> Outcome<String> {
+        let targets = self.contestants.iter().map(|contestant| contestant.target);
+        let targets = targets.filter(|target| target.is_tls);
+        let chosen = targets.map(|target| self.client.negotiated(target));
+        let chosen = chosen.collect::<Outcome<Vec<String>>>()?;
+        if chosen.iter().any(|choice| *choice != chosen[0]) {
+            return Err(format!("the sessions differ: {chosen:?}").into());
+        }
+        Ok(chosen[0].clone())
+    }
+
+    /// Measures requests on open connections. The first round is discarded.
+    pub(crate) fn measure_open(&mut self, rounds: u32, time: Duration) -> Outcome<()> {
+        let client = self.client;
+        let opened = self.contestants.iter();
+        let opened = opened.map(|contestant| client.open(contestant.target, CONNECTIONS));
+        let mut opened = opened.collect::<Outcome<Vec<_>>>()?;
+        for round in 0..=rounds {
+            for (contestant, connections) in self.contestants.iter_mut().zip(&mut opened) {
+                contestant.measure(|_, batch| client.load(connections, batch, time))?;
+                if round == 0 {
+                    contestant.micros.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures full handshakes, each with one request.
+    pub(crate) fn measure_handshakes(&mut self, rounds: u32, time: Duration) -> Outcome<()> {
+        let client = self.client;
+        for _ in 0..rounds {
+            for contestant in &mut self.contestants {
+                contestant.measure(|target, batch| client.load_anew(target, batch, 8, time))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A line of the table: the microseconds, and each ratio with the bounds of its median.
+    pub(crate) fn row(&self, name: &str) -> String {
+        let of = |name: &str| self.contestants.iter().find(|one| one.name == name);
+        let ours = &self.contestants[0].micros;
+        let mut row = format!("| {name} | {:.1} |", median(ours.iter().copied()));
+        for other in [PLAIN, BARE, NGINX] {
+            if let Some(Contestant { micros, .. }) = of(other) {
+                let ratios = ours.iter().zip(micros).map(|(a, b)| a / b);
+                let [low, high] = median_bounds(ratios);
+                let ratio = median_ratio(ours, micros);
+                let _ = write!(row, " {ratio:.2} ({low:.2} to {high:.2}) |");
+            } else {
+                row += " |";
+            }
+        }
+        row
+    }
+}
+
+/// The first two lines of the table.
+pub(crate) const TABLE_HEAD: &str = "\
+| case | µs | to itself without TLS | to bare hyper, tokio-rustls | to nginx |
+| --- | ---: | ---: | ---: | ---: |";
