@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
@@ -22,13 +24,13 @@ use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::send_buffer::BufferPool;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record::AccessRecord;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::body::ResponseBody;
 use crate::server::http::connection::{drive, is_last};
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
@@ -71,8 +73,11 @@ pub(crate) struct Worker {
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
 
+/// A response as hyper sees it: without most header lines, and without the body.
+type Message = Response<Empty<Bytes>>;
+
 /// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
-type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + 'a>>;
+type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Message> + Send + 'a>>;
 
 /// Inputs of a response besides the result of the pipeline.
 struct ResponseContext {
@@ -81,7 +86,7 @@ struct ResponseContext {
     /// `None` where there is no access log.
     record: Option<AccessRecord>,
     /// Has the version and the headers for hyper.
-    message: Response<ResponseBody>,
+    message: Message,
 }
 
 impl Worker {
@@ -137,7 +142,7 @@ impl Worker {
         identity: &ConnectionIdentity,
         waiting_since: Option<Instant>,
         context: &'a ConnectionContext,
-    ) -> Result<Response<ResponseBody>, DeferredResponse<'a>> {
+    ) -> Result<Message, DeferredResponse<'a>> {
         let now = self.clock.now();
         let head = RequestHead::new(&request);
         let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
@@ -259,12 +264,8 @@ impl Worker {
     /// The message for hyper, as yet without status and body. It ends the connection where no
     /// further request is read.
     #[inline]
-    fn message(
-        &self,
-        request: &mut Request<Incoming>,
-        context: &ConnectionContext,
-    ) -> Response<ResponseBody> {
-        let mut message = Response::new(ResponseBody::Omitted(0));
+    fn message(&self, request: &mut Request<Incoming>, context: &ConnectionContext) -> Message {
+        let mut message = Message::default();
         context.requests.add(1);
         let is_last = is_last(request);
         let closes = is_last
@@ -287,37 +288,38 @@ impl Worker {
         message
     }
 
-    /// Passes the header lines and the log line of a response on, and counts it.
+    /// Passes header lines, body and log line of a response on, and counts it.
     fn finish(
         &self,
         handled: Handled,
         sent: ResponseContext,
         context: &ConnectionContext,
-    ) -> Response<ResponseBody> {
+    ) -> Message {
         let ResponseContext {
             id,
             is_head,
             record,
             mut message,
         } = sent;
-        let (response, endpoint) = (handled.response, handled.endpoint);
-        let (in_memory, streamed_bytes) = match &response.body {
-            ResponseBody::Whole(bytes) if !is_head => (Some(bytes), 0),
-            ResponseBody::Stream(_) => (None, response.body.bytes()),
-            _ => (None, 0),
-        };
-        let write_lines = |lines: &mut Vec<u8>| {
-            response.write_lines(handled.quota, id, lines);
-            if context.is_tls {
-                lines.extend_from_slice(STRICT_TRANSPORT);
-            }
-        };
-        context.pending.put(in_memory, streamed_bytes, write_lines);
+        let mut response = handled.response;
+        let mut body_bytes = response.body.bytes();
+        if is_head {
+            response.body = ResponseBody::Omitted(body_bytes);
+            body_bytes = 0;
+        }
+        let mut lines = context.buffers.take();
+        response.write_lines(handled.quota, id, &mut lines);
+        if context.is_tls {
+            lines.extend_from_slice(STRICT_TRANSPORT);
+        }
+        context.pending.put(lines, response.body);
         let status = response.status;
-        let body_bytes = if is_head { 0 } else { response.body.bytes() };
-        let route = endpoint as usize;
-        self.metrics
-            .count_response(route, status.as_u16(), body_bytes, response.gzip);
+        self.metrics.count_response(
+            handled.endpoint as usize,
+            status.as_u16(),
+            body_bytes,
+            response.gzip,
+        );
         // Sign-up has limits too, and no caller.
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
             self.metrics.quota_rejections[caller.tier()].add(1);
@@ -326,7 +328,6 @@ impl Worker {
             record.push(&context.access_log, status, body_bytes, response.gzip);
         }
         *message.status_mut() = status;
-        *message.body_mut() = response.body;
         message
     }
 
@@ -356,7 +357,7 @@ impl Worker {
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
         ApiResponse::from(error).write_lines(quota, id, &mut out);
-        out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&body);
         if context.access_log.is_enabled() {
             let record = AccessRecord::unreadable(now.moment(), id, peer);

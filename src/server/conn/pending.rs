@@ -1,115 +1,104 @@
 //! Values that the request handler passes to the I/O adapter besides hyper's own response:
-//! `PendingResponse` with the header lines and the way to write the body, and the lines of the
-//! access log.
+//! `PendingResponse` with header lines and body, and the lines of the access log.
 
+use std::fmt;
 use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use hyper::body::Body;
 
 use crate::observe::AccessLogBuffer;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// Memory that a connection keeps for header lines: those of most responses fit.
-const LINES_BYTES: usize = 1024;
+/// A body that comes in pieces.
+pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
 
-/// The response of a connection that hyper has not written yet. Hyper does not pass another request
-/// to the handler before that.
+/// The body of a response.
+pub(crate) enum ResponseBody {
+    Whole(Bytes),
+    /// No bytes, with the length that there would be: for HEAD.
+    Omitted(u64),
+    /// A stream of known length.
+    Stream(BodyStream),
+}
+
+impl ResponseBody {
+    /// Its length in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            ResponseBody::Whole(bytes) => bytes.len() as u64,
+            ResponseBody::Omitted(bytes) => *bytes,
+            ResponseBody::Stream(stream) => stream.size_hint().lower(),
+        }
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes())
+    }
+}
+
+/// Header lines and body of a response.
+#[derive(Debug)]
+pub(in crate::server) struct WrittenResponse {
+    /// A buffer of the worker's pool.
+    pub(in crate::server) lines: Vec<u8>,
+    pub(in crate::server) body: ResponseBody,
+}
+
+/// The response of a connection whose head hyper has not written yet. Hyper does not pass another
+/// request to the handler before that.
 #[derive(Debug, Default)]
-pub(crate) struct PendingResponse(
+pub(crate) struct PendingResponse {
     // Locked by one thread only, so there is never contention.
-    Mutex<PendingHead>,
-);
-
-#[derive(Debug, Default)]
-struct PendingHead {
-    lines: Vec<u8>,
-    /// Whether the lines are those of a response whose head was not written yet.
-    is_there: bool,
-    /// The length of a body that comes in pieces; 0 of any other.
-    streamed_bytes: u64,
-    /// Whether hyper may end the connection before it has offered all of the response, as after
-    /// CONNECT, or after `upgrade` and a body.
-    is_last: bool,
-    /// The last body, if it is in memory: what hyper does not offer is taken from here, without a
-    /// copy.
-    last_body: Bytes,
+    response: Mutex<Option<WrittenResponse>>,
+    /// Whether hyper may end the connection before it has written the head, as after CONNECT, or
+    /// after `upgrade` and a body.
+    is_last: AtomicBool,
     /// Whether a response waits, so that those before it are to be written meanwhile.
-    waits: bool,
+    waits: AtomicBool,
 }
 
 impl PendingResponse {
-    /// Puts a response, whose header lines `write` appends. `body` is the body that is sent, if it
-    /// is in memory; `streamed_bytes` the length of one that comes in pieces.
-    pub(crate) fn put(
-        &self,
-        body: Option<&Bytes>,
-        streamed_bytes: u64,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let mut head = self.head();
-        debug_assert!(!head.is_there, "one response at a time");
-        head.lines.clear();
-        write(&mut head.lines);
-        head.is_there = true;
-        head.streamed_bytes = streamed_bytes;
-        if let Some(body) = body
-            && head.is_last
-        {
-            head.last_body = body.clone();
-        }
+    /// Puts a response.
+    pub(in crate::server) fn put(&self, lines: Vec<u8>, body: ResponseBody) {
+        let response = WrittenResponse { lines, body };
+        let before = lock(&self.response).replace(response);
+        debug_assert!(before.is_none(), "one response at a time");
     }
 
-    /// Marks the next response as the last, all of which hyper may not offer.
+    /// Marks the next response as the last.
     pub(crate) fn set_last(&self) {
-        self.head().is_last = true;
+        self.is_last.store(true, Ordering::Relaxed);
     }
 
     /// Waits for work that the response depends on. The responses before it are written meanwhile.
     pub(crate) async fn wait<T>(&self, work: impl Future<Output = T>) -> T {
-        self.head().waits = true;
+        self.waits.store(true, Ordering::Relaxed);
         let done = work.await;
-        self.head().waits = false;
+        self.waits.store(false, Ordering::Relaxed);
         done
     }
 
     /// Whether a response waits.
     pub(in crate::server) fn waits(&self) -> bool {
-        self.head().waits
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Whether a head that hyper writes now is the last: that of the last response, or one of
     /// hyper's own, for a request that it cannot parse.
     pub(in crate::server) fn is_last(&self) -> bool {
-        let head = self.head();
-        head.is_last || !head.is_there
+        self.is_last.load(Ordering::Relaxed) || lock(&self.response).is_none()
     }
 
-    /// Passes the lines to `read`, and clears them. Returns the length of a body that comes in
-    /// pieces, or `None` if there is no response: the head is hyper's own.
-    pub(in crate::server) fn take(&self, read: impl FnOnce(&[u8])) -> Option<u64> {
-        let mut head = self.head();
-        if !head.is_there {
-            return None;
-        }
-        head.is_there = false;
-        read(&head.lines);
-        head.lines.clear();
-        // The links of a long search are kilobytes: an idle connection has no use for that.
-        head.lines.shrink_to(LINES_BYTES);
-        Some(head.streamed_bytes)
-    }
-
-    /// Takes the last body, if it is as long as what hyper offers of it.
-    pub(in crate::server) fn take_last_body(&self, offered_bytes: usize) -> Option<Bytes> {
-        let mut head = self.head();
-        let is_whole = head.last_body.len() == offered_bytes;
-        is_whole.then(|| std::mem::take(&mut head.last_body))
-    }
-
-    fn head(&self) -> MutexGuard<'_, PendingHead> {
-        lock(&self.0)
+    /// Takes the response. There is none if the head is hyper's own.
+    pub(in crate::server) fn take(&self) -> Option<WrittenResponse> {
+        lock(&self.response).take()
     }
 }
 
@@ -167,40 +156,5 @@ impl Drop for PendingAccessLog {
         if let Some(buffer) = self.buffer.take() {
             self.write_to(&buffer, " cut=yes");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_taken_once_and_leave_little_behind() {
-        let pending = PendingResponse::default();
-        for length in [0, 1, 500, 5000, 9] {
-            assert!(pending.is_last());
-            assert_eq!(pending.take(|_| panic!("nothing is there")), None);
-            let lines = vec![b'x'; length];
-            pending.put(None, length as u64, |text| text.extend_from_slice(&lines));
-            assert!(!pending.is_last());
-            let mut taken = None;
-            let streamed = pending.take(|lines| taken = Some(lines.to_vec()));
-            assert_eq!((streamed, taken), (Some(length as u64), Some(lines)));
-            assert!(pending.head().lines.capacity() <= LINES_BYTES);
-        }
-    }
-
-    #[test]
-    fn the_last_body_is_taken_whole_or_not_at_all() {
-        let body = Bytes::from_static(b"body");
-        let pending = PendingResponse::default();
-        pending.put(Some(&body), 0, |_| {});
-        assert_eq!(pending.take_last_body(4), None, "it is not the last");
-        assert_eq!(pending.take(|_| {}), Some(0));
-        pending.set_last();
-        pending.put(Some(&body), 0, |_| {});
-        assert!(pending.is_last());
-        assert_eq!(pending.take_last_body(3), None);
-        assert_eq!(pending.take_last_body(4), Some(body));
     }
 }

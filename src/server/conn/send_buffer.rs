@@ -10,7 +10,11 @@ use hyper::rt::Write;
 
 use crate::sync::{Mutex, lock};
 
-/// Buffers kept in a pool. A worker mostly uses one at a time.
+/// Bytes that are gathered before they are written.
+pub(in crate::server) const GATHERED_BYTES_MAX: usize = 16 * 1024;
+/// Bodies from this length on are not copied: that would cost more than a write of two parts.
+const UNCOPIED_BYTES_MIN: usize = 8 * 1024;
+/// Buffers kept in a pool. A worker mostly uses two at a time: header lines, and what is sent.
 const POOLED_MAX: usize = 64;
 /// Buffers that have grown to this capacity are freed.
 const GROWN_BYTES: usize = 64 * 1024;
@@ -21,10 +25,16 @@ const GROWN_BYTES: usize = 64 * 1024;
 pub(crate) struct BufferPool(Mutex<Vec<Vec<u8>>>);
 
 impl BufferPool {
-    /// An empty buffer; a new one has a capacity of `bytes`.
-    pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+    /// An empty buffer.
+    pub(crate) fn take(&self) -> Vec<u8> {
         let pooled = lock(&self.0).pop();
-        pooled.unwrap_or_else(|| Vec::with_capacity(bytes))
+        pooled.unwrap_or_else(|| Vec::with_capacity(GATHERED_BYTES_MAX))
+    }
+
+    /// Buffers in the pool.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        lock(&self.0).len()
     }
 
     pub(crate) fn put(&self, mut buffer: Vec<u8>) {
@@ -36,21 +46,20 @@ impl BufferPool {
     }
 }
 
-/// Buffered bytes, and behind them the rest of a connection's last body. Has no capacity while it
-/// is empty.
+/// Buffered bytes, and behind them a body that is not copied. Has no capacity while it is empty.
 #[derive(Debug, Default)]
 pub(in crate::server) struct SendBuffer {
     bytes: Vec<u8>,
     /// How many of `bytes` the socket has taken.
     taken: usize,
-    rest: Bytes,
+    body: Bytes,
 }
 
 impl SendBuffer {
     /// Takes a buffer from the pool, if it has none.
-    pub(in crate::server) fn reserve(&mut self, pool: &BufferPool, bytes: usize) {
+    pub(in crate::server) fn reserve(&mut self, pool: &BufferPool) {
         if self.bytes.capacity() == 0 {
-            self.bytes = pool.take(bytes);
+            self.bytes = pool.take();
         }
     }
 
@@ -58,63 +67,62 @@ impl SendBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends the rest of the last body.
-    pub(in crate::server) fn set_rest(&mut self, rest: Bytes) {
-        self.rest = rest;
+    /// Appends a body, or a piece of one. Nothing may be appended before the socket has taken a
+    /// long one.
+    pub(in crate::server) fn put_body(&mut self, body: Bytes) {
+        debug_assert!(self.body.is_empty(), "it is the last");
+        if body.len() < UNCOPIED_BYTES_MIN && self.bytes.capacity() > 0 {
+            self.extend(&body);
+        } else {
+            self.body = body;
+        }
     }
 
-    /// Bytes that are buffered, taken or not.
-    pub(in crate::server) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Whether so much is buffered that it is to be written before more is appended.
+    pub(in crate::server) fn is_full(&self) -> bool {
+        self.bytes.len() >= GATHERED_BYTES_MAX || !self.body.is_empty()
     }
 
     /// Whether the socket has taken all.
     pub(in crate::server) fn is_taken(&self) -> bool {
-        self.taken == self.bytes.len() && self.rest.is_empty()
+        self.taken == self.bytes.len() && self.body.is_empty()
     }
 
-    /// Returns the buffer to the pool when the socket has taken all.
+    /// Returns the buffer to the pool. To be called when the socket has taken all.
     pub(in crate::server) fn release(&mut self, pool: &BufferPool) {
-        self.taken = 0;
-        pool.put(std::mem::take(&mut self.bytes));
+        debug_assert!(self.is_taken());
+        if self.bytes.capacity() > 0 {
+            self.taken = 0;
+            pool.put(std::mem::take(&mut self.bytes));
+        }
     }
 
-    /// The length of the next write, with `body` behind the buffered bytes.
-    pub(in crate::server) fn write_bytes(&self, body: &[u8]) -> usize {
-        self.bytes.len() - self.taken + body.len().max(self.rest.len())
+    /// The length of the next write.
+    pub(in crate::server) fn write_bytes(&self) -> usize {
+        self.bytes.len() - self.taken + self.body.len()
     }
 
-    /// Writes once what is buffered, and the rest or `body` behind it. Returns how many bytes the
-    /// socket has taken, and how many of them are of `body`.
+    /// Writes once. Returns how many bytes the socket has taken.
     pub(in crate::server) fn poll_write<S: Write + Unpin>(
         &mut self,
         socket: &mut S,
         cx: &mut Context<'_>,
-        body: &[u8],
-    ) -> Poll<io::Result<(usize, usize)>> {
+    ) -> Poll<io::Result<usize>> {
         let socket = Pin::new(socket);
         let buffered = &self.bytes[self.taken..];
         let buffered_bytes = buffered.len();
-        let behind = if self.rest.is_empty() {
-            body
-        } else {
-            &self.rest
-        };
-        let written = if buffered.is_empty() {
-            socket.poll_write(cx, behind)
-        } else if behind.is_empty() {
+        let written = if self.body.is_empty() {
             socket.poll_write(cx, buffered)
+        } else if buffered.is_empty() {
+            socket.poll_write(cx, &self.body)
         } else {
-            socket.poll_write_vectored(cx, &[IoSlice::new(buffered), IoSlice::new(behind)])
+            let parts = [IoSlice::new(buffered), IoSlice::new(&self.body)];
+            socket.poll_write_vectored(cx, &parts)
         };
         let bytes = ready!(written)?;
         self.taken += bytes.min(buffered_bytes);
-        let of_behind = bytes.saturating_sub(buffered_bytes);
-        if self.rest.is_empty() {
-            return Poll::Ready(Ok((bytes, of_behind)));
-        }
-        self.rest.advance(of_behind);
-        Poll::Ready(Ok((bytes, 0)))
+        self.body.advance(bytes.saturating_sub(buffered_bytes));
+        Poll::Ready(Ok(bytes))
     }
 }
 
@@ -126,14 +134,14 @@ mod tests {
     fn a_pool_keeps_few_buffers_and_none_that_grew_much() {
         let pool = BufferPool::default();
         pool.put(Vec::with_capacity(64 * 1024));
-        assert!(lock(&pool.0).is_empty());
+        assert_eq!(pool.size(), 0);
         for _ in 0..2 * POOLED_MAX {
             pool.put(b"left by another".to_vec());
         }
-        assert_eq!(lock(&pool.0).len(), POOLED_MAX);
+        assert_eq!(pool.size(), POOLED_MAX);
         for _ in 0..POOLED_MAX {
-            assert_eq!(pool.take(1000), b"");
+            assert_eq!(pool.take(), b"");
         }
-        assert!(pool.take(1000).capacity() >= 1000, "a new one");
+        assert!(pool.take().capacity() >= GATHERED_BYTES_MAX, "a new one");
     }
 }

@@ -7,19 +7,19 @@
 //! - **Unreadable heads.** A head that hyper cannot parse never reaches the pipeline; hyper
 //!   responds with a bare status and closes. That is a head without a pending response, and is
 //!   replaced by the response that the specification promises for every failure.
+//! - **Bodies.** Hyper gets none either, and writes every response as an empty one. The body is
+//!   taken from the request handler with the header lines, which have its length. A long one goes to
+//!   the socket in one write with what is buffered, without a copy; a stream is polled here, for one
+//!   piece at a time.
 //! - **Gathering.** Responses to pipelined requests are written when hyper has no complete head
 //!   left and reads on, or has ended: one write for the whole batch. Hyper does not always end by
 //!   shutting the socket down (not after a request with `upgrade` or HTTP/2's preface), so its
 //!   driver drains this too. Hyper's own `pipeline_flush` gathers as well, but loses the last
 //!   responses if unread bytes are left behind them, as a body that is not read.
-//! - **No copy** of a long body: it goes to the socket in one write with what is buffered.
 //! - **Phases.** The registry sees the first byte of a head, a response that waits for its client,
 //!   the last byte taken.
-//! - **Streams.** Hyper passes the head of a stream with the first piece, and the others when it
-//!   has them. Their total length is known beforehand: nothing else distinguishes a piece from the
-//!   next head.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -30,13 +30,10 @@ use memchr::memmem;
 
 use crate::server::conn::connection_state::ConnectionPhase;
 use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::pending::{BodyStream, ResponseBody};
 use crate::server::conn::send_buffer::SendBuffer;
 use crate::server::conn::time_slice::poll_yield;
 
-/// Bytes that are gathered before they are written.
-const GATHERED_BYTES_MAX: usize = 16 * 1024;
-/// Bodies from this length on are not copied: that would cost more than a write of two parts.
-const UNCOPIED_BYTES_MIN: usize = 8 * 1024;
 /// Writes from this length on count against the connection's time slice: they take tens of
 /// microseconds.
 const TIMED_BYTES_MIN: usize = 64 * 1024;
@@ -44,6 +41,9 @@ const TIMED_BYTES_MIN: usize = 64 * 1024;
 const CLIENT_BYTES_PER_SECOND: u64 = 16 * 1024;
 /// The start of a head that precedes a response (RFC 9110 section 15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 ";
+/// Hyper's line for an empty body, and the length of what it writes behind that.
+const EMPTY_BODY: &[u8] = b"content-length: 0\r\n";
+const DATE_BYTES: usize = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n".len();
 
 /// A socket that completes hyper's heads. `error_response` makes the whole response of a status
 /// that hyper responds with by itself.
@@ -51,12 +51,12 @@ pub(crate) struct TimedIo<S, F> {
     socket: S,
     error_response: F,
     context: Arc<ConnectionContext>,
-    /// The bytes that hyper has written and the socket has not taken yet.
+    /// Responses that the socket has not taken yet.
     buffer: SendBuffer,
-    /// Bytes that hyper has yet to offer of the body whose head or beginning was taken.
-    body_left: u64,
-    /// Whether that body is the connection's last.
-    is_last: bool,
+    /// The body behind the buffered bytes, if it comes in pieces.
+    stream: Option<BodyStream>,
+    /// Hyper's head of the last response, while the one before it is not sent.
+    last_head: Vec<u8>,
     /// When the batch of requests was read, if it is timed.
     read_at: Option<Instant>,
     /// Whether `100 Continue` is to be written.
@@ -81,8 +81,8 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             error_response,
             context,
             buffer: SendBuffer::default(),
-            body_left: 0,
-            is_last: false,
+            stream: None,
+            last_head: Vec::new(),
             read_at: None,
             continues: false,
             responded: false,
@@ -97,7 +97,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
 
     /// Whether the socket has taken all of every response.
     pub(crate) fn is_drained(&self) -> bool {
-        self.body_left == 0 && self.buffer.len() == 0
+        self.buffer.is_taken() && self.stream.is_none() && self.last_head.is_empty()
     }
 
     /// Records that the socket has taken the responses to all requests.
@@ -142,43 +142,48 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         read_time(stored.min(self.sent_bytes))
     }
 
-    fn reserve(&mut self) {
-        let pool = &self.context.buffers;
-        self.buffer.reserve(pool, GATHERED_BYTES_MAX);
+    /// Buffers a head of hyper's and its response. Returns how many bytes of the head were taken.
+    fn take_head(&mut self, head: &[u8]) -> usize {
+        self.buffer.reserve(&self.context.buffers);
+        // Before a form that its client holds back until then.
+        if head.starts_with(CONTINUE) {
+            // A response that is ready already stands behind it, and is offered again by itself.
+            let bytes = memmem::find(head, b"\r\n\r\n").map_or(head.len(), |at| at + 4);
+            self.buffer.extend(&head[..bytes]);
+            self.continues = true;
+            return bytes;
+        }
+        self.take_response(head);
+        head.len()
     }
 
-    /// Buffers a head, with its header lines behind the status line.
-    fn take_head(&mut self, head: &[u8]) {
+    /// Buffers a response: hyper's head with the header lines behind its status line, and the body.
+    fn take_response(&mut self, head: &[u8]) {
         self.responded = true;
-        self.reserve();
         // Status lines are short: a search by vectors takes longer to begin.
         let end = head.iter().position(|byte| *byte == b'\n');
         let (status_line, rest) = head.split_at(end.map_or(head.len(), |at| at + 1));
-        let buffer = &mut self.buffer;
-        let streamed_bytes = self.context.pending.take(|lines| {
-            buffer.extend(status_line);
-            buffer.extend(lines);
-            buffer.extend(rest);
-        });
-        match streamed_bytes {
-            Some(bytes) => self.body_left = bytes,
-            None => self.take_error(status(status_line)),
+        let Some(response) = self.context.pending.take() else {
+            return self.take_error(status(status_line));
+        };
+        let (connection, date) = rest.split_at(rest.len().saturating_sub(DATE_BYTES));
+        let connection = connection.strip_suffix(EMPTY_BODY).unwrap_or(connection);
+        for part in [status_line, &response.lines, connection, date] {
+            self.buffer.extend(part);
+        }
+        self.context.buffers.put(response.lines);
+        match response.body {
+            ResponseBody::Whole(body) => self.buffer.put_body(body),
+            ResponseBody::Omitted(_) => {}
+            ResponseBody::Stream(stream) => self.stream = Some(stream),
         }
     }
 
     /// Buffers the response to an unreadable head, which is the last.
     pub(crate) fn take_error(&mut self, status: u16) {
         self.responded = true;
-        self.reserve();
+        self.buffer.reserve(&self.context.buffers);
         self.buffer.extend(&(self.error_response)(status));
-    }
-
-    /// Takes all of the last body, or of its last piece: hyper may end before it offers more.
-    fn take_last(&mut self, piece: &[u8]) {
-        match self.context.pending.take_last_body(piece.len()) {
-            Some(body) => self.buffer.set_rest(body),
-            None => self.buffer.extend(piece),
-        }
     }
 }
 
@@ -195,17 +200,45 @@ fn status(status_line: &[u8]) -> u16 {
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
-    /// Writes what is buffered. To be called when hyper has ended, however it did.
+    /// Writes all responses. To be called when hyper has ended, however it did.
     pub(crate) fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.buffer.len() > 0 {
+        loop {
             while !self.buffer.is_taken() {
-                if ready!(self.write(cx, &[]))?.0 == 0 {
+                if ready!(self.write(cx))? == 0 {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
             }
             self.buffer.release(&self.context.buffers);
+            if self.is_drained() {
+                return self.flush(cx);
+            }
+            ready!(self.continue_response(cx))?;
         }
-        self.flush(cx)
+    }
+
+    /// Buffers the next piece of a stream, or the last response behind it.
+    #[cold]
+    fn continue_response(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(stream) = &mut self.stream else {
+            let head = std::mem::take(&mut self.last_head);
+            let taken = self.take_head(&head);
+            self.last_head.extend_from_slice(&head[taken..]);
+            return Poll::Ready(Ok(()));
+        };
+        let piece = match stream.as_mut().poll_frame(cx) {
+            Poll::Ready(piece) => piece,
+            Poll::Pending => {
+                ready!(self.flush(cx))?;
+                // The client is not the one that is waited for.
+                self.context.handle.enter(ConnectionPhase::Processing);
+                return Poll::Pending;
+            }
+        };
+        match piece.transpose()? {
+            Some(piece) => self.buffer.put_body(piece.into_data().unwrap_or_default()),
+            None => self.stream = None,
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Writes what TLS has encrypted and the socket has not taken. Without TLS there is nothing.
@@ -218,16 +251,16 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         flushed
     }
 
-    /// Writes once what is buffered, and `body` behind it. Returns how much was taken, and how much
-    /// of that is of `body`. A long write yields if the time slice is over.
-    fn write(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<(usize, usize)>> {
+    /// Writes once what is buffered. Returns how many bytes were taken. A long write yields if the
+    /// time slice is over.
+    fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let context = &self.context;
-        let is_timed = self.buffer.write_bytes(body) >= TIMED_BYTES_MIN;
+        let is_timed = self.buffer.write_bytes() >= TIMED_BYTES_MIN;
         if is_timed && context.time_slice.is_over() {
             return poll_yield(cx);
         }
         let (buffer, socket) = (&mut self.buffer, &mut self.socket);
-        let mut write = || buffer.poll_write(socket, cx, body);
+        let mut write = || buffer.poll_write(socket, cx);
         let written = if is_timed {
             context.time_slice.spend(write)
         } else {
@@ -236,39 +269,13 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         if written.is_pending() && context.handle.phase() != ConnectionPhase::Sending {
             self.begin_sending();
         }
-        let (bytes, of_body) = ready!(written)?;
+        let bytes = ready!(written)?;
         if bytes > 0 {
             self.sent_bytes += bytes as u64;
             self.context.metrics.sent_bytes.add(bytes as u64);
             self.context.handle.enter(ConnectionPhase::Processing);
         }
-        Poll::Ready(Ok((bytes, of_body)))
-    }
-
-    /// Writes a body, or the rest of one. Returns how much of it was taken.
-    fn write_body(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Poll<io::Result<usize>> {
-        let (_, of_body) = ready!(self.write(cx, body))?;
-        self.body_left = self.body_left.saturating_sub(of_body as u64);
-        Poll::Ready(Ok(of_body))
-    }
-
-    /// Takes more of a body whose beginning was taken before.
-    fn continue_body(
-        &mut self,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let offered: usize = parts.iter().map(|part| part.len()).sum();
-        if offered as u64 >= self.body_left && self.is_last {
-            // A body that is in memory is one part.
-            for part in parts {
-                self.take_last(part);
-            }
-            self.body_left = 0;
-            return Poll::Ready(Ok(offered));
-        }
-        ready!(self.drain(cx))?;
-        self.write_body(cx, parts.first().map_or(&[], |part| part))
+        Poll::Ready(Ok(bytes))
     }
 }
 
@@ -299,65 +306,23 @@ where
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
+    /// Hyper passes one whole head, and no other until that is taken.
     fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    /// Hyper passes one whole head with its body or the first piece of that, and no other head
-    /// until all is taken. A body that was taken in part is offered again without its head.
-    fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
+        head: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Some((head, bodies)) = parts.split_first() else {
-            return Poll::Ready(Ok(0));
-        };
-        if self.body_left > 0 {
-            return self.continue_body(cx, parts);
-        }
-        // Before a form that its client holds back until then.
-        if head.starts_with(CONTINUE) {
-            // A response that is ready already stands behind it, and is offered again by itself.
-            let bytes = memmem::find(head, b"\r\n\r\n").map_or(head.len(), |at| at + 4);
-            self.reserve();
-            self.buffer.extend(&head[..bytes]);
-            self.continues = true;
-            return Poll::Ready(Ok(bytes));
-        }
-        // The last response is taken whole: hyper may end before it has offered the rest.
-        self.is_last = self.context.pending.is_last();
-        let is_last = self.is_last;
-        if self.buffer.len() >= GATHERED_BYTES_MAX && !is_last {
-            ready!(self.drain(cx))?;
-        }
-        self.take_head(head);
-        let Some(body) = bodies.first() else {
-            return Poll::Ready(Ok(head.len()));
-        };
-        self.body_left = self.body_left.max(body.len() as u64);
-        if is_last || body.len() < UNCOPIED_BYTES_MIN {
-            if is_last {
-                self.take_last(body);
-            } else {
-                self.buffer.extend(body);
+        if self.buffer.is_full() || self.stream.is_some() || !self.last_head.is_empty() {
+            match self.drain(cx) {
+                // Hyper may end before it offers the last head again.
+                Poll::Pending if self.context.pending.is_last() => {
+                    self.last_head.extend_from_slice(head);
+                    return Poll::Ready(Ok(head.len()));
+                }
+                drained => ready!(drained)?,
             }
-            self.body_left -= body.len() as u64;
-            return Poll::Ready(Ok(head.len() + body.len()));
         }
-        match self.write_body(cx, body) {
-            Poll::Ready(taken) => Poll::Ready(taken.map(|bytes| head.len() + bytes)),
-            // The head is taken; hyper is woken for the body.
-            Poll::Pending => Poll::Ready(Ok(head.len())),
-        }
+        Poll::Ready(Ok(self.take_head(head)))
     }
 
     /// Writes nothing as a rule: hyper reads on or ends, and both write what is buffered. It does
@@ -369,7 +334,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
             // The form has as long as if it had come with its head.
             self.context.handle.enter(ConnectionPhase::Head);
         }
-        if self.body_left > 0 || self.context.pending.waits() {
+        if self.context.pending.waits() {
             ready!(self.drain(cx))?;
             // The client is not the one that is waited for.
             self.context.handle.enter(ConnectionPhase::Processing);

@@ -1,19 +1,21 @@
 //! The responses of the scenes: each body and its lines are unique, so that none can be taken for
 //! another.
 
-use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http_body_util::Empty;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
 use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::http::connection::is_last;
+use crate::sync::{AtomicU64, Ordering};
 
 /// A body that no other response has. Some look like a response.
 pub(in crate::server) fn body(number: usize, size: usize) -> Vec<u8> {
@@ -36,15 +38,28 @@ pub(in crate::server) fn refusal(status: u16) -> Vec<u8> {
     format!("HTTP/1.1 {status} Refused\r\ncontent-length: 7\r\n\r\nrefused").into_bytes()
 }
 
-/// A body that comes whole, or in pieces, each of which is pending at first.
-pub(in crate::server) struct Pieces {
-    pub(in crate::server) left: Bytes,
-    pub(in crate::server) piece: usize,
-    pub(in crate::server) is_there: bool,
+/// How bodies in pieces come.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Disk {
     /// How many bytes come before it fails.
     pub(in crate::server) sound: usize,
-    /// How many pieces have been read from a disk, where the test decides that.
-    pub(in crate::server) read: Option<Rc<Cell<usize>>>,
+    /// How many pieces have been read, where the test decides that.
+    pub(in crate::server) read: Option<Arc<AtomicU64>>,
+}
+
+impl Disk {
+    pub(in crate::server) const SOUND: Disk = Disk {
+        sound: usize::MAX,
+        read: None,
+    };
+}
+
+/// A body that comes in pieces, each of which is pending at first.
+struct Pieces {
+    left: Bytes,
+    piece: usize,
+    is_there: bool,
+    disk: Disk,
 }
 
 impl Body for Pieces {
@@ -58,33 +73,24 @@ impl Body for Pieces {
         if self.left.is_empty() {
             return Poll::Ready(None);
         }
-        if self.sound == 0 {
+        if self.disk.sound == 0 {
             return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
         }
-        if let Some(read) = &self.read {
-            match read.get().checked_sub(1) {
-                Some(less) => read.set(less),
+        if let Some(read) = &self.disk.read {
+            match read.load(Ordering::Relaxed).checked_sub(1) {
+                Some(less) => read.store(less, Ordering::Relaxed),
                 None => return Poll::Pending,
             }
-        } else if self.piece > 0 {
+        } else {
             self.is_there = !self.is_there;
             if self.is_there {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
         }
-        let most = if self.piece == 0 {
-            usize::MAX
-        } else {
-            self.piece
-        };
-        let bytes = most.min(self.left.len()).min(self.sound);
-        self.sound -= bytes;
+        let bytes = self.piece.min(self.left.len()).min(self.disk.sound);
+        self.disk.sound -= bytes;
         Poll::Ready(Some(Ok(Frame::data(self.left.split_to(bytes)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -96,7 +102,8 @@ impl Body for Pieces {
 pub(in crate::server) fn respond(
     request: &Request<Incoming>,
     context: &ConnectionContext,
-) -> Response<Pieces> {
+    disk: Disk,
+) -> Response<Empty<Bytes>> {
     let target = request.uri().to_string();
     let mut words = target
         .trim_matches(|c: char| c == '/' || c == ':')
@@ -107,23 +114,28 @@ pub(in crate::server) fn respond(
     if last {
         context.pending.set_last();
     }
-    let size = if status == 304 { 0 } else { size };
     let is_head = request.method() == "HEAD";
-    let streamed_bytes = if piece > 0 && !is_head { size } else { 0 };
-    let left: Bytes = body(number, size).into();
-    let in_memory = (piece == 0 && !is_head).then_some(&left);
-    context
-        .pending
-        .put(in_memory, streamed_bytes as u64, |text| {
-            text.extend_from_slice(lines(number).as_bytes());
-        });
-    let mut response = Response::new(Pieces {
-        left,
-        piece,
-        is_there: false,
-        sound: usize::MAX,
-        read: None,
-    });
+    let left: Bytes = body(number, if status == 304 { 0 } else { size }).into();
+    let mut text = lines(number);
+    if status != 304 && !(is_head && size == 0) {
+        text += &format!("content-length: {size}\r\n");
+    }
+    let body = if is_head {
+        ResponseBody::Omitted(left.len() as u64)
+    } else if piece == 0 {
+        ResponseBody::Whole(left)
+    } else {
+        ResponseBody::Stream(Box::pin(Pieces {
+            left,
+            piece,
+            is_there: false,
+            disk,
+        }))
+    };
+    let mut buffer = context.buffers.take();
+    buffer.extend_from_slice(text.as_bytes());
+    context.pending.put(buffer, body);
+    let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
     let stops = context.handle.is_stopping();
     if last || stops || words.next() == Some("close") {

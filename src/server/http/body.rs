@@ -1,4 +1,4 @@
-//! Response bodies as hyper sends them: bytes in memory, or a stream of pieces.
+//! Response bodies that are read from a disk: `Download` opens one, and `FileStream` reads its pieces.
 //!
 //! Threads of the runtime's blocking pool read and inflate dumps and long bodies of the API, so no
 //! other connection of the worker waits for a disk. A stream has one piece in memory, and the next
@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::observe::RateLimitedLog;
 use crate::server::conn::limiter::Permit;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};
@@ -26,61 +27,10 @@ use crate::snapshot::{Dump, LongBody, LongBodyReader};
 /// copying a piece.
 const PIECE_BYTES: u64 = 128 * 1024;
 
-/// The body of a response.
-#[derive(Debug)]
-pub(crate) enum ResponseBody {
-    Whole(Bytes),
-    /// No bytes, with the length that there would be: for HEAD.
-    Omitted(u64),
-    Stream(Box<FileStream>),
-}
-
-impl ResponseBody {
-    /// Its length in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            ResponseBody::Whole(bytes) => bytes.len() as u64,
-            ResponseBody::Omitted(bytes) => *bytes,
-            ResponseBody::Stream(stream) => stream.left,
-        }
-    }
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    #[inline]
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match self.get_mut() {
-            ResponseBody::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            ResponseBody::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            ResponseBody::Omitted(_) => Poll::Ready(None),
-            ResponseBody::Stream(stream) if stream.left == 0 => Poll::Ready(None),
-            ResponseBody::Stream(stream) => stream
-                .poll_piece(cx)
-                .map(|piece| Some(piece.map(Frame::data))),
-        }
-    }
-
-    #[inline]
-    fn is_end_stream(&self) -> bool {
-        self.bytes() == 0
-    }
-
-    #[inline]
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes())
-    }
-}
-
 /// A body that is sent in pieces.
 #[derive(Debug)]
 pub(crate) struct FileStream {
-    /// Bytes that hyper does not have yet.
+    /// Bytes that were not read yet.
     left: u64,
     state: StreamState,
 }
@@ -93,8 +43,28 @@ enum StreamState {
     Failed,
 }
 
+impl Body for FileStream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.poll_piece(cx)
+            .map(|piece| Some(piece.map(Frame::data)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
 impl FileStream {
-    /// The next piece of those left. After an error hyper closes the connection, so that the client
+    /// The next piece of those left. After an error the connection is closed, so that the client
     /// notices that bytes are missing.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let (piece, source) = match std::mem::replace(&mut self.state, StreamState::Failed) {
@@ -229,7 +199,7 @@ impl Download {
         if first.len() as u64 == bytes {
             return Ok(ResponseBody::Whole(source.last_piece(first)));
         }
-        Ok(ResponseBody::Stream(Box::new(FileStream {
+        Ok(ResponseBody::Stream(Box::pin(FileStream {
             left: bytes,
             state: StreamState::Read(first, source),
         })))

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::task::ready;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
@@ -54,17 +55,22 @@ where
     })
     .await;
     let mut socket = connection.into_parts().io;
-    match ended {
+    // Any other error means that the client broke the connection; hyper has responded to what it
+    // could.
+    let mut is_http2 = match ended {
         Err(reason) => return Err((reason, socket)),
-        // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
-        Ok(Err(error)) if error.is_parse_version_h2() => socket.take_error(400),
-        // An error means that the client broke the connection; hyper has responded to what it
-        // could.
-        Ok(_) => {}
-    }
+        Ok(ended) => ended.is_err_and(|error| error.is_parse_version_h2()),
+    };
     let drained = poll_fn(|cx| {
         time_slice.begin();
-        handle.poll(cx, |cx| socket.drain(cx))
+        handle.poll(cx, |cx| {
+            ready!(socket.drain(cx))?;
+            // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
+            if std::mem::take(&mut is_http2) {
+                socket.take_error(400);
+            }
+            socket.drain(cx)
+        })
     });
     // A socket that fails has nothing more to write.
     if let Err(reason) = drained.await {

@@ -14,8 +14,9 @@ use hyper::{HeaderMap, StatusCode};
 use crate::observe::LocalCounter;
 use crate::quota::LeaseWait;
 use crate::server::conn::limiter::Permit;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::body::{Download, ResponseBody};
+use crate::server::http::body::Download;
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
 use crate::server::http::request_head::is_not_modified;
@@ -232,7 +233,7 @@ impl ApiResponse {
         ApiResponse::new(StatusCode::NO_CONTENT, lines)
     }
 
-    /// Appends the header lines, but for `connection`, `content-length` and `date`.
+    /// Appends the header lines, but for `connection` and `date`.
     pub(crate) fn write_lines(&self, quota: QuotaStatus, id: RequestId, out: &mut Vec<u8>) {
         number(out, "x-ratelimit-limit: ", quota.limit);
         number(out, "x-ratelimit-remaining: ", quota.remaining);
@@ -261,6 +262,17 @@ impl ApiResponse {
             number(out, "retry-after: ", seconds);
         }
         out.extend_from_slice(self.more_lines.as_bytes());
+        let has_length = match self.body {
+            // A length that is not known.
+            ResponseBody::Omitted(0) => false,
+            _ => !matches!(
+                self.status,
+                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+            ),
+        };
+        if has_length {
+            number(out, "content-length: ", self.body.bytes());
+        }
     }
 }
 
@@ -293,7 +305,7 @@ fn line(out: &mut Vec<u8>, start: &str, value: &[u8]) {
 }
 
 #[inline]
-fn number(out: &mut Vec<u8>, start: &str, value: u32) {
+fn number(out: &mut Vec<u8>, start: &str, value: impl itoa::Integer) {
     line(out, start, itoa::Buffer::new().format(value).as_bytes());
 }
 

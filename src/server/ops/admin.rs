@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -15,7 +16,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::observe::Exposition;
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
-use crate::server::http::body::ResponseBody;
 use crate::server::ops::metrics;
 use crate::server::ops::state::ServerState;
 use crate::server::settings::{Settings, StartError};
@@ -77,7 +77,7 @@ async fn serve_connection(stream: TcpStream, server: Arc<ServerState>, _permit: 
     let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
 }
 
-fn respond(method: &Method, path: &str, server: &ServerState) -> Response<ResponseBody> {
+fn respond(method: &Method, path: &str, server: &ServerState) -> Response<Full<Bytes>> {
     let is_read = method == Method::GET || method == Method::HEAD;
     let (status, text) = match path {
         _ if !is_read => {
@@ -96,7 +96,7 @@ fn respond(method: &Method, path: &str, server: &ServerState) -> Response<Respon
         ("/metrics", StatusCode::OK) => Exposition::MEDIA_TYPE,
         _ => "text/plain; charset=utf-8",
     };
-    let mut response = Response::new(ResponseBody::Whole(Bytes::from(text)));
+    let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

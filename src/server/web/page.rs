@@ -2,7 +2,7 @@
 
 use hyper::{HeaderMap, StatusCode};
 
-use crate::server::http::body::ResponseBody;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE};
 use crate::snapshot::Encoded;
 
