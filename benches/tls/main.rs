@@ -54,7 +54,9 @@ fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, T
     Ok((Arc::new(server), target))
 }
 
-fn benchmark(quick: bool) -> Outcome<()> {
+/// Measures the cases whose names contain one of `chosen`; all cases, handshakes and idle connections
+/// if there is none.
+fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
     // Many short rounds: the speed of a shared machine changes within a second.
     let (rounds, millis) = if quick { (1, 20) } else { (121, 50) };
     let time = Duration::from_millis(millis);
@@ -75,13 +77,18 @@ fn benchmark(quick: bool) -> Outcome<()> {
         let directory = scratch.path().join(format!("case-{at}"));
         let batch = Batch::new(&compared);
         small.get_or_insert_with(|| batch.clone());
+        let is_chosen = |part: &String| compared.name.contains(part.as_str());
+        if !chosen.is_empty() && !chosen.iter().any(is_chosen) {
+            continue;
+        }
         let mut case = Case::new(&client, &directory, &ours, &ecdsa, batch)?;
         case.add_plain();
         case.measure_open(rounds, time)?;
         rows.push((case.row(compared.name), case.session()?));
     }
     let small = small.ok_or("no cases")?;
-    for (name, pair) in [("ECDSA P-256", &ecdsa), ("RSA-2048", &rsa)] {
+    let pairs = [("ECDSA P-256", &ecdsa), ("RSA-2048", &rsa)];
+    for (name, pair) in pairs.into_iter().filter(|_| chosen.is_empty()) {
         let directory = scratch.path().join(name.replace(' ', "-"));
         let ours = start(&published, &state, pair)?;
         let mut case = Case::new(&client, &directory, &ours, pair, small.clone())?;
@@ -99,7 +106,10 @@ fn benchmark(quick: bool) -> Outcome<()> {
         return Err(format!("sessions differ between cases: {session}").into());
     }
     println!("All sessions: {}.", rows[0].1);
-    measure_idle(&client, &ours, &small, idle)
+    if chosen.is_empty() {
+        measure_idle(&client, &ours, &small, idle)?;
+    }
+    Ok(())
 }
 
 /// Prints the memory of an idle connection.
@@ -135,6 +145,10 @@ fn main() -> Outcome<()> {
         [flag, captured, certificate, key] if flag == HYPER => {
             serve_bare(captured.as_ref(), certificate.as_ref(), key.as_ref())
         }
-        _ => benchmark(is_quick()),
+        _ => {
+            let is_name = |word: &&String| !word.starts_with("--");
+            let chosen: Vec<String> = arguments.iter().filter(is_name).cloned().collect();
+            benchmark(is_quick(), &chosen)
+        }
     }
 }

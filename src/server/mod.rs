@@ -18,9 +18,10 @@
 //!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
-//!   worker.rs           Worker::finish: ApiResponse::write_lines ─► PendingResponse (header text)
+//!   worker.rs           Worker::finish: ApiResponse::write_lines ─► PendingResponse (lines, body)
 //!      │                                AccessRecord ─────────────► PendingAccessLog (line)
-//!      │ a message with status and ResponseBody
+//!      │                (deferred.rs first, where the body takes waiting)
+//!      │ a message with the status, and an empty body
 //!      ▼
 //!   hyper ────────────► conn/timed_io.rs
 //!                         status line + PendingResponse ─► SendBuffer ─► one write per batch
@@ -39,12 +40,14 @@
 //! - `pipeline`: the service as one function of request head and context;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
-//! - `worker`, `accept`: the state of a worker and its requests; its connections from accept to close;
+//! - `worker`, `deferred`, `accept`: the state of a worker and its requests; responses that wait;
+//!   its connections from accept to close;
 //! - `web`: HTML pages and the sign-up forms;
 //! - `settings`, `ops`: starting and stopping, reloading, logs, metrics, the admin listener.
 
 mod accept;
 mod conn;
+mod deferred;
 mod http;
 mod ops;
 mod pipeline;

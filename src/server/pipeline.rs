@@ -9,16 +9,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::Method;
-use hyper::header::TRANSFER_ENCODING;
 
 use crate::calendar::RequestTime;
 use crate::quota::{Decision, NoLease};
-use crate::request::{self, DayRef, Endpoint, ParsedTarget, Quoted, Route, SentKey};
-use crate::server::conn::limiter::ConnectionLimiter;
+use crate::request::{
+    self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError, SentKey, SiteRoute,
+};
+use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, QuotaStatus};
-use crate::server::http::request_head::{RequestHead, accepts_gzip, has, is_not_modified};
+use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::{TargetForm, WorkerCache};
 use crate::server::web::pages::{self, PageRequest, Pages, SignUp};
@@ -53,63 +54,104 @@ pub(crate) struct Handled {
     pub(crate) caller: Option<Caller>,
 }
 
-/// The target of a request.
-enum Target {
-    /// The worker's cache has the response: nothing needs parsing.
-    Cached(Encoded),
-    Parsed(ParsedTarget),
-}
-
 /// Responds to a request.
 pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> Handled {
-    let form = (head.path, head.query, accepts_gzip(head.headers));
+    let form = (head.path, head.query, head.accepts_gzip());
     // The cache has no other targets, and no responses to other methods.
     let is_cacheable =
         head.path.starts_with("/v1") && matches!(*head.method, Method::GET | Method::HEAD);
     let cached = is_cacheable.then(|| context.cache.get(form, context.generation));
-    let (endpoint, target) = if let Some((endpoint, found)) = cached.flatten() {
-        (endpoint, Target::Cached(found))
-    } else {
-        let target = request::parse(head.path, head.query);
-        (target.endpoint, Target::Parsed(target))
+    let Some((endpoint, found)) = cached.flatten() else {
+        return respond_parsed(head, form, context);
     };
-    // With the quota of the address, of which nothing is spent.
-    let unmetered = |response| {
-        let caller = Caller::Anonymous(context.gate.client(context.identity, head.headers));
-        let remaining = context.remaining(caller);
-        Handled {
-            response,
-            quota: context.gate.status(caller, remaining, context.now),
-            endpoint,
-            caller: None,
-        }
-    };
-    if let Some(response) = unmetered_response(head, endpoint, &target, context) {
-        return unmetered(response);
+    // Most requests come here. Other code is apart, so that this takes little of the CPU's
+    // instruction cache.
+    if let Some(response) = form_response(head, endpoint, context) {
+        return unmetered(head, endpoint, context, response);
     }
-    let caller = context
-        .gate
-        .authenticate(context.identity, head.headers, head.query);
-    match caller {
-        Err(error) => unmetered(ApiError::from(error).into()),
-        Ok(caller) => {
-            let (response, remaining) = metered_response(head, form, target, caller, context);
-            Handled {
-                response,
-                quota: context.gate.status(caller, remaining, context.now),
-                endpoint,
-                caller: Some(caller),
-            }
+    // No cached target has a key in its query.
+    metered(head, None, endpoint, context, |caller| {
+        context.admit(caller, || found_response(head, found, None))
+    })
+}
+
+/// Responds to a request whose target the worker's cache does not have.
+#[inline(never)]
+fn respond_parsed(
+    head: &RequestHead<'_>,
+    form: TargetForm<'_>,
+    context: &RequestContext<'_>,
+) -> Handled {
+    let ParsedTarget {
+        under_v1,
+        endpoint,
+        route,
+    } = request::parse(head.path, head.query);
+    if let Some(response) = form_response(head, endpoint, context) {
+        return unmetered(head, endpoint, context, response);
+    }
+    let response = match route {
+        Ok(Route::Site(route)) => site_response(head, &route, context),
+        Err(error) if !under_v1 => Err(error.into()),
+        route => {
+            return metered(head, head.query, endpoint, context, |caller| {
+                route_response(head, form, (endpoint, route), caller, context)
+            });
         }
+    };
+    let response = response.unwrap_or_else(|error| pages::html_error(error, head));
+    unmetered(head, endpoint, context, response)
+}
+
+/// A response of which nothing is spent. It shows the quota of the address.
+#[inline(never)]
+fn unmetered(
+    head: &RequestHead<'_>,
+    endpoint: Endpoint,
+    context: &RequestContext<'_>,
+    response: ApiResponse,
+) -> Handled {
+    let caller = Caller::Anonymous(context.gate.client(context.identity, head.headers));
+    let remaining = context.remaining(caller);
+    Handled {
+        response,
+        quota: context.gate.status(caller, remaining, context.now),
+        endpoint,
+        caller: None,
     }
 }
 
-/// The response to a request of the wrong form, or for a target outside the API. No key is verified
-/// for it.
-fn unmetered_response(
+/// A response that shows the quota of the caller, if the caller is known. `respond` returns it with
+/// what remains of the quota.
+fn metered(
+    head: &RequestHead<'_>,
+    query: Option<&str>,
+    endpoint: Endpoint,
+    context: &RequestContext<'_>,
+    respond: impl FnOnce(Caller) -> (ApiResponse, u32),
+) -> Handled {
+    let caller = context
+        .gate
+        .authenticate(context.identity, head.headers, query);
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(error) => {
+            return unmetered(head, endpoint, context, ApiError::from(error).into());
+        }
+    };
+    let (response, remaining) = respond(caller);
+    Handled {
+        response,
+        quota: context.gate.status(caller, remaining, context.now),
+        endpoint,
+        caller: Some(caller),
+    }
+}
+
+/// The response to a request of the wrong form, whatever its target. No key is verified for it.
+fn form_response(
     head: &RequestHead<'_>,
     endpoint: Endpoint,
-    target: &Target,
     context: &RequestContext<'_>,
 ) -> Option<ApiResponse> {
     let fail = |error: ApiError| Some(error.into());
@@ -129,70 +171,63 @@ fn unmetered_response(
             });
         }
     }
-    if has(head.headers, &TRANSFER_ENCODING) {
+    if head.has_transfer_encoding {
         let error = "request bodies of unknown length are not accepted; omit Transfer-Encoding";
         return fail(ApiError::BadRequest(error.to_owned()));
     }
-    let Target::Parsed(target) = target else {
-        return None;
+    None
+}
+
+/// The response to a request for a page or a dump.
+fn site_response(
+    head: &RequestHead<'_>,
+    route: &SiteRoute,
+    context: &RequestContext<'_>,
+) -> Result<ApiResponse, ApiError> {
+    let request = PageRequest {
+        head,
+        pages: context.pages,
+        snapshot: context.snapshot,
+        sign_up: context.sign_up,
+        client: context.gate.client(context.identity, head.headers),
+        address: context.address(head),
+        now: context.now.moment(),
     };
-    let response = match &target.route {
-        Ok(Route::Site(route)) => {
-            let request = PageRequest {
-                head,
-                pages: context.pages,
-                snapshot: context.snapshot,
-                sign_up: context.sign_up,
-                client: context.gate.client(context.identity, head.headers),
-                address: context.address(head),
-                now: context.now.moment(),
-            };
-            context.time_slice.spend(|| request.respond(route))
-        }
-        Err(error) if !target.under_v1 => Err(error.clone().into()),
-        _ => return None,
-    };
-    let response = response.and_then(|mut response| {
-        if let Some(PendingBody::Download(_, permit)) = response.pending_body.as_deref_mut()
-            && head.method != Method::HEAD
-        {
-            let taken = context.downloads.take_for(context.address(head));
-            *permit = Some(taken.ok_or(ApiError::Busy)?);
-        }
-        Ok(response)
-    });
-    Some(response.unwrap_or_else(|error| pages::html_error(error, head)))
+    let mut response = context.time_slice.spend(|| request.respond(route))?;
+    if let Some(PendingBody::Download(_, permit)) = response.pending_body.as_deref_mut()
+        && head.method != Method::HEAD
+    {
+        let taken = context.downloads.take_for(context.address(head));
+        *permit = Some(taken.ok_or(ApiError::Busy)?);
+    }
+    Ok(response)
 }
 
 /// The response to a request under `/v1` whose caller is known, and what remains of the quota.
-fn metered_response(
+fn route_response(
     head: &RequestHead<'_>,
     form: TargetForm<'_>,
-    target: Target,
+    (endpoint, route): (Endpoint, Result<Route, RouteError>),
     caller: Caller,
     context: &RequestContext<'_>,
 ) -> (ApiResponse, u32) {
-    let (headers, accepts_gzip) = (head.headers, form.2);
+    let accepts_gzip = form.2;
     let is_head = *head.method == Method::HEAD;
-    let needs_content = |etag: &EntityTag| !is_head && !is_not_modified(headers, etag.as_bytes());
+    let needs_content = |etag: &EntityTag| !is_head && !head.knows(etag);
     let read = ReadContext {
         client: caller.number(),
         accepts_gzip,
         needs_content: &needs_content,
     };
     let mut permit = None;
-    match &target {
-        Target::Parsed(ParsedTarget {
-            route: Ok(Route::Health),
-            ..
-        }) => {
+    match &route {
+        Ok(Route::Health) => {
             let body = context.snapshot.health.choose(accepts_gzip);
-            let response = ApiResponse::cacheable(headers, body, &[REVALIDATED], JSON);
+            let is_known = head.knows(&body.etag);
+            let response = ApiResponse::cacheable(is_known, body, &[REVALIDATED], JSON);
             return (response, context.remaining(caller));
         }
-        Target::Parsed(ParsedTarget {
-            route: Ok(route), ..
-        }) => {
+        Ok(route) => {
             if let Some(payload) = context.snapshot.unpublished(route) {
                 return context.unavailable(caller, ApiError::NotReady(payload));
             }
@@ -203,36 +238,37 @@ fn metered_response(
                 }
             }
         }
-        _ => {}
+        Err(_) => {}
     }
-    let remaining = match context.gate.admit(caller, context.now, context.may_wait) {
-        Ok(Decision::Admit { remaining }) => remaining,
-        Ok(Decision::Refuse) => return (context.rate_limited(caller), 0),
-        Err(NoLease::Wait(wait)) => return (ApiResponse::after_lease(wait), 0),
-        Err(NoLease::Unavailable) => {
-            return (ApiError::NoQuotaStore.into(), context.remaining(caller));
-        }
-    };
-    let found = match target {
-        Target::Cached(found) => Ok(found),
-        Target::Parsed(target) => target.route.map_err(ApiError::from).and_then(|route| {
-            let found = || look_up(form, target.endpoint, &route, context, read);
+    context.admit(caller, || {
+        let found = route.map_err(ApiError::from).and_then(|route| {
+            let found = || look_up(form, endpoint, &route, context, read);
             context.time_slice.spend(found)
-        }),
-    };
-    let response = found.map(|mut body| {
-        if is_head && body.gzip && body.links.is_some() {
-            // The length of a compressed page is known only if a cache has the page: HEAD never
-            // sends it.
-            body.content = Content::Omitted(None);
+        });
+        match found {
+            Ok(found) => found_response(head, found, permit),
+            Err(error) => error.into(),
         }
-        let mut response = ApiResponse::cacheable(headers, body, &[CACHED_A_MINUTE], JSON);
-        if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
-            *slot = permit;
-        }
-        response
-    });
-    (response.unwrap_or_else(ApiResponse::from), remaining)
+    })
+}
+
+/// The response with a published body. A long body takes the permit.
+fn found_response(
+    head: &RequestHead<'_>,
+    mut found: Encoded,
+    permit: Option<Permit>,
+) -> ApiResponse {
+    if found.gzip && found.links.is_some() && *head.method == Method::HEAD {
+        // The length of a compressed page is known only if a cache has the page: HEAD never
+        // sends it.
+        found.content = Content::Omitted(None);
+    }
+    let is_known = head.knows(&found.etag);
+    let mut response = ApiResponse::cacheable(is_known, found, &[CACHED_A_MINUTE], JSON);
+    if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
+        *slot = permit;
+    }
+    response
 }
 
 impl RequestContext<'_> {
@@ -244,6 +280,16 @@ impl RequestContext<'_> {
         self.gate.address(self.identity, head.headers)
     }
 
+    /// Counts a request and responds to it, if its quota is not spent. Returns also what remains.
+    fn admit(&self, caller: Caller, respond: impl FnOnce() -> ApiResponse) -> (ApiResponse, u32) {
+        match self.gate.admit(caller, self.now, self.may_wait) {
+            Ok(Decision::Admit { remaining }) => (respond(), remaining),
+            Ok(Decision::Refuse) => (self.rate_limited(caller), 0),
+            Err(NoLease::Wait(wait)) => (ApiResponse::after_lease(wait), 0),
+            Err(NoLease::Unavailable) => (ApiError::NoQuotaStore.into(), self.remaining(caller)),
+        }
+    }
+
     /// A 503, which spends nothing. A spent quota comes before it.
     fn unavailable(&self, caller: Caller, error: ApiError) -> (ApiResponse, u32) {
         match self.remaining(caller) {
@@ -252,6 +298,7 @@ impl RequestContext<'_> {
         }
     }
 
+    #[cold]
     fn rate_limited(&self, caller: Caller) -> ApiResponse {
         let is_anonymous = matches!(caller, Caller::Anonymous(_));
         let has_advice = is_anonymous && self.sign_up.is_open;

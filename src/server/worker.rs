@@ -1,9 +1,7 @@
 //! `Worker`: the state that the connections of one thread share, and the handling of their requests.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +11,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use tokio::time::timeout;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::calendar::{Clock, RequestTime};
 use crate::keys::SharedKeysState;
@@ -29,12 +26,13 @@ use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::send_buffer::BufferPool;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
+use crate::server::deferred::DeferredResponse;
 use crate::server::http::access_record::AccessRecord;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::connection::{drive, is_last};
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, PendingBody, RequestId, RequestIds};
+use crate::server::http::response::{ApiResponse, RequestId, RequestIds};
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::pipeline::{Handled, RequestContext, respond};
 use crate::server::settings::ConnectionLimits;
@@ -74,13 +72,10 @@ pub(crate) struct Worker {
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
 
 /// A response as hyper sees it: without most header lines, and without the body.
-type Message = Response<Empty<Bytes>>;
-
-/// A response that waits: for a disk, for sign-up, or for its connection's next time slice.
-type DeferredResponse<'a> = Pin<Box<dyn Future<Output = Message> + Send + 'a>>;
+pub(in crate::server) type Message = Response<Empty<Bytes>>;
 
 /// Inputs of a response besides the result of the pipeline.
-struct ResponseContext {
+pub(in crate::server) struct ResponseContext {
     id: RequestId,
     is_head: bool,
     /// `None` where there is no access log.
@@ -136,7 +131,7 @@ impl Worker {
     }
 
     /// Handles a request of a connection, which may have waited for the store of shared quotas.
-    fn handle<'a>(
+    pub(in crate::server) fn handle<'a>(
         &'a self,
         mut request: Request<Incoming>,
         identity: &ConnectionIdentity,
@@ -146,57 +141,11 @@ impl Worker {
         let now = self.clock.now();
         let head = RequestHead::new(&request);
         let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
-        let mut handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
-        if let Some(PendingBody::Lease(_)) = handled.response.pending_body.as_deref() {
-            let peer = identity.peer();
-            return Err(self.retry_with_lease(request, handled, peer, waiting_since, context));
+        let handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
+        if handled.response.pending_body.is_some() {
+            return Err(self.defer(request, handled, identity, (now, waiting_since), context));
         }
-        let id = self.ids.next();
-        let record = context.access_log.is_enabled().then(|| {
-            let client = self.gate.address(identity, head.headers);
-            AccessRecord::new(
-                now.moment(),
-                id,
-                client,
-                handled.caller,
-                &head,
-                handled.endpoint,
-            )
-        });
-        let form = match (handled.response.pending_body.as_deref(), &self.signup) {
-            (Some(PendingBody::SignUp), Some(signup)) => {
-                let client = self.gate.address(identity, head.headers);
-                Some((signup.form(&head, client), signup))
-            }
-            _ => None,
-        };
-        let sent = ResponseContext {
-            id,
-            is_head: request.method() == Method::HEAD,
-            record,
-            message: self.message(&mut request, context),
-        };
-        if let Some((form, signup)) = form {
-            return Err(Box::pin(async move {
-                let signup_request = signup.read(&form, request.into_body()).await;
-                // With the time of the request, a rate limiter's clock could go back.
-                let now = self.clock.now().moment();
-                let responding = signup.respond(form.client, signup_request, now);
-                handled.response = context.pending.wait(responding).await;
-                self.finish(handled, sent, context)
-            }));
-        }
-        let pending_body = handled.response.pending_body.take().map(|body| *body);
-        if let Some(PendingBody::Download(download, permit)) = pending_body {
-            return Err(Box::pin(async move {
-                let opening = download.open(permit, &self.complaints);
-                match context.pending.wait(opening).await {
-                    Ok(body) => handled.response.body = body,
-                    Err(error) => handled.response = error.into(),
-                }
-                self.finish(handled, sent, context)
-            }));
-        }
+        let sent = self.response_context(&mut request, &handled, identity, now, context);
         let response = self.finish(handled, sent, context);
         if context.time_slice.is_over() {
             return Err(Box::pin(async move {
@@ -207,29 +156,27 @@ impl Worker {
         Ok(response)
     }
 
-    /// Handles a request again when the store of shared quotas has answered.
-    fn retry_with_lease<'a>(
-        &'a self,
-        request: Request<Incoming>,
-        mut handled: Handled,
-        peer: IpAddr,
-        waiting_since: Option<Instant>,
-        context: &'a ConnectionContext,
-    ) -> DeferredResponse<'a> {
-        let waiting_since = waiting_since.unwrap_or_else(Instant::now);
-        Box::pin(async move {
-            let pending = handled.response.pending_body.take().map(|body| *body);
-            if let Some(PendingBody::Lease(wait)) = pending {
-                let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
-                // Whether the store has answered is found out by the request itself.
-                let _ = context.pending.wait(timeout(most, wait)).await;
-            }
-            let identity = self.gate.connect(peer);
-            match self.handle(request, &identity, Some(waiting_since), context) {
-                Ok(response) => response,
-                Err(deferred) => deferred.await,
-            }
-        })
+    pub(in crate::server) fn response_context(
+        &self,
+        request: &mut Request<Incoming>,
+        handled: &Handled,
+        identity: &ConnectionIdentity,
+        now: RequestTime,
+        context: &ConnectionContext,
+    ) -> ResponseContext {
+        let id = self.ids.next();
+        let record = context.access_log.is_enabled().then(|| {
+            let head = RequestHead::new(request);
+            let client = self.gate.address(identity, head.headers);
+            let (caller, endpoint) = (handled.caller, handled.endpoint);
+            AccessRecord::new(now.moment(), id, client, caller, &head, endpoint)
+        });
+        ResponseContext {
+            id,
+            is_head: request.method() == Method::HEAD,
+            record,
+            message: self.message(request, context),
+        }
     }
 
     fn respond(
@@ -289,7 +236,7 @@ impl Worker {
     }
 
     /// Passes header lines, body and log line of a response on, and counts it.
-    fn finish(
+    pub(in crate::server) fn finish(
         &self,
         handled: Handled,
         sent: ResponseContext,
@@ -372,13 +319,7 @@ impl Worker {
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         let identity = self.gate.connect(IpAddr::from([127, 0, 0, 1]));
         let time_slice = TimeSlice::default();
-        let head = RequestHead {
-            method: &Method::GET,
-            path: "/v1/health",
-            query: None,
-            version: Version::HTTP_11,
-            headers: &headers,
-        };
+        let head = RequestHead::get(&Method::GET, "/v1/health", &headers);
         loop {
             let now = self.clock.now();
             let handled = self.respond(&head, &identity, now, &time_slice, false);

@@ -25,6 +25,7 @@ pub(crate) struct AccessRecord {
 }
 
 impl AccessRecord {
+    #[cold]
     pub(crate) fn new(
         time: UnixSeconds,
         id: RequestId,

@@ -8,7 +8,6 @@ use std::task::ready;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
-use hyper::header::TRANSFER_ENCODING;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -17,7 +16,6 @@ use hyper::{Method, Request, Response};
 use crate::observe::CloseReason;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::http::request_head::has;
 
 /// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies,
 /// are well below.
@@ -86,6 +84,5 @@ where
 /// Whether no request follows this one. Bytes behind a body are not taken for a request: no body
 /// but a form's is ever read.
 pub(in crate::server) fn is_last(request: &Request<Incoming>) -> bool {
-    let has_body = !request.body().is_end_stream() || has(request.headers(), &TRANSFER_ENCODING);
-    has_body || request.method() == Method::CONNECT
+    !request.body().is_end_stream() || request.method() == Method::CONNECT
 }

@@ -2,8 +2,12 @@
 //! and `If-None-Match`.
 
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ACCEPT_ENCODING, HOST, HeaderName, HeaderValue, IF_NONE_MATCH};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, TRANSFER_ENCODING,
+};
 use hyper::{HeaderMap, Method, Request, Version};
+
+use crate::snapshot::EntityTag;
 
 /// The part of a request that the pipeline sees. The only bodies read are forms of sign-up,
 /// elsewhere.
@@ -14,21 +18,56 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) query: Option<&'a str>,
     pub(crate) version: Version,
     pub(crate) headers: &'a HeaderMap,
+    has_accept_encoding: bool,
+    has_if_none_match: bool,
+    pub(in crate::server) has_transfer_encoding: bool,
 }
 
 impl<'a> RequestHead<'a> {
     pub(in crate::server) fn new(request: &'a Request<Incoming>) -> RequestHead<'a> {
         RequestHead {
-            method: request.method(),
-            path: request.uri().path(),
             query: request.uri().query(),
             version: request.version(),
-            headers: request.headers(),
+            ..RequestHead::get(request.method(), request.uri().path(), request.headers())
         }
     }
 
+    /// The head of a request without a query.
+    pub(in crate::server) fn get(
+        method: &'a Method,
+        path: &'a str,
+        headers: &'a HeaderMap,
+    ) -> RequestHead<'a> {
+        let mut head = RequestHead {
+            method,
+            path,
+            query: None,
+            version: Version::HTTP_11,
+            headers,
+            has_accept_encoding: false,
+            has_if_none_match: false,
+            has_transfer_encoding: false,
+        };
+        for name in headers.keys() {
+            head.has_accept_encoding |= *name == ACCEPT_ENCODING;
+            head.has_if_none_match |= *name == IF_NONE_MATCH;
+            head.has_transfer_encoding |= *name == TRANSFER_ENCODING;
+        }
+        head
+    }
+
+    /// Whether to send gzip.
+    pub(crate) fn accepts_gzip(&self) -> bool {
+        self.has_accept_encoding && accepts_gzip(self.headers)
+    }
+
+    /// Whether the client has the body with this entity tag.
+    pub(crate) fn knows(&self, etag: &EntityTag) -> bool {
+        self.has_if_none_match && is_not_modified(self.headers, etag.as_bytes())
+    }
+
     /// Checks RFC 9112 section 3.2: HTTP/1.1 requires exactly one Host header, with a valid host.
-    pub(in crate::server) fn host_error(self) -> Option<&'static str> {
+    pub(in crate::server) fn host_error(&self) -> Option<&'static str> {
         let mut hosts = values(self.headers, &HOST);
         match (hosts.next(), hosts.next()) {
             (None, _) if self.version < Version::HTTP_11 => None,
@@ -37,15 +76,25 @@ impl<'a> RequestHead<'a> {
                 Some("the Host header is repeated; HTTP/1.1 requires exactly one")
             }
             (Some(host), None) => {
-                let is_valid = |byte: &u8| {
-                    byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte)
-                };
+                let is_valid = |byte: &u8| IN_HOST[usize::from(*byte)];
                 let error = "the Host header must be name, name:port or [address]:port";
                 (!host.as_bytes().iter().all(is_valid)).then_some(error)
             }
         }
     }
 }
+
+/// Whether a byte may be in a Host header, by its value.
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let bytes = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~:[]%!$&'()*+;=";
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// The values of a header, in the order sent. Comparing the few names of a request takes less time
 /// than hashing one.
@@ -58,14 +107,10 @@ pub(in crate::server) fn values<'a>(
     named.map(|(_, value)| value)
 }
 
-/// Whether a request has a header.
-pub(in crate::server) fn has(headers: &HeaderMap, name: &HeaderName) -> bool {
-    values(headers, name).next().is_some()
-}
-
 /// Whether to send gzip (RFC 9110 section 12.5.3): it is accepted, and weighs no less than identity
 /// where both have weights.
-pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+#[inline(never)]
+fn accepts_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     for (coding, weight) in weighted(headers, &ACCEPT_ENCODING) {
         if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
@@ -137,6 +182,7 @@ fn thousandths(text: &str) -> u32 {
 }
 
 /// Whether `If-None-Match` names the entity tag (weak comparison, RFC 9110 section 13.1.2).
+#[inline(never)]
 pub(crate) fn is_not_modified(headers: &HeaderMap, etag: &[u8]) -> bool {
     values(headers, &IF_NONE_MATCH).any(|value| {
         value.as_bytes().split(|byte| *byte == b',').any(|tag| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode};
+use hyper::StatusCode;
 
 use crate::observe::LocalCounter;
 use crate::quota::LeaseWait;
@@ -19,7 +19,6 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
-use crate::server::http::request_head::is_not_modified;
 use crate::snapshot::{Content, Dump, DumpContent, Encoded, EntityTag};
 
 /// On every response that pages of other sites may read.
@@ -152,7 +151,7 @@ impl ApiResponse {
 
     /// 200 with a body; 304 if the client has it.
     pub(crate) fn cacheable(
-        headers: &HeaderMap,
+        is_known: bool,
         body: Encoded,
         lines: &'static [&'static str],
         content_type: &'static str,
@@ -160,7 +159,7 @@ impl ApiResponse {
         let mut response = ApiResponse::new(StatusCode::NOT_MODIFIED, lines);
         response.etag = Some(body.etag);
         response.link = body.links;
-        if is_not_modified(headers, body.etag.as_bytes()) {
+        if is_known {
             return response;
         }
         response.status = StatusCode::OK;
@@ -277,6 +276,7 @@ impl ApiResponse {
 }
 
 impl From<ApiError> for ApiResponse {
+    #[cold]
     fn from(error: ApiError) -> ApiResponse {
         let lines: &[&str] = match error {
             ApiError::MethodNotAllowed {

@@ -37,19 +37,15 @@ fn responses() -> Vec<(String, ApiResponse)> {
         add(name, ApiResponse::dump(&dump, selection, true));
     }
     for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut headers = HeaderMap::new();
-        if is_known {
-            headers.insert("if-none-match", "*".parse().unwrap());
-        }
         for links in [None, Some("</v1/x?a=1>; rel=\"next\"")] {
             for lines in [&[CACHED_A_MINUTE], &[REVALIDATED]] {
-                let response = ApiResponse::cacheable(&headers, body(gzip, links), lines, JSON);
+                let response = ApiResponse::cacheable(is_known, body(gzip, links), lines, JSON);
                 assert_eq!(response.gzip, gzip && !is_known);
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
         for kind in [PageKind::Html, PageKind::HtmlOfRoot, PageKind::Svg] {
-            let response = page(&headers, body(gzip, None), kind);
+            let response = page(is_known, body(gzip, None), kind);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }

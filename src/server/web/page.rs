@@ -1,6 +1,6 @@
 //! Header lines of pages, and responses that contain a page.
 
-use hyper::{HeaderMap, StatusCode};
+use hyper::StatusCode;
 
 use crate::server::conn::pending::ResponseBody;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE};
@@ -32,7 +32,7 @@ const POLICY: &str = "content-security-policy: default-src 'none'; script-src 's
 const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 
 /// A page that is the same for all clients until its entity tag changes: 200 or 304.
-pub(crate) fn page(headers: &HeaderMap, body: Encoded, kind: PageKind) -> ApiResponse {
+pub(crate) fn page(is_known: bool, body: Encoded, kind: PageKind) -> ApiResponse {
     let lines: &[&str] = if kind == PageKind::HtmlOfRoot {
         &[CACHED_A_MINUTE_BY_ACCEPT, POLICY]
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn page(headers: &HeaderMap, body: Encoded, kind: PageKind) -> ApiRes
         PageKind::Markdown => "content-type: text/markdown; charset=utf-8\r\n",
         PageKind::Text => "content-type: text/plain; charset=utf-8\r\n",
     };
-    ApiResponse::cacheable(headers, body, lines, content_type)
+    ApiResponse::cacheable(is_known, body, lines, content_type)
 }
 
 /// A page for one client at one moment. Only pages of this service may read one that is `private`:

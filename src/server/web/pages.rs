@@ -6,14 +6,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::{HeaderMap, Method, StatusCode};
+use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
 use crate::keys::SharedKeysState;
 use crate::quota::AnonymousClient;
 use crate::request::SITE_FILES;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::request_head::{RequestHead, accepts_gzip, is_not_modified, names_html};
+use crate::server::http::request_head::{RequestHead, names_html};
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
@@ -59,12 +59,12 @@ pub(crate) struct PageRequest<'a> {
 impl PageRequest<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
     pub(super) fn page(&self, html: String, kind: PageKind) -> ApiResponse {
-        let headers = self.head.headers;
-        let gzip = accepts_gzip(headers);
+        let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
         let is_head = self.head.method == Method::HEAD;
-        let content = if is_head || is_not_modified(headers, etag.as_bytes()) {
+        let is_known = self.head.knows(&etag);
+        let content = if is_head || is_known {
             Content::Omitted((!gzip).then_some(html.len() as u64))
         } else if gzip {
             // The fast level: other requests of the worker wait.
@@ -78,7 +78,7 @@ impl PageRequest<'_> {
             gzip,
             links: None,
         };
-        page(headers, body, kind)
+        page(is_known, body, kind)
     }
 
     /// The dumps as a page, at the path of their index.
@@ -149,12 +149,12 @@ impl Pages {
     }
 
     /// `/openapi.json`
-    pub(crate) fn openapi(&self, headers: &HeaderMap) -> Encoded {
-        self.openapi.choose(accepts_gzip(headers))
+    pub(crate) fn openapi(&self, accepts_gzip: bool) -> Encoded {
+        self.openapi.choose(accepts_gzip)
     }
 
     /// A fixed file, by its index in [`SITE_FILES`].
-    pub(crate) fn file(&self, index: usize, headers: &HeaderMap) -> ApiResponse {
+    pub(crate) fn file(&self, index: usize, head: &RequestHead<'_>) -> ApiResponse {
         let kind = match SITE_FILES[index].rsplit('.').next() {
             Some("txt") if SITE_FILES[index] == "/llms.txt" => PageKind::Markdown,
             Some("txt") => PageKind::Text,
@@ -163,14 +163,14 @@ impl Pages {
             Some("svg" | "ico") => PageKind::Svg,
             _ => PageKind::Html,
         };
-        stored(&self.files[index], headers, kind)
+        stored(&self.files[index], head, kind)
     }
 }
 
 /// Returns a page or file that was rendered in advance.
-pub(crate) fn stored(body: &Body, headers: &HeaderMap, kind: PageKind) -> ApiResponse {
-    let body = body.choose(accepts_gzip(headers));
-    page(headers, body, kind)
+pub(crate) fn stored(body: &Body, head: &RequestHead<'_>, kind: PageKind) -> ApiResponse {
+    let body = body.choose(head.accepts_gzip());
+    page(head.knows(&body.etag), body, kind)
 }
 
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.

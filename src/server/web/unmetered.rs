@@ -16,24 +16,25 @@ use crate::sync::ArcSwap;
 impl PageRequest<'_> {
     /// Responds to a route outside the API.
     pub(in crate::server) fn respond(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
-        let (headers, pages, snapshot) = (self.head.headers, self.pages, self.snapshot);
+        let (head, pages, snapshot) = (self.head, self.pages, self.snapshot);
         match route {
             SiteRoute::OpenApi => {
-                let body = pages.openapi(headers);
+                let body = pages.openapi(head.accepts_gzip());
+                let is_known = head.knows(&body.etag);
                 Ok(ApiResponse::cacheable(
-                    headers,
+                    is_known,
                     body,
                     &[CACHED_A_MINUTE],
                     JSON,
                 ))
             }
-            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), headers, PageKind::Html)),
-            SiteRoute::File(file) => Ok(pages.file(*file, headers)),
-            SiteRoute::Home | SiteRoute::Search(_) if prefers_json(headers) => {
+            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, PageKind::Html)),
+            SiteRoute::File(file) => Ok(pages.file(*file, head)),
+            SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(stored(snapshot.home_page(), headers, PageKind::HtmlOfRoot)),
+            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, PageKind::HtmlOfRoot)),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
             route => self.render(route),
