@@ -19,6 +19,9 @@ use crate::common::{Outcome, SERVER_CORE, nginx};
 /// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
 pub(crate) const HYPER: &str = "--bare-hyper-tls";
 const CONNECTIONS: usize = 32;
+/// Rounds for which connections are open: each has an address of its own, which may send 65,535
+/// requests a day.
+const ROUNDS_OPEN: u32 = 20;
 /// The release server, which all others are compared with, and the others.
 const OURS: &str = "island-metrics";
 const PLAIN: &str = "without TLS";
@@ -172,10 +175,13 @@ impl<'a> Case<'a> {
     /// Measures requests on open connections. The first round is discarded.
     pub(crate) fn measure_open(&mut self, rounds: u32, time: Duration) -> Outcome<()> {
         let client = self.client;
-        let opened = self.contestants.iter();
-        let opened = opened.map(|contestant| client.open(contestant.target, CONNECTIONS));
-        let mut opened = opened.collect::<Outcome<Vec<_>>>()?;
+        let mut opened = Vec::new();
         for round in 0..=rounds {
+            if round % ROUNDS_OPEN == 0 {
+                let targets = self.contestants.iter().map(|contestant| contestant.target);
+                let anew = targets.map(|target| client.open(target, CONNECTIONS));
+                opened = anew.collect::<Outcome<Vec<_>>>()?;
+            }
             for (contestant, connections) in self.contestants.iter_mut().zip(&mut opened) {
                 contestant.measure(|_, batch| client.load(connections, batch, time))?;
                 if round == 0 {
