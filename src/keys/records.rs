@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use super::address::KeyAddress;
 use super::role::KeyRole;
@@ -128,7 +129,7 @@ impl KeyRecords {
     }
 
     /// Iterates over all keys, the oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &KeyRecord> {
+    pub fn iter(&self) -> slice::Iter<'_, KeyRecord> {
         self.records.iter()
     }
 

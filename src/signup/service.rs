@@ -12,7 +12,8 @@ use super::email;
 use super::error::{SignupError, SignupStartError};
 use super::mailer::Mailer;
 use super::policy::{
-    AddressProof, GcraLimiter, KeyIndex, SignupPolicy, daily_limit, monotonic, network_of,
+    AddressProof, GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of,
+    monotonic, network_of, number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -97,9 +98,9 @@ pub(crate) struct SignupService {
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
     secret: Secret,
-    index: KeyIndex,
-    /// The version of the key file that is indexed; `None` without a file.
-    indexed: Option<KeyFileVersion>,
+    records: KeyRecords,
+    /// The version of the key file that has these records; `None` without a file.
+    version: Option<KeyFileVersion>,
     requests: GcraLimiter,
     mails_by_client: GcraLimiter,
     mails_to_mailbox: GcraLimiter,
@@ -145,8 +146,8 @@ impl SignupService {
             daily_max: policy.daily_max,
             mailer,
             secret: read_or_create_secret(state)?,
-            index: KeyIndex::default(),
-            indexed: None,
+            records: KeyRecords::default(),
+            version: None,
             // A page and a few tries at once; a /64 may be a household or an office.
             requests: GcraLimiter::new(30, 2),
             mails_by_client: GcraLimiter::new(10, 360),
@@ -249,25 +250,27 @@ impl SignupService {
     fn issue(&mut self, client: &Client, token: &str, now: UnixSeconds) -> SignupResult {
         let token = self.verify_holder(client, token, now)?;
         let (address, daily_max) = (&token.address, self.daily_max);
-        let check = |index: &KeyIndex| index.check_issue(address, token.number, daily_max, now);
+        let check = |records: &KeyRecords| {
+            let keys = records.iter().as_slice();
+            check_issue(keys, address, token.number, daily_max, now)
+        };
         // Without the lock first: a rejected request reads no file and delays no other.
-        check(&self.index)?;
+        check(&self.records)?;
         let allowed = self.network.take(client.network, now);
         allowed.map_err(SignupError::RateLimited)?;
-        let index = &self.index;
         let check_locked = |records: &KeyRecords| {
             // A lost file would be replaced by one with this key only, which disables all others.
-            if index.is_ahead_of(records) {
+            if are_lost(&self.records, records) {
                 return Err(None);
             }
-            check(&KeyIndex::new(records)).map_err(Some)
+            check(records).map_err(Some)
         };
         let key = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, key, now, check_locked);
         let issued = issued.map_err(|error| self.store_failed(error, now))?;
-        let (key, record) =
-            issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
-        self.index.insert(record);
+        let key = issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
+        // The key is issued even if this fails, which is logged.
+        let _ = self.refresh(now);
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
@@ -276,7 +279,7 @@ impl SignupService {
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
-        let found = self.index.keys(&token.address).iter().find(is_free);
+        let found = keys_of(self.records.iter().as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.revoke(id, now);
             revoked.map_err(|error| self.store_failed(error, now))?;
@@ -320,7 +323,9 @@ impl SignupService {
     ) -> SignupResponse {
         SignupResponse::Keys {
             address: address.clone(),
-            keys: self.index.keys(address).to_vec(),
+            keys: keys_of(self.records.iter().as_slice(), address)
+                .cloned()
+                .collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,
@@ -330,7 +335,7 @@ impl SignupService {
     fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
         let token = SignedToken {
             address: address.clone(),
-            number: self.index.number(address),
+            number: number_of(self.records.iter().as_slice(), address),
             expires,
         };
         token.sign(purpose, &self.secret)
@@ -341,14 +346,13 @@ impl SignupService {
         // Before the records, so that a change in between is noticed the next time.
         let version = self.store.version();
         let version = version.map_err(|error| self.fail(&error, now))?;
-        if self.indexed != version {
+        if self.version != version {
             let records = self.store.read();
             let records = records.map_err(|error| self.fail(&error, now))?;
-            if self.index.is_ahead_of(&records) {
+            if are_lost(&self.records, &records) {
                 return Err(self.fail(&KEYS_MISSING, now));
             }
-            self.index = KeyIndex::new(&records);
-            self.indexed = version;
+            (self.records, self.version) = (records, version);
         }
         Ok(())
     }
