@@ -178,12 +178,21 @@ pub(super) fn day(date: &str, published: &str) -> String {
 /// Returns the time of a live step, marked like a day.
 pub(super) fn step(time: i64, published: &str) -> String {
     let time = UnixSeconds(time);
-    if !time.has_text() {
-        return String::new();
-    }
-    let iso = time.to_string();
-    let text = format!("{} {} UTC", &iso[..10], &iso[11..16]);
-    dated(&iso, &text, Some(time.0), OLD_STEP_SECONDS, published)
+    each(minute(time), |text| {
+        dated(
+            &time.to_string(),
+            &text,
+            Some(time.0),
+            OLD_STEP_SECONDS,
+            published,
+        )
+    })
+}
+
+/// Returns a time up to its minute; `None` if it is outside of the calendar.
+pub(super) fn minute(time: UnixSeconds) -> Option<String> {
+    let iso = time.has_text().then(|| time.to_string())?;
+    Some(format!("{} {} UTC", &iso[..10], &iso[11..16]))
 }
 
 fn dated(iso: &str, text: &str, start: Option<i64>, old: i64, published: &str) -> String {
