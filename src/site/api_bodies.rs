@@ -5,6 +5,9 @@ use serde::de::DeserializeOwned;
 
 use crate::model::IslandCode;
 
+/// Returns the published body of a path with its query.
+pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
 /// `/v1`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

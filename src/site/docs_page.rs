@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::api_bodies::RankingBody;
+use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
 use super::html::{Escaped, HtmlPage, each, encoded, wrapped};
 use super::markdown::{anchor, inline, prose};
@@ -29,18 +29,13 @@ struct Examples<'a> {
     slug: String,
     document: &'a Document,
     objects: Vec<ObjectDoc<'a>>,
-    body_of: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    body_of: BodyOf<'a>,
 }
 
-/// Returns the page. `body_of` returns the published body of a path with its query, and `ranking`
-/// is the body of `/v1/rankings/latest`, from which the island of the examples is taken.
-pub fn docs(
-    service: &SiteSettings,
-    ranking: Option<&[u8]>,
-    body_of: &dyn Fn(&str) -> Option<Vec<u8>>,
-) -> String {
+/// Returns the page.
+pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
-    let (code, slug) = example_island(ranking);
+    let (code, slug) = example_island(body_of("/v1/rankings/latest"));
     let examples = Examples {
         base_url: &service.base_url,
         code,
@@ -92,8 +87,8 @@ pub fn docs(
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
 /// sample's.
-fn example_island(ranking: Option<&[u8]>) -> (String, String) {
-    let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(body).ok());
+fn example_island(ranking: Option<Vec<u8>>) -> (String, String) {
+    let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(&body).ok());
     let mut entries = ranking.into_iter().flat_map(|body| body.ranking);
     let found = entries.find_map(|entry| Some((entry.code, entry.creator?)));
     found.unwrap_or_else(|| ("2708-3623-7025".to_owned(), "ruby.gg65".to_owned()))
@@ -260,11 +255,7 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        docs(
-            &SiteSettings::new("https://metrics.example.org"),
-            None,
-            &|_| None,
-        )
+        docs(&SiteSettings::new("https://metrics.example.org"), &|_| None)
     }
 
     #[test]
@@ -308,15 +299,12 @@ mod tests {
             br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,"previousRank":null,
             "code":"0000-0000-0001","title":"t","creator":null,"peakCCU":2},{"rank":2,"delta":null,"previousRank":null,
             "code":"0000-0000-0002","title":"t","creator":"a\"/b","peakCCU":1}],"meta":{"generatedAt":"t"}}"#;
-        let body_of = |target: &str| {
-            (target == "/v1/creators/a%22%2Fb")
-                .then(|| br#"{"creator":{"slug":"the body"}}"#.to_vec())
+        let body_of = |target: &str| match target {
+            "/v1/rankings/latest" => Some(ranking.to_vec()),
+            "/v1/creators/a%22%2Fb" => Some(br#"{"creator":{"slug":"the body"}}"#.to_vec()),
+            _ => None,
         };
-        let page = docs(
-            &SiteSettings::new("https://x.test"),
-            Some(ranking),
-            &body_of,
-        );
+        let page = docs(&SiteSettings::new("https://x.test"), &body_of);
         for part in [
             "<input name=code value=\"0000-0000-0002\" required>",
             "<input name=slug value=\"a&quot;/b\" required>",
@@ -328,7 +316,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        assert_eq!(example_island(None), example_island(Some(b"{}")));
+        assert_eq!(example_island(None), example_island(Some(b"{}".to_vec())));
     }
 
     #[test]
@@ -336,13 +324,13 @@ mod tests {
         let mut service = SiteSettings::new("https://x.test");
         service.limits = [7, 8, 9, 12_345];
         service.contact = Some("me@x.test".to_owned());
-        let page = docs(&service, None, &|_| None);
+        let page = docs(&service, &|_| None);
         assert!(
             page.contains("<li>7 requests without a key") && page.contains("<li>12,345 requests")
         );
         assert!(page.contains("Sign-up is closed") && page.contains("href=\"mailto:me@x.test\""));
         service.has_sign_up = true;
-        assert!(docs(&service, None, &|_| None).contains("Sign-up is open"));
+        assert!(docs(&service, &|_| None).contains("Sign-up is open"));
     }
 
     #[test]
@@ -381,7 +369,7 @@ mod tests {
         let service = SiteSettings::new(&format!("https://{}", "m".repeat(52)));
         let assets = ["style.css", "docs.css", "site.js", "docs.js", "icon.svg"];
         let assets = assets.map(|name| crate::site::file(&format!("/assets/{name}"), &service));
-        let bytes = [docs(&service, None, &|_| None)]
+        let bytes = [docs(&service, &|_| None)]
             .into_iter()
             .chain(assets)
             .map(|text| {

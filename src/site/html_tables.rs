@@ -26,17 +26,17 @@ macro_rules! metrics {
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
 pub(super) const METRICS: [Metric; 9] = metrics! {
-    "peakCCU" "Peak players" "Peak" Unit::Count, |day| day.peak_ccu;
-    "uniquePlayers" "Unique players" "Players" Unit::Count, |day| day.unique_players;
-    "minutesPlayed" "Minutes played" "Minutes" Unit::Count, |day| day.minutes_played;
-    "favorites" "Favorites" "Favorites" Unit::Count, |day| day.favorites;
-    "plays" "Plays" "Plays" Unit::Count, |day| day.plays;
-    "recommendations" "Recommendations" "Recs" Unit::Count, |day| day.recommendations;
-    "averageMinutesPerPlayer" "Minutes per player" "Min/player" Unit::Tenths(""),
+    "peakCCU" "Peak players" "Peak" Unit::COUNT, |day| day.peak_ccu;
+    "uniquePlayers" "Unique players" "Players" Unit::COUNT, |day| day.unique_players;
+    "minutesPlayed" "Minutes played" "Minutes" Unit::COUNT, |day| day.minutes_played;
+    "favorites" "Favorites" "Favorites" Unit::COUNT, |day| day.favorites;
+    "plays" "Plays" "Plays" Unit::COUNT, |day| day.plays;
+    "recommendations" "Recommendations" "Recs" Unit::COUNT, |day| day.recommendations;
+    "averageMinutesPerPlayer" "Minutes per player" "Min/player" Unit::tenths(""),
         |day| day.average_minutes_per_player.map(|minutes| rounded(minutes * 10.0));
-    "retentionD1" "Retention after 1 day" "D1" Unit::Tenths("%"),
+    "retentionD1" "Retention after 1 day" "D1" Unit::tenths("%"),
         |day| day.retention_d1.map(|share| rounded(share * 1_000.0));
-    "retentionD7" "Retention after 7 days" "D7" Unit::Tenths("%"),
+    "retentionD7" "Retention after 7 days" "D7" Unit::tenths("%"),
         |day| day.retention_d7.map(|share| rounded(share * 1_000.0));
 };
 
