@@ -10,10 +10,7 @@ use super::address::KeyAddress;
 use super::role::KeyRole;
 use super::token::KeyId;
 use crate::calendar::UnixSeconds;
-use crate::model::{KEYS_MAX, Tier};
-
-/// Maximum number of active free keys per address (SPEC section 8).
-pub const FREE_KEYS_MAX: usize = 3;
+use crate::model::{FREE_KEYS_MAX, KEYS_MAX, Tier};
 
 /// The stored record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use ahash::RandomState;
 
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
-use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyRecord, KeyRecords};
-use crate::model::Tier;
+use crate::keys::{KeyAddress, KeyRecord, KeyRecords};
+use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;

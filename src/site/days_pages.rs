@@ -53,8 +53,8 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let content = filled!("ranking.html"; day, against, links, table, root, date);
     let description =
         "The ten game islands with the highest numbers of concurrent players on a day.";
-    let page = HtmlPage::new("rankings", &title, description);
-    Some(HtmlPage { root, ..page }.html(&content))
+    let page = HtmlPage::new(root, "rankings", &title, description);
+    Some(page.html(&content))
 }
 
 /// Returns the table of a ranking.
@@ -108,6 +108,5 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
     let date = Escaped(&date);
     let content = filled!("new.html"; day, about, links, table, root, date);
     let description = "The game islands that were first seen on a day.";
-    let page = HtmlPage::new("new", &title, description);
-    Some(HtmlPage { root, ..page }.html(&content))
+    Some(HtmlPage::new(root, "new", &title, description).html(&content))
 }

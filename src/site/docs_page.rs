@@ -80,9 +80,8 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let content = filled!(
         "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
     );
-    let page = HtmlPage::new("docs", "API reference", document.info("summary"));
-    let assets = &["docs.css", "docs.js"];
-    HtmlPage { assets, ..page }.html(&content)
+    let page = HtmlPage::new("", "docs", "API reference", document.info("summary"));
+    page.with(&["docs.css", "docs.js"]).html(&content)
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
@@ -173,8 +172,8 @@ impl Examples<'_> {
         let named = |name: &str| self.objects.iter().find(|object| object.name == name);
         let object = operation.object.and_then(named);
         let body = (self.body_of)(target).or_else(|| {
-            let (_, example) = operation.example?;
-            Some(self.document.ordered(object?, example).into_bytes())
+            let text = self.document.ordered(object?, operation.example?);
+            Some(text.into_bytes())
         });
         let (anchor, name) = operation
             .object

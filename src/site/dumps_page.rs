@@ -60,12 +60,11 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
     let folders = each(folders, |folder| page.folder_section(&folder));
-    let (folder, root) = (page.folder, page.root);
+    let folder = page.folder;
     let (published, credit) = (ago(page.published), Escaped(page.credit));
     let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
     let description = "All data as files in CSV and JSON, without a key and without a quota.";
-    let page = HtmlPage::new("dumps/", "Dumps", description);
-    HtmlPage { root, ..page }.html(&content)
+    HtmlPage::new(page.root, "dumps/", "Dumps", description).html(&content)
 }
 
 impl DumpsPage<'_> {

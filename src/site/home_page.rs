@@ -45,9 +45,8 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let content = filled!("home.html"; form, tiles, players, top, live, base_url);
     let description =
         "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
-    let page = HtmlPage::new("", "", description);
-    let assets = CHARTS;
-    HtmlPage { assets, ..page }.html(&content)
+    let page = HtmlPage::new("", "", "", description);
+    page.with(CHARTS).html(&content)
 }
 
 fn tiles(

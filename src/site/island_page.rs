@@ -58,14 +58,8 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let chart = chart(metric, &points, &summary.code);
     let content = filled!("island.html"; title, about, live, newest, chart, code);
     let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = HtmlPage::new("islands", name, &description);
-    let (root, assets) = ("../", CHARTS);
-    HtmlPage {
-        root,
-        assets,
-        ..page
-    }
-    .html(&content)
+    let page = HtmlPage::new("../", "islands", name, &description);
+    page.with(CHARTS).html(&content)
 }
 
 fn about(island: &IslandSummary) -> String {

@@ -4,10 +4,7 @@ use super::html::{Escaped, HtmlPage, count, each, encoded, wrapped};
 use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::UnixSeconds;
-use crate::model::Tier;
-
-/// Active free keys per address (SPEC section 8).
-const FREE_MAX: usize = 3;
+use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
 #[derive(Clone)]
@@ -22,8 +19,6 @@ pub struct AddressKeys<'a> {
     pub issued: Option<&'a str>,
     /// The id of the key that was just revoked.
     pub revoked: Option<String>,
-    /// Maximum number of active free keys per address.
-    pub free_max: usize,
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
     /// The settings of the server.
@@ -44,7 +39,7 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    let page = HtmlPage::new("keys", "Keys", "API keys and their limits.");
+    let page = HtmlPage::new("", "keys", "Keys", "API keys and their limits.");
     page.html(&format!("<div class=text>{content}</div>"))
 }
 
@@ -57,7 +52,7 @@ fn tiers(service: &SiteSettings, how: &str) -> String {
 
 /// Returns the limits of all tiers on a page that issues free keys.
 fn tiers_here(service: &SiteSettings) -> String {
-    let how = format!("on this page, up to {FREE_MAX} per address");
+    let how = format!("on this page, up to {FREE_KEYS_MAX} per address");
     tiers(service, &how)
 }
 
@@ -129,7 +124,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     });
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
-    let (limit, max) = (count(u64::from(list.service.limits[1])), list.free_max);
+    let (limit, max) = (count(u64::from(list.service.limits[1])), FREE_KEYS_MAX);
     let shared = if list.is_shared {
         "<p class=\"soft small\">These keys belong to your IP address. Other people who share this address can \
          see the IDs of the keys and revoke them. The keys themselves are not shown again.</p>"
@@ -183,7 +178,6 @@ mod tests {
             token: "p\"q",
             issued,
             revoked: None,
-            free_max: 3,
             is_shared: false,
             service: &SiteSettings::new("http://x.test"),
         })

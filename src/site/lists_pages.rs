@@ -52,18 +52,14 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         Some(query.given),
     );
     let table = island_table(&islands, "", sorted);
-    let links = page_links(
-        "islands",
-        query.given,
-        (meta.total, meta.limit, meta.offset),
-    );
+    let links = page_links("islands", query.given, &meta);
     let (form, about) = (filters(query), about(query));
     let content = format!(
         "<h1>Islands</h1>{form}<p role=status>{total}{about}{date}.</p>{island}{other_searches}{table}{links}"
     );
     let title = if q.is_empty() { "Islands" } else { q };
     let description = "All tracked game islands with their metrics for the newest day.";
-    HtmlPage::new("islands", title, description).html(&content)
+    HtmlPage::new("", "islands", title, description).html(&content)
 }
 
 /// Returns the day of the metrics of a list.
@@ -141,11 +137,7 @@ pub fn creators(body: &[u8], q: &str) -> String {
         return unreadable_page("");
     };
     let (table, text) = (creator_table(&creators, ""), Escaped(q));
-    let links = page_links(
-        "creators",
-        &[("q", q)],
-        (meta.total, meta.limit, meta.offset),
-    );
+    let links = page_links("creators", &[("q", q)], &meta);
     let total = counted(meta.total, "creator");
     let about = wrapped(
         " whose slug contains <b><bdi>",
@@ -154,7 +146,7 @@ pub fn creators(body: &[u8], q: &str) -> String {
     );
     let content = filled!("creators.html"; text, total, about, table, links);
     let description = "Creators of tracked game islands, with the totals of their islands.";
-    HtmlPage::new("creators", "Creators", description).html(&content)
+    HtmlPage::new("", "creators", "Creators", description).html(&content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
@@ -206,7 +198,6 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     let content =
         filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, rest, path);
     let description = format!("Totals and islands of the creator {}.", sums.slug);
-    let page = HtmlPage::new("creators", &sums.slug, &description);
-    let root = "../";
-    Some(HtmlPage { root, ..page }.html(&content))
+    let page = HtmlPage::new("../", "creators", &sums.slug, &description);
+    Some(page.html(&content))
 }

@@ -37,7 +37,7 @@ pub(super) fn objects_page(service: &SiteSettings) -> String {
     });
     let content = filled!("objects.html"; common, contents, responses, parts);
     let description = "Every member of every response of the API.";
-    HtmlPage::new("objects", "Objects", description).html(&content)
+    HtmlPage::new("", "objects", "Objects", description).html(&content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.
@@ -53,7 +53,7 @@ fn response(
         Some(object) => description(object),
         None => "A file in CSV or JSON, or one of the two as gzip, by its name.".to_owned(),
     };
-    let example = each(operation.example, |(_, example)| {
+    let example = each(operation.example, |example| {
         let text = match object {
             Some(object) => document.ordered(object, example),
             None => example.as_str().unwrap_or_default().to_owned(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::html::count;
 use super::settings::SiteSettings;
 
 const OPENAPI: &str = include_str!("openapi.json");
@@ -15,11 +16,15 @@ pub fn openapi(service: &SiteSettings) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     // Within a string, so without quotes.
     let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
+    let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
     OPENAPI
         .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
         .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
         .replacen("{keys}", &inner(&service.keys_text()), 1)
-        .replacen("{limits}", &inner(&service.limits_text()), 1)
+        .replacen("{anonymous}", &anonymous, 1)
+        .replacen("{free}", &free, 1)
+        .replacen("{starter}", &starter, 1)
+        .replacen("{pro}", &pro, 1)
 }
 
 /// Returns the name of the schema that a `$ref` points at.
@@ -63,8 +68,8 @@ pub(super) struct Operation<'a> {
     pub(super) parameters: Vec<ParameterDoc<'a>>,
     /// The name of the object of its response. Files of the dumps have none.
     pub(super) object: Option<&'a str>,
-    /// An example of the response with its media type, the first one that is text.
-    pub(super) example: Option<(&'a str, &'a Value)>,
+    /// An example of the response, the first one that is text.
+    pub(super) example: Option<&'a Value>,
     /// The statuses of its responses, with a meaning if that is not the general one.
     pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
@@ -134,7 +139,8 @@ impl Document {
         paths.sort_by_key(|(_, get)| tags.iter().position(|tag| tag["name"] == get["tags"][0]));
         let operation = |(path, get): (_, &'a Value)| {
             let content = &get["responses"]["200"]["content"];
-            let mut kinds = ["text/csv", "application/json"].into_iter();
+            let text_kinds = ["text/csv", "application/json"];
+            let media = text_kinds.iter().find_map(|kind| content.get(kind));
             Operation {
                 path,
                 tag: text(&get["tags"][0]),
@@ -146,9 +152,7 @@ impl Document {
                     .map(|one| self.parameter(one)))
                 .collect(),
                 object: reference(&content["application/json"]["schema"]),
-                example: kinds
-                    .find(|kind| content.get(kind).is_some())
-                    .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
+                example: media.map(|media| &media["examples"]["sample"]["value"]),
                 statuses: members(&get["responses"])
                     .map(|(status, response)| (status, response["description"].as_str()))
                     .collect(),
@@ -334,7 +338,7 @@ mod tests {
                 continue;
             };
             let object = objects.iter().find(|object| object.name == name).unwrap();
-            let (_, example) = operation.example.unwrap();
+            let example = operation.example.unwrap();
             let text = document.ordered(object, example);
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");

@@ -1,6 +1,6 @@
 //! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
-use super::html::{Escaped, count};
+use super::html::Escaped;
 
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,15 +70,5 @@ impl SiteSettings {
             format!("Sign-up is closed on this server. Ask {ask} for a free key. ")
         };
         format!("{free}Starter and pro keys are in private beta: ask {ask}.")
-    }
-
-    /// Describes the limits, in Markdown.
-    pub(super) fn limits_text(&self) -> String {
-        let [anonymous, free, starter, pro] = self.limits.map(|limit| count(u64::from(limit)));
-        format!(
-            "This server allows, per UTC day:\n\n- {anonymous} requests without a key, counted per client \
-             address (IPv6 addresses are counted by their /64 prefix)\n- {free} requests with a free key\n\
-             - {starter} requests with a starter key\n- {pro} requests with a pro key"
-        )
     }
 }
