@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::LogLine;
 use super::email;
 use super::error::{SignupError, SignupStartError};
-use super::mailer::Mailer;
+use super::mailer::{self, Mailer};
 use super::policy::{
     AddressProof, GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of,
     monotonic, network_of, number_of,
@@ -22,7 +22,6 @@ use crate::keys::{
     KeyStoreError, NewKey,
 };
 use crate::model::Tier;
-use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
 const MAILS_PER_KEY: u32 = 3;
@@ -121,7 +120,8 @@ struct Client {
 }
 
 impl SignupService {
-    /// Opens the key store of a state directory. Links begin with `base_url`.
+    /// Opens the key store of a state directory. Links begin with `base_url`, which
+    /// [`is_base_url`](crate::request::is_base_url) accepts.
     pub(crate) fn open(
         state: &Path,
         policy: &SignupPolicy,
@@ -131,13 +131,10 @@ impl SignupService {
     ) -> Result<SignupService, SignupStartError> {
         let mailer = match &policy.proof {
             AddressProof::ClientIp => None,
-            AddressProof::Email(_) if !is_base_url(base_url) => {
-                return Err(SignupStartError::Setting(format!(
-                    "the base URL of links must be {BASE_URL_FORM}, in at most {BASE_URL_BYTES_MAX} \
-                     characters, got {base_url:?}"
-                )));
+            AddressProof::Email(command) => {
+                let mailer = Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
+                Some(mailer.map_err(SignupStartError::Thread)?)
             }
-            AddressProof::Email(command) => Some(Mailer::start(command, LogLine::clone(&log))?),
         };
         Ok(SignupService {
             store: KeyStore::new(state).with_lock_timeout(LOCK_TIMEOUT),

@@ -40,7 +40,7 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         base_url: &service.base_url,
         code,
         slug,
-        objects: document.objects(),
+        objects: document.objects(str::to_owned),
         document: &document,
         body_of,
     };
@@ -172,7 +172,7 @@ impl Examples<'_> {
         let named = |name: &str| self.objects.iter().find(|object| object.name == name);
         let object = operation.object.and_then(named);
         let body = (self.body_of)(target).or_else(|| {
-            let text = self.document.ordered(object?, operation.example?);
+            let text = self.document.ordered(object?.schema, operation.example?);
             Some(text.into_bytes())
         });
         let (anchor, name) = operation

@@ -17,7 +17,8 @@ const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// Returns the page.
 pub(super) fn objects_page(service: &SiteSettings) -> String {
     let document = Document::parsed(service);
-    let (objects, operations) = (document.objects(), document.operations());
+    let objects = document.objects(|name| format!("[{name}](#{name})"));
+    let operations = document.operations();
     let object = |name: &str| objects.iter().find(|object| object.name == name);
     let common = prose(COMMON.trim_end());
     let contents = each(&operations, |operation| {
@@ -55,7 +56,7 @@ fn response(
     };
     let example = each(operation.example, |example| {
         let text = match object {
-            Some(object) => document.ordered(object, example),
+            Some(object) => document.ordered(object.schema, example),
             None => example.as_str().unwrap_or_default().to_owned(),
         };
         let text = text.replace(SAMPLE_URL, base_url);
@@ -83,27 +84,16 @@ fn description(object: &ObjectDoc<'_>) -> String {
 
 /// Returns all objects as Markdown without links.
 pub(super) fn objects_text(document: &Document) -> String {
-    let objects = each(document.objects(), |object| {
+    let objects = each(document.objects(str::to_owned), |object| {
         let base = each(object.base, |base| {
             format!(" It has the members of {base}, and also:")
         });
         let members = each(object.members, |MemberDoc { name, kind, about }| {
-            format!("- `{name}` ({}): {about}\n", unlinked(&kind))
+            format!("- `{name}` ({kind}): {about}\n")
         });
         format!("\n## {}\n{}{base}\n{members}", object.name, object.about)
     });
     format!("{COMMON}{objects}")
-}
-
-/// Replaces links `[Name](#Name)` by their text.
-fn unlinked(kind: &str) -> String {
-    let mut parts = kind.split('[');
-    let first = parts.next().unwrap_or_default();
-    let others = each(parts, |part| {
-        let (name, rest) = part.split_once("](").unwrap_or((part, ""));
-        [name, rest.split_once(')').map_or("", |(_, rest)| rest)].concat()
-    });
-    [first, &others].concat()
 }
 
 #[cfg(test)]
@@ -129,11 +119,5 @@ mod tests {
         }
         assert_eq!(page.matches("<details>").count(), 15);
         assert!(!page.contains('`'));
-    }
-
-    #[test]
-    fn links_are_replaced_by_their_text() {
-        assert_eq!(unlinked("array of [A](#A) or null"), "array of A or null");
-        assert_eq!(unlinked("integer"), "integer");
     }
 }

@@ -98,13 +98,13 @@ pub(super) struct ObjectDoc<'a> {
     pub(super) base: Option<&'a str>,
     /// The members, except those of the base.
     pub(super) members: Vec<MemberDoc<'a>>,
-    schema: &'a Value,
+    pub(super) schema: &'a Value,
 }
 
 /// A member of an object.
 pub(super) struct MemberDoc<'a> {
     pub(super) name: &'a str,
-    /// Its type in words. Objects are links to their own descriptions on the page.
+    /// Its type in words.
     pub(super) kind: String,
     pub(super) about: &'a str,
 }
@@ -192,8 +192,8 @@ impl Document {
         }
     }
 
-    /// Returns all objects, by name.
-    pub(super) fn objects<'a>(&'a self) -> Vec<ObjectDoc<'a>> {
+    /// Returns all objects, by name. `link` returns the name of an object as types show it.
+    pub(super) fn objects<'a>(&'a self, link: fn(&str) -> String) -> Vec<ObjectDoc<'a>> {
         let schemas = members(&self.0["components"]["schemas"]);
         let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
         let object = |(name, schema)| {
@@ -209,7 +209,7 @@ impl Document {
                     "" => text(&self.resolved(value)["description"]),
                     about => about,
                 };
-                let kind = self.kind(value);
+                let kind = self.kind(value, link);
                 MemberDoc { name, kind, about }
             };
             let members = all[known..].iter().map(member).collect();
@@ -239,22 +239,18 @@ impl Document {
         errors
     }
 
-    /// Returns a value of an object as JSON with the members in their order.
-    pub(super) fn ordered(&self, object: &ObjectDoc<'_>, value: &Value) -> String {
-        self.ordered_value(object.schema, value)
-    }
-
-    fn ordered_value(&self, schema: &Value, value: &Value) -> String {
+    /// Returns a value of a schema as JSON with the members in their order.
+    pub(super) fn ordered(&self, schema: &Value, value: &Value) -> String {
         let schema = self.resolved(schema);
         match value {
             Value::Array(list) => {
-                let item = |one| self.ordered_value(&schema["items"], one);
+                let item = |one| self.ordered(&schema["items"], one);
                 let items: Vec<String> = list.iter().map(item).collect();
                 format!("[{}]", items.join(","))
             }
             Value::Object(_) => {
                 let member = |name: &str| {
-                    let value = self.ordered_value(&schema["properties"][name], &value[name]);
+                    let value = self.ordered(&schema["properties"][name], &value[name]);
                     format!("\"{name}\":{value}")
                 };
                 let names = member_names(schema).into_iter();
@@ -266,13 +262,13 @@ impl Document {
     }
 
     /// Returns a type in words.
-    fn kind(&self, value: &Value) -> String {
+    fn kind(&self, value: &Value, link: fn(&str) -> String) -> String {
         let either = |kinds: Vec<String>| kinds.join(" or ");
         if let Some(name) = reference(value) {
             let choices = items(&self.resolved(value)["enum"]).iter();
             let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
             return match choices[..] {
-                [] => format!("[{name}](#{name})"),
+                [] => link(name),
                 _ => either(choices),
             };
         }
@@ -282,12 +278,14 @@ impl Document {
             (name, _) => name.to_owned(),
         };
         match (&value["oneOf"], &value["type"], &value["items"]) {
-            (Value::Array(kinds), ..) => either(kinds.iter().map(|one| self.kind(one)).collect()),
+            (Value::Array(kinds), ..) => {
+                either(kinds.iter().map(|one| self.kind(one, link)).collect())
+            }
             (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
             (_, one, item) if one == "array" && item["prefixItems"].is_array() => {
                 "array of pairs".to_owned()
             }
-            (_, one, item) if one == "array" => format!("array of {}", self.kind(item)),
+            (_, one, item) if one == "array" => format!("array of {}", self.kind(item, link)),
             (_, one, _) => plain(one),
         }
     }
@@ -309,7 +307,7 @@ mod tests {
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
         let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        for object in document.objects() {
+        for object in document.objects(str::to_owned) {
             assert!(!object.about.is_empty(), "{}", object.name);
             for MemberDoc { name, kind, about } in object.members {
                 assert!(
@@ -332,14 +330,14 @@ mod tests {
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
         let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        let objects = document.objects();
+        let objects = document.objects(str::to_owned);
         for operation in document.operations() {
             let Some(name) = operation.object else {
                 continue;
             };
             let object = objects.iter().find(|object| object.name == name).unwrap();
             let example = operation.example.unwrap();
-            let text = document.ordered(object, example);
+            let text = document.ordered(object.schema, example);
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");
             let shown = json_lines(text.as_bytes()).unwrap().join("\n");
