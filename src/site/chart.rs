@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::html::{Escaped, count, each};
+use super::templates::filled;
 use crate::calendar::DAY_SECONDS;
 
 // The picture in its own units. The script reads the box of the curve from the attributes.
@@ -114,17 +115,11 @@ impl<'a> Chart<'a> {
             .collect();
         let description = Escaped(&self.description()).to_string();
         let unit = if parts == 1 { "" } else { "tenths" };
-        format!(
-            "<figure class=chart><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img tabindex=0 aria-label=\"{description}\" \
-             data-first={} data-step={} data-left={LEFT} data-width={CURVE_WIDTH} data-top={TOP} data-height={CURVE_HEIGHT} \
-             data-max={} data-unit=\"{unit}{suffix}\" data-values=\"{}\">{lines}{}<path class=at /><path class=curve d=\"{}\"/></svg>\
-             <figcaption class=\"soft small\"><output>{description}</output></figcaption></figure>",
-            self.first,
-            self.step,
-            scale.lines * scale.step,
-            values.join(","),
-            self.labels(),
-            self.curve(&scale),
+        let (first, step, max) = (self.first, self.step, scale.lines * scale.step);
+        let (values, labels, curve) = (values.join(","), self.labels(), self.curve(&scale));
+        filled!(
+            "chart.html"; WIDTH, HEIGHT, LEFT, TOP, CURVE_WIDTH, CURVE_HEIGHT, description, first, step, max, unit,
+            suffix, values, lines, labels, curve
         )
     }
 

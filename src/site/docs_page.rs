@@ -7,7 +7,7 @@ use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
 use super::html::{Escaped, HtmlPage, each, encoded, wrapped};
 use super::markdown::{anchor, inline, prose};
-use super::openapi::{Document, ObjectDoc, Operation, ParameterDoc};
+use super::openapi::{Document, Operation, ParameterDoc};
 use super::settings::SiteSettings;
 use super::templates::filled;
 
@@ -28,7 +28,6 @@ struct Examples<'a> {
     code: String,
     slug: String,
     document: &'a Document,
-    objects: Vec<ObjectDoc<'a>>,
     body_of: BodyOf<'a>,
 }
 
@@ -40,7 +39,6 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         base_url: &service.base_url,
         code,
         slug,
-        objects: document.objects(str::to_owned),
         document: &document,
         body_of,
     };
@@ -169,12 +167,8 @@ impl Examples<'_> {
 
     /// Returns the response, shortened and expandable.
     fn response(&self, operation: &Operation<'_>, target: &str) -> String {
-        let named = |name: &str| self.objects.iter().find(|object| object.name == name);
-        let object = operation.object.and_then(named);
-        let body = (self.body_of)(target).or_else(|| {
-            let text = self.document.ordered(object?.schema, operation.example?);
-            Some(text.into_bytes())
-        });
+        let example = || Some(self.document.example(operation)?.into_bytes());
+        let body = (self.body_of)(target).or_else(example);
         let (anchor, name) = operation
             .object
             .map_or((operation.id, "file"), |name| (name, name));
@@ -234,12 +228,8 @@ fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
 
 /// Returns the statuses besides 200, and the meaning of those that mean more than in general.
 fn statuses(operation: &Operation<'_>) -> String {
-    let others = operation
-        .statuses
-        .iter()
-        .filter(|(status, _)| *status != "200");
-    let names: Vec<&str> = others.clone().map(|(status, _)| *status).collect();
-    let special = each(others, |(status, about)| {
+    let names: Vec<&str> = operation.statuses.iter().map(|one| one.0).collect();
+    let special = each(&operation.statuses, |(status, about)| {
         each(*about, |about| format!("<li>{status} {}", inline(about)))
     });
     let special = wrapped("<ul>", &special, "</ul>");

@@ -54,11 +54,7 @@ fn response(
         Some(object) => description(object),
         None => "A file in CSV or JSON, or one of the two as gzip, by its name.".to_owned(),
     };
-    let example = each(operation.example, |example| {
-        let text = match object {
-            Some(object) => document.ordered(object.schema, example),
-            None => example.as_str().unwrap_or_default().to_owned(),
-        };
+    let example = each(document.example(operation), |text| {
         let text = text.replace(SAMPLE_URL, base_url);
         let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
         let text = lines.unwrap_or_else(|| Escaped(&text).to_string());

@@ -69,8 +69,8 @@ pub(super) struct Operation<'a> {
     /// The name of the object of its response. Files of the dumps have none.
     pub(super) object: Option<&'a str>,
     /// An example of the response, the first one that is text.
-    pub(super) example: Option<&'a Value>,
-    /// The statuses of its responses, with a meaning if that is not the general one.
+    example: Option<&'a Value>,
+    /// The statuses of its other responses, with a meaning if that is not the general one.
     pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
 
@@ -98,7 +98,6 @@ pub(super) struct ObjectDoc<'a> {
     pub(super) base: Option<&'a str>,
     /// The members, except those of the base.
     pub(super) members: Vec<MemberDoc<'a>>,
-    pub(super) schema: &'a Value,
 }
 
 /// A member of an object.
@@ -154,6 +153,7 @@ impl Document {
                 object: reference(&content["application/json"]["schema"]),
                 example: media.map(|media| &media["examples"]["sample"]["value"]),
                 statuses: members(&get["responses"])
+                    .filter(|(status, _)| *status != "200")
                     .map(|(status, response)| (status, response["description"].as_str()))
                     .collect(),
             }
@@ -218,7 +218,6 @@ impl Document {
                 about: text(&schema["description"]),
                 base,
                 members,
-                schema,
             }
         };
         schemas.clone().map(object).collect()
@@ -239,8 +238,20 @@ impl Document {
         errors
     }
 
-    /// Returns a value of a schema as JSON with the members in their order.
-    pub(super) fn ordered(&self, schema: &Value, value: &Value) -> String {
+    fn schema(&self, name: &str) -> &Value {
+        &self.0["components"]["schemas"][name]
+    }
+
+    /// Returns the example of a response: JSON with the members in their order, or the text of a file.
+    pub(super) fn example(&self, operation: &Operation<'_>) -> Option<String> {
+        let example = operation.example?;
+        Some(match operation.object {
+            Some(name) => self.ordered(self.schema(name), example),
+            None => text(example).to_owned(),
+        })
+    }
+
+    fn ordered(&self, schema: &Value, value: &Value) -> String {
         let schema = self.resolved(schema);
         match value {
             Value::Array(list) => {
@@ -330,18 +341,16 @@ mod tests {
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
         let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        let objects = document.objects(str::to_owned);
         for operation in document.operations() {
             let Some(name) = operation.object else {
                 continue;
             };
-            let object = objects.iter().find(|object| object.name == name).unwrap();
             let example = operation.example.unwrap();
-            let text = document.ordered(object.schema, example);
+            let text = document.example(&operation).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");
             let shown = json_lines(text.as_bytes()).unwrap().join("\n");
-            let places = member_names(object.schema).into_iter().map(|name| {
+            let places = member_names(document.schema(name)).into_iter().map(|name| {
                 let start = format!("\n  &quot;{name}&quot;: ");
                 shown.find(&start).unwrap()
             });
