@@ -35,10 +35,7 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let top = each(&ranking, |ranking| {
         let (date, table) = (&ranking.date, ranking_table(&ranking.ranking, ""));
         let (marked, date) = (day(date, published), Escaped(date));
-        format!(
-            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Rankings of this day and other \
-             days</a></p></section>"
-        )
+        filled!("highest_peaks.html"; marked, table, date)
     });
     let live = each(body_of("/v1/live"), |body| live(&body));
     let (form, base_url) = (search_form(""), Escaped(&service.base_url));
@@ -66,14 +63,10 @@ fn tiles(
     let newest_day = each(ranking, |ranking| {
         tile("Newest day", &day(&ranking.date, published))
     });
-    let link = |path: &str, number| format!("<a href={path}>{}</a>", count(number));
-    format!(
-        "<dl class=tiles>{players}{newest_day}{}{}{}{}</dl>",
-        tile("Islands", &link("islands", index.counts.islands)),
-        tile("Creators", &link("creators", index.counts.creators)),
-        tile("Days", &link("rankings", index.counts.rankings)),
-        tile("Published", &ago(published)),
-    )
+    let counts = &index.counts;
+    let [islands, creators, days] = [counts.islands, counts.creators, counts.rankings].map(count);
+    let published = ago(published);
+    filled!("summary.html"; players, newest_day, islands, creators, days, published)
 }
 
 /// Returns the table of the islands with the most players, given the body of `/v1/live`.
@@ -89,10 +82,7 @@ fn live(body: &[u8]) -> String {
     let time = each(minute(UnixSeconds(time)), |time| {
         format!(" at {}", &time[11..16])
     });
-    format!(
-        "<section><h2>Most players{time} UTC</h2><table><thead><tr><th>Island<th class=n>Players</thead><tbody>{rows}\
-         </table></section>"
-    )
+    filled!("most_players.html"; time, rows)
 }
 
 /// Returns the chart of players, `None` without points.
@@ -111,8 +101,5 @@ fn players(intraday: &IntradayBody) -> Option<String> {
         let [first, last] = span.map(|time| format!("{} {}", time.day(), name(time.0)));
         format!(", {first} to {last}")
     });
-    Some(format!(
-        "<h2>Players{span} UTC</h2>{chart}<p class=\"soft small\">As JSON: \
-         <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>"
-    ))
+    Some(filled!("players.html"; span, chart))
 }

@@ -147,14 +147,10 @@ pub(super) fn count(number: impl Into<Option<u64>>) -> String {
     let Some(number) = number.into() else {
         return "\u{2013}".to_owned();
     };
-    let (digits, mut out) = (number.to_string(), String::new());
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// Returns a number with its noun, in the singular or the plural.

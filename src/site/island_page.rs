@@ -144,8 +144,5 @@ fn chart(metric: &Metric, days: &[(&str, u64)], code: &str) -> String {
         )
     });
     let (chart, known, label) = (chart.figure(), count(days.len() as u64), metric.label);
-    format!(
-        "{heading}{chart}<p class=\"soft small\">A gap is a day without data.</p><details><summary>All {known} days as a \
-         table</summary><table><thead><tr><th>Day<th class=n>{label}</thead><tbody>{rows}</table></details>"
-    )
+    filled!("history.html"; heading, chart, known, label, rows)
 }

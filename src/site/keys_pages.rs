@@ -125,20 +125,14 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
     let (limit, max) = (count(u64::from(list.service.limits[1])), FREE_KEYS_MAX);
-    let shared = if list.is_shared {
-        "<p class=\"soft small\">These keys belong to your IP address. Other people who share this address can \
-         see the IDs of the keys and revoke them. The keys themselves are not shown again.</p>"
-    } else {
-        ""
-    };
+    let shared = list.is_shared.then(|| filled!("shared_address.html";));
+    let shared = shared.unwrap_or_default();
     let rows = each(&list.keys, |key| row(key, list.token));
     let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead><tbody>";
     let table = wrapped(head, &rows, "</table>");
     let form = if active < max {
         let token = hidden(list.token);
-        format!(
-            "<form method=post action=keys>{token}<p><button name=do value=issue>Create a key</button></p></form>"
-        )
+        filled!("issue_form.html"; token)
     } else {
         "<p>To create another key, revoke one first.</p>".to_owned()
     };
