@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, HtmlPage, each, encoded, wrapped};
+use super::html::{Escaped, HtmlPage, each, encoded};
 use super::markdown::{anchor, inline, prose};
 use super::openapi::{Document, Operation, ParameterDoc};
 use super::settings::SiteSettings;
@@ -96,19 +96,22 @@ impl Examples<'_> {
     /// and its response.
     fn endpoint(&self, operation: &Operation<'_>) -> String {
         let Operation { path, id, .. } = operation;
-        let rows = each(&operation.parameters, parameter_row);
-        let head = "<table class=parameters><thead><tr><th>Name<th>Type<th>Default<th>Allowed<th>Meaning</thead><tbody>";
-        let table = wrapped(head, &rows, "</table>");
+        let parameters = each(&operation.parameters, parameter_row);
         let (about, summary) = (inline(operation.description), Escaped(operation.summary));
         let target = self.target(operation);
         let inputs = each(&operation.parameters, |parameter| self.input(parameter));
-        let statuses = statuses(operation);
+        let statuses: Vec<&str> = operation.statuses.iter().map(|one| one.0).collect();
+        let statuses = statuses.join(", ");
+        // Those that mean more than in general.
+        let special = each(&operation.statuses, |(status, about)| {
+            each(*about, |about| format!("<li>{status} {}", inline(about)))
+        });
         let (requests, response) = (
             self.requests(id, &target),
             self.response(operation, &target),
         );
         filled!(
-            "endpoint.html"; id, path, summary, about, table, statuses, requests, inputs, response
+            "endpoint.html"; id, path, summary, about, parameters, statuses, special, requests, inputs, response
         )
     }
 
@@ -224,17 +227,6 @@ fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
         "<tr><td><code>{name}</code>{note}<td data-label=Type>{kind}<td data-label=Default>{default}\
          <td data-label=Allowed>{allowed}<td>{about}"
     )
-}
-
-/// Returns the statuses besides 200, and the meaning of those that mean more than in general.
-fn statuses(operation: &Operation<'_>) -> String {
-    let names: Vec<&str> = operation.statuses.iter().map(|one| one.0).collect();
-    let special = each(&operation.statuses, |(status, about)| {
-        each(*about, |about| format!("<li>{status} {}", inline(about)))
-    });
-    let special = wrapped("<ul>", &special, "</ul>");
-    let names = names.join(", ");
-    format!("<p class=\"soft small\">Other <a href=#statuses>statuses</a>: {names}.</p>{special}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, HtmlPage, ago, each, minute, wrapped};
+use super::html::{Escaped, HtmlPage, ago, each, minute};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -47,7 +47,7 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
         let name = format!("{name}<br><small class=wide>{about}</small>");
         page.table_row(stem, &name, &files)
     });
-    let tables = wrapped(&head("Table"), &rows, "</table>");
+    let tables = files_table("Table", &rows);
     // The history comes before the peaks.
     let others = files.iter().rev();
     let others = others.filter(|(name, _)| table(name).is_none() && name != "index.json");
@@ -55,8 +55,6 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
         let (link, size, about) = (page.link(name), size(*bytes), about(name));
         format!("<tr><td>{link}<td class=n>{size}<td>{about}")
     });
-    let head = "<h2>Whole history</h2><table><thead><tr><th>File<th class=n>Size<th>Content</thead><tbody>";
-    let others = wrapped(head, &others, "</table>");
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
     let folders = each(folders, |folder| page.folder_section(&folder));
@@ -111,8 +109,6 @@ impl DumpsPage<'_> {
             format!("<a href=\"{}\"{current}>{name}</a> ", Escaped(&url))
         });
         let title = Escaped(title);
-        let nav = format!("<nav class=tabs aria-label=\"{title}\">");
-        let links = wrapped(&nav, &links, "</nav>");
         let files = match groups.get(chosen) {
             Some(Group { from, to, .. }) => (self.list)(from, to, FILES_MAX),
             None => (self.list)(&format!("{folder}/"), &end_of(folder), FILES_MAX),
@@ -126,14 +122,13 @@ impl DumpsPage<'_> {
             let name = Escaped(time.as_deref().unwrap_or(name)).to_string();
             self.table_row(stem, &name, &files)
         });
-        let table = wrapped(&head(column), &rows, "</table>");
+        let table = files_table(column, &rows);
         let others = files.iter().filter(|(name, _)| stem(name).is_none());
         let others = each(others, |(name, bytes)| {
             format!("<li>{} {}", self.link(name), size(*bytes))
         });
-        let others = wrapped("<ul>", &others, "</ul>");
         let folder = Escaped(folder);
-        format!("<h2 id=\"{folder}\">{title}</h2>{links}{table}{others}")
+        filled!("dumps_folder.html"; folder, title, links, table, others)
     }
 
     /// Returns the groups of a folder, newest first; none if it has a file without a day.
@@ -201,10 +196,10 @@ impl Group {
     }
 }
 
-/// Returns the header of a table of files with their forms.
-fn head(first: &str) -> String {
+/// Returns a table of files with their forms.
+fn files_table(first: &str, rows: &str) -> String {
     let forms = each(FORMS, |(_, name)| format!("<th class=n>{name}"));
-    format!("<table class=files><thead><tr><th>{first}{forms}</thead><tbody>")
+    filled!("files.html"; first, forms, rows)
 }
 
 /// A text after all names.

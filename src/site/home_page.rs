@@ -9,7 +9,7 @@ use super::api_bodies::{
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, minute, search_form, step, tile,
+    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, minute, search_form, step,
 };
 use super::settings::SiteSettings;
 use super::templates::filled;
@@ -53,20 +53,13 @@ fn tiles(
 ) -> String {
     let published = &index.generated_at;
     let newest = intraday.and_then(|body| body.points.last());
-    let players = each(newest, |(time, players)| {
-        let time = step(*time, published);
-        tile(
-            "Players now",
-            &format!("{}<small>{time}</small>", count(*players)),
-        )
-    });
-    let newest_day = each(ranking, |ranking| {
-        tile("Newest day", &day(&ranking.date, published))
-    });
+    let step = each(newest, |(time, _)| step(*time, published));
+    let players = each(newest, |(_, players)| count(*players));
+    let newest_day = each(ranking, |ranking| day(&ranking.date, published));
     let counts = &index.counts;
     let [islands, creators, days] = [counts.islands, counts.creators, counts.rankings].map(count);
     let published = ago(published);
-    filled!("summary.html"; players, newest_day, islands, creators, days, published)
+    filled!("summary.html"; players, step, newest_day, islands, creators, days, published)
 }
 
 /// Returns the table of the islands with the most players, given the body of `/v1/live`.

@@ -2,7 +2,8 @@
 
 use super::api_bodies::{CreatorSums, IslandMetrics, IslandSummary};
 use super::chart::Unit;
-use super::html::{count, creator_link, each, island_link, list_url, wrapped};
+use super::html::{count, creator_link, each, island_link, list_url};
+use super::templates::filled;
 
 /// A metric of an island on a day.
 pub(super) struct Metric {
@@ -105,29 +106,18 @@ pub(super) fn island_table(
         });
         format!("<tr><td>{link}{metrics}")
     });
-    let head = format!("<table><thead><tr><th>Island{head}</thead><tbody>");
-    wrapped(&head, &rows, "</table>")
+    filled!("island_table.html"; head, rows)
 }
 
 /// Returns a table of creators.
-pub(super) fn creator_table(creators: &[CreatorSums], root: &str) -> String {
+pub(super) fn creator_table(creators: &[CreatorSums]) -> String {
     let rows = each(creators, |creator| {
-        let (link, islands) = (
-            creator_link(root, &creator.slug),
-            count(creator.island_count),
-        );
-        let sums = each(
-            [
-                creator.metrics.unique_players,
-                creator.metrics.minutes_played,
-                creator.metrics.plays,
-            ],
-            |sum| format!("<td class=\"n wide\">{}", count(sum)),
-        );
-        let peak = count(creator.metrics.peak_ccu);
+        let (slug, sums) = (&creator.slug, &creator.metrics);
+        let (link, islands) = (creator_link("", slug), count(creator.island_count));
+        let peak = count(sums.peak_ccu);
+        let sums = [sums.unique_players, sums.minutes_played, sums.plays];
+        let sums = each(sums, |sum| format!("<td class=\"n wide\">{}", count(sum)));
         format!("<tr><td>{link}<td class=n>{islands}<td class=n>{peak}{sums}")
     });
-    let head = "<table><thead><tr><th>Creator<th class=n>Islands<th class=n>Sum of peaks\
-        <th class=\"n wide\">Players<th class=\"n wide\">Minutes<th class=\"n wide\">Plays</thead><tbody>";
-    wrapped(head, &rows, "</table>")
+    filled!("creator_table.html"; rows)
 }

@@ -8,7 +8,7 @@ use super::api_bodies::{
 use super::chart::Chart;
 use super::html::{
     CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tile, title_or_code,
-    unreadable_page, wrapped,
+    unreadable_page,
 };
 use super::html_tables::{METRICS, Metric};
 use super::templates::filled;
@@ -63,31 +63,17 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
 }
 
 fn about(island: &IslandSummary) -> String {
-    let creator = each(&island.creator, |slug| {
-        format!(" by {}", creator_link("../", slug))
-    });
-    let tool = each(&island.created_in, |tool| {
-        let text = if tool == "uefn" { "UEFN" } else { "Creative" };
-        format!(
-            ", made with <a href=\"../islands?createdIn={}\">{text}</a>",
-            encoded(tool)
-        )
-    });
-    let seen = island.first_seen.as_ref().zip(island.last_seen.as_ref());
-    let seen = each(seen, |(first, last)| {
-        format!(
-            "<br>First seen on {}, last seen on {}",
-            Escaped(first),
-            Escaped(last)
-        )
-    });
+    let creator = each(&island.creator, |slug| creator_link("../", slug));
+    let tool = encoded(island.created_in.as_deref().unwrap_or_default());
+    let tool_name = if tool == "uefn" { "UEFN" } else { "Creative" };
+    let seen = [&island.first_seen, &island.last_seen];
+    let [first, last] = seen.map(|day| Escaped(day.as_deref().unwrap_or_default()));
     let tags = each(&island.tags, |tag| {
         let (encoded, tag) = (encoded(tag), Escaped(tag));
         format!(" <a class=tag href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
     });
-    let tags = wrapped("<br>Tags:", &tags, "");
     let code = Escaped(&island.code);
-    format!("<p><code>{code}</code>{creator}{tool}{seen}{tags}</p>")
+    filled!("about_island.html"; code, creator, tool, tool_name, first, last, tags)
 }
 
 fn live_players((body, players): (&[u8], Option<u64>), published: &str) -> String {

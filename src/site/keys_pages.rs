@@ -1,6 +1,6 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, HtmlPage, count, each, encoded, wrapped};
+use super::html::{Escaped, HtmlPage, count, each, encoded};
 use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::UnixSeconds;
@@ -59,26 +59,12 @@ fn tiers_here(service: &SiteSettings) -> String {
 /// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
 /// is not known. `url` is its base URL.
 pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> String {
-    let publisher = service.publisher();
-    let place = match url {
-        Some(url) => {
-            let page = format!("{url}/keys");
-            let page = Escaped(&page);
-            format!("Open the page of the server that issues keys: <a href=\"{page}\">{page}</a>")
-        }
-        None if leader.is_empty() => {
-            format!("Open this page at the public address of the service, or ask {publisher}.")
-        }
-        None => {
-            let leader = Escaped(leader);
-            format!(
-                "The server <code>{leader}</code> issues them. Open this page at the public address of the service, \
-                 or ask {publisher}."
-            )
-        }
-    };
+    let page = url.map_or_else(String::new, |url| format!("{url}/keys"));
+    let leader = if url.is_some() { "" } else { leader };
+    let publisher = url.map_or_else(|| service.publisher(), |_| String::new());
+    let (page, leader) = (Escaped(&page), Escaped(leader));
     let tiers = tiers(service, "on the page of the server that issues keys");
-    keys_page(&filled!("keys_elsewhere.html"; place, tiers))
+    keys_page(&filled!("keys_elsewhere.html"; page, leader, publisher, tiers))
 }
 
 /// Returns the page of a service without sign-up.
@@ -114,22 +100,14 @@ fn hidden(token: &str) -> String {
 /// Returns the list of an address's keys.
 pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let (address, base_url) = (Escaped(list.address), Escaped(&list.service.base_url));
-    let issued = each(list.issued, |key| {
-        let key = Escaped(key);
-        filled!("new_key.html"; key, base_url)
-    });
-    let revoked = each(&list.revoked, |id| {
-        let id = Escaped(id);
-        format!("<p class=note role=status>Key {id} is revoked.</p>")
-    });
+    let key = Escaped(list.issued.unwrap_or_default());
+    let revoked = Escaped(list.revoked.as_deref().unwrap_or_default());
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
     let (limit, max) = (count(u64::from(list.service.limits[1])), FREE_KEYS_MAX);
     let shared = list.is_shared.then(|| filled!("shared_address.html";));
     let shared = shared.unwrap_or_default();
     let rows = each(&list.keys, |key| row(key, list.token));
-    let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead><tbody>";
-    let table = wrapped(head, &rows, "</table>");
     let form = if active < max {
         let token = hidden(list.token);
         filled!("issue_form.html"; token)
@@ -138,7 +116,7 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     };
     let tiers = tiers_here(list.service);
     keys_page(&filled!(
-        "keys_list.html"; address, issued, revoked, limit, active, max, shared, table, form, tiers
+        "keys_list.html"; address, key, base_url, revoked, limit, active, max, shared, rows, form, tiers
     ))
 }
 
