@@ -1,8 +1,6 @@
 //! `/docs`: endpoints and guides of the `OpenAPI` document, with responses from the published data.
 //! Works without the script, which remembers the language and adds a form that sends requests.
 
-use std::fmt::Write as _;
-
 use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
 use super::html::{Escaped, HtmlPage, each, encoded};
@@ -51,25 +49,22 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         let title = text.lines().next().unwrap_or_default();
         format!("<li><a href=#{}>{title}</a>", anchor(title))
     });
-    let (mut endpoint_links, mut endpoints) = (String::new(), String::new());
-    for (tag, about) in document.tags() {
-        let own = operations.iter().filter(|operation| operation.tag == tag);
-        let links = each(own.clone(), |operation| {
-            format!(
-                "<li><a href=#{}>{}</a>",
-                operation.id,
-                Escaped(operation.summary)
-            )
+    let of = |tag| {
+        operations
+            .iter()
+            .filter(move |operation| operation.tag == tag)
+    };
+    let endpoint_links = each(document.tags(), |(tag, _)| {
+        let links = each(of(tag), |Operation { id, summary, .. }| {
+            format!("<li><a href=#{id}>{}</a>", Escaped(summary))
         });
-        let _ = write!(endpoint_links, "<p>{tag}<ul>{links}</ul>");
-        let all = each(own, |operation| examples.endpoint(operation));
-        let id = format!("tag-{}", anchor(tag));
-        let _ = write!(
-            endpoints,
-            "<h2 id={id}>{tag}</h2><p>{}</p>{all}",
-            inline(about)
-        );
-    }
+        format!("<p>{tag}<ul>{links}</ul>")
+    });
+    let endpoints = each(document.tags(), |(tag, about)| {
+        let all = each(of(tag), |operation| examples.endpoint(operation));
+        let (id, about) = (anchor(tag), inline(about));
+        format!("<h2 id=tag-{id}>{tag}</h2><p>{about}</p>{all}")
+    });
     let guides = each(&guides, |text| prose(&format!("## {text}")));
     let errors = each(document.errors(), |(status, about)| {
         format!("<tr><td>{status}<td>{}", inline(about))
@@ -117,19 +112,15 @@ impl Examples<'_> {
 
     /// Returns the path of the example request, with a query where the response would be long.
     fn target(&self, operation: &Operation<'_>) -> String {
-        let mut target = operation.path.to_owned();
+        let (mut target, mut query) = (operation.path.to_owned(), "");
         for parameter in &operation.parameters {
             let name = format!("{{{}}}", parameter.name);
             target = target.replace(&name, &self.value(parameter)[1]);
+            if parameter.name == "limit" {
+                query = "?limit=2";
+            }
         }
-        if operation
-            .parameters
-            .iter()
-            .any(|parameter| parameter.name == "limit")
-        {
-            target.push_str("?limit=2");
-        }
-        target
+        target + query
     }
 
     /// Returns the example of a parameter: as text, and encoded for a path.
@@ -175,20 +166,13 @@ impl Examples<'_> {
         let (anchor, name) = operation
             .object
             .map_or((operation.id, "file"), |name| (name, name));
-        let label = format!("<p class=label>Response: <a href=objects#{anchor}>{name}</a></p>");
-        let Some(lines) = body.and_then(|body| json_lines(&body)) else {
-            return label;
-        };
-        let (shown, rest) = lines.split_at(lines.len().min(LINES_SHOWN));
-        let shown = shown.join("\n");
-        if rest.is_empty() {
-            return format!("{label}<pre>{shown}</pre>");
-        }
+        let lines = body.and_then(|body| json_lines(&body)).unwrap_or_default();
         let (all, count) = (lines.join("\n"), lines.len());
-        format!(
-            "{label}<details class=response><summary><span class=more>Show all {count} lines</span><pre>{shown}\n\u{2026}</pre>\
-             </summary><pre>{all}</pre></details>"
-        )
+        let (whole, start) = match lines.get(..LINES_SHOWN) {
+            Some(start) if count > LINES_SHOWN => ("", start.join("\n") + "\n\u{2026}"),
+            _ => (all.as_str(), String::new()),
+        };
+        filled!("response.html"; anchor, name, whole, start, count, all)
     }
 
     /// Returns the field for a parameter.
@@ -217,16 +201,13 @@ impl Examples<'_> {
 
 fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
     let note = match parameter.place {
-        "query" => String::new(),
-        "path" => "<br><small>required</small>".to_owned(),
-        place => format!("<br><small>{place}</small>"),
+        "query" => "",
+        "path" => "required",
+        place => place,
     };
     let (name, kind, about) = (parameter.name, parameter.kind, inline(parameter.about));
     let (default, allowed) = (&parameter.default, inline(&parameter.allowed));
-    format!(
-        "<tr><td><code>{name}</code>{note}<td data-label=Type>{kind}<td data-label=Default>{default}\
-         <td data-label=Allowed>{allowed}<td>{about}"
-    )
+    filled!("parameter.html"; name, note, kind, default, allowed, about)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, HtmlPage, ago, each, minute};
+use super::html::{Escaped, HtmlPage, ago, each, minute, tab};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -99,14 +99,9 @@ impl DumpsPage<'_> {
             .position(|group| Some(group.name.as_str()) == chosen);
         let chosen = chosen.unwrap_or(0);
         let links = each(groups.iter().enumerate(), |(at, Group { name, .. })| {
-            let current = if at == chosen {
-                " aria-current=true"
-            } else {
-                ""
-            };
             let page = if self.folder.is_empty() { "" } else { "dumps" };
             let url = format!("{page}?group={folder}/{name}#{folder}");
-            format!("<a href=\"{}\"{current}>{name}</a> ", Escaped(&url))
+            tab(&Escaped(&url).to_string(), name, at == chosen)
         });
         let title = Escaped(title);
         let files = match groups.get(chosen) {

@@ -164,6 +164,12 @@ pub(super) fn tile(name: &str, value: &str) -> String {
     format!("<div><dt>{name}<dd>{value}</div>")
 }
 
+/// Returns a link to one of several views of a page. `url` is HTML.
+pub(super) fn tab(url: &str, text: &str, is_current: bool) -> String {
+    let current = if is_current { " aria-current=true" } else { "" };
+    format!("<a href=\"{url}\"{current}>{text}</a> ")
+}
+
 /// Returns a time, which the script replaces by its age.
 pub(super) fn ago(time: &str) -> String {
     let time = Escaped(time);

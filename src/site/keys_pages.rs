@@ -61,8 +61,7 @@ fn tiers_here(service: &SiteSettings) -> String {
 pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> String {
     let page = url.map_or_else(String::new, |url| format!("{url}/keys"));
     let leader = if url.is_some() { "" } else { leader };
-    let publisher = url.map_or_else(|| service.publisher(), |_| String::new());
-    let (page, leader) = (Escaped(&page), Escaped(leader));
+    let (page, leader, publisher) = (Escaped(&page), Escaped(leader), service.publisher());
     let tiers = tiers(service, "on the page of the server that issues keys");
     keys_page(&filled!("keys_elsewhere.html"; page, leader, publisher, tiers))
 }
@@ -108,15 +107,11 @@ pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let shared = list.is_shared.then(|| filled!("shared_address.html";));
     let shared = shared.unwrap_or_default();
     let rows = each(&list.keys, |key| row(key, list.token));
-    let form = if active < max {
-        let token = hidden(list.token);
-        filled!("issue_form.html"; token)
-    } else {
-        "<p>To create another key, revoke one first.</p>".to_owned()
-    };
+    let token = (active < max).then(|| hidden(list.token));
+    let token = token.unwrap_or_default();
     let tiers = tiers_here(list.service);
     keys_page(&filled!(
-        "keys_list.html"; address, key, base_url, revoked, limit, active, max, shared, rows, form, tiers
+        "keys_list.html"; address, key, base_url, revoked, limit, active, max, shared, rows, token, tiers
     ))
 }
 

@@ -66,16 +66,13 @@ fn response(
 }
 
 fn description(object: &ObjectDoc<'_>) -> String {
-    let about = inline(object.about);
-    let base = each(object.base, |base| {
-        format!(" It has the members of <a href=\"#{base}\">{base}</a>, and also:")
-    });
+    let (about, base) = (inline(object.about), object.base.unwrap_or_default());
     // No table: on a phone, a name and a description side by side are too wide.
     let members = each(&object.members, |MemberDoc { name, kind, about }| {
         let (kind, about) = (inline(kind), inline(about));
         format!("<dt><code>{name}</code> {kind}<dd>{about}")
     });
-    format!("{about}{base}<dl>{members}</dl>")
+    filled!("object.html"; about, base, members)
 }
 
 /// Returns all objects as Markdown without links.

@@ -15,7 +15,7 @@ pub(super) use filled;
 
 /// Returns a template with values in place of `{name}`. Lines of a template are joined without their
 /// indentation; an empty line is a line break. A line that begins with `{?name}` is left out if that
-/// value is empty.
+/// value is empty, and one that begins with `{!name}` if it is not.
 pub(super) fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
     let value = |name: &str| {
         let value = values.iter().find(|(other, _)| *other == name);
@@ -26,14 +26,14 @@ pub(super) fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
     };
     let mut html = String::new();
     for line in template.lines().map(str::trim) {
-        let condition = line
-            .strip_prefix("{?")
-            .and_then(|line| line.split_once('}'));
-        let mut rest = match condition {
-            Some((name, _)) if value(name).to_string().is_empty() => continue,
-            Some((_, line)) => line,
-            None if line.is_empty() => "\n",
-            None => line,
+        let conditional = |mark: &str| line.strip_prefix(mark)?.split_once('}');
+        let is_empty = |name| value(name).to_string().is_empty();
+        let mut rest = match (conditional("{?"), conditional("{!")) {
+            (Some((name, _)), _) if is_empty(name) => continue,
+            (_, Some((name, _))) if !is_empty(name) => continue,
+            (Some((_, line)), _) | (_, Some((_, line))) => line,
+            _ if line.is_empty() => "\n",
+            _ => line,
         };
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').unwrap_or_default();
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_template_is_joined_and_its_names_are_replaced_once() {
         let (x, number, none) = ("{number}", 7, "");
-        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n{?none}<b>{x}\n {?x} and {number}\n<i>\n";
+        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n{?none}<b>{x}\n {?x} and {number}\n{!none}<i>\n{!x}<u>";
         let page = filled!(template; x, number, none);
         assert_eq!(page, "<p>{number}<b>7, {number}</b>\n and 7<i>");
     }
@@ -91,8 +91,9 @@ mod tests {
                 let text = fs::read_to_string(site.join("templates").join(file));
                 let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
                 let named = between(&text, "{", '}').into_iter();
-                let named: BTreeSet<&str> =
-                    named.map(|name| name.trim_start_matches('?')).collect();
+                let named: BTreeSet<&str> = named
+                    .map(|name| name.trim_start_matches(['?', '!']))
+                    .collect();
                 let values = values.split(',').map(str::trim);
                 let values: BTreeSet<&str> = values.filter(|value| !value.is_empty()).collect();
                 assert_eq!(named, values, "{file}");
