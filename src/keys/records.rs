@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::slice;
 
 use super::address::KeyAddress;
 use super::role::KeyRole;
@@ -126,8 +125,13 @@ impl KeyRecords {
     }
 
     /// Iterates over all keys, the oldest first.
-    pub fn iter(&self) -> slice::Iter<'_, KeyRecord> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &KeyRecord> {
         self.records.iter()
+    }
+
+    /// Returns all keys, the oldest first.
+    pub fn as_slice(&self) -> &[KeyRecord] {
+        &self.records
     }
 
     /// Returns the term of the leader that wrote the records; 0 if keys are not shared.

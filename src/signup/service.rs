@@ -248,7 +248,7 @@ impl SignupService {
         let token = self.verify_holder(client, token, now)?;
         let (address, daily_max) = (&token.address, self.daily_max);
         let check = |records: &KeyRecords| {
-            let keys = records.iter().as_slice();
+            let keys = records.as_slice();
             check_issue(keys, address, token.number, daily_max, now)
         };
         // Without the lock first: a rejected request reads no file and delays no other.
@@ -276,7 +276,7 @@ impl SignupService {
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
-        let found = keys_of(self.records.iter().as_slice(), &token.address).find(is_free);
+        let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.revoke(id, now);
             revoked.map_err(|error| self.store_failed(error, now))?;
@@ -320,9 +320,7 @@ impl SignupService {
     ) -> SignupResponse {
         SignupResponse::Keys {
             address: address.clone(),
-            keys: keys_of(self.records.iter().as_slice(), address)
-                .cloned()
-                .collect(),
+            keys: keys_of(self.records.as_slice(), address).cloned().collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,
@@ -332,7 +330,7 @@ impl SignupService {
     fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
         let token = SignedToken {
             address: address.clone(),
-            number: number_of(self.records.iter().as_slice(), address),
+            number: number_of(self.records.as_slice(), address),
             expires,
         };
         token.sign(purpose, &self.secret)
