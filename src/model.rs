@@ -179,6 +179,9 @@ named!(SortOrder: Desc = "desc", Asc = "asc");
 /// Exclusive upper bound of key numbers: the maximum number of keys ever issued, and of their counters.
 pub const KEYS_MAX: u32 = 1 << 26;
 
+/// Maximum number of active free keys per address (SPEC section 8).
+pub const FREE_KEYS_MAX: usize = 3;
+
 /// The tier of a key, which selects its daily limit (SPEC section 8). Requests without a key have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {

@@ -34,16 +34,11 @@ fn edit_distance(a: &str, b: &str) -> usize {
     for i in 1..=a.len() {
         for j in 1..=b.len() {
             let substituted = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let edited = substituted
-                .min(table[i - 1][j] + 1)
-                .min(table[i][j - 1] + 1);
-            let is_swap = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            let swapped = if is_swap {
-                table[i - 2][j - 2] + 1
-            } else {
-                edited
-            };
-            table[i][j] = edited.min(swapped);
+            let inserted_or_deleted = table[i - 1][j].min(table[i][j - 1]) + 1;
+            table[i][j] = substituted.min(inserted_or_deleted);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                table[i][j] = table[i][j].min(table[i - 2][j - 2] + 1);
+            }
         }
     }
     table[a.len()][b.len()]

@@ -123,22 +123,14 @@ fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliErr
     Err(arguments.setting_error(name, problem))
 }
 
-#[cfg(feature = "shared-quota")]
-const SHARED_QUOTA_FLAGS: [&str; 5] = [
-    "shared-quota-password-file",
-    "shared-quota-ca-file",
-    "shared-quota-replicas",
-    "shared-quota-outage",
-    "shared-keys",
-];
-
 /// The store of limits that several servers share.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, CliError> {
     let nodes: Vec<StoreNode> = arguments.all("shared-quota", |text| text.parse().ok())?;
     if nodes.is_empty() {
-        let mut alone = SHARED_QUOTA_FLAGS.iter().filter(|name| arguments.has(name));
-        let Some(name) = alone.next() else {
+        let mut names = arguments.command.flags.iter().map(|flag| flag.name);
+        let alone = names.find(|name| name.starts_with("shared-") && arguments.has(name));
+        let Some(name) = alone else {
             return Ok(None);
         };
         return Err(arguments.setting_error(name, "requires --shared-quota redis://HOST"));

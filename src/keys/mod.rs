@@ -26,7 +26,7 @@ mod token;
 pub use address::KeyAddress;
 pub use dropped::DroppedChanges;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
-pub use records::{FREE_KEYS_MAX, KeyRecord, KeyRecords, KeyStoreError};
+pub use records::{KeyRecord, KeyRecords, KeyStoreError};
 pub use role::{KeyRole, SharedKeysState};
 pub use store::{KeyFileVersion, KeyStore, SharedKeyFile};
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

@@ -9,10 +9,7 @@ use super::address::KeyAddress;
 use super::role::KeyRole;
 use super::token::KeyId;
 use crate::calendar::UnixSeconds;
-use crate::model::{KEYS_MAX, Tier};
-
-/// Maximum number of active free keys per address (SPEC section 8).
-pub const FREE_KEYS_MAX: usize = 3;
+use crate::model::{FREE_KEYS_MAX, KEYS_MAX, Tier};
 
 /// The stored record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +127,11 @@ impl KeyRecords {
     /// Iterates over all keys, the oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &KeyRecord> {
         self.records.iter()
+    }
+
+    /// Returns all keys, the oldest first.
+    pub fn as_slice(&self) -> &[KeyRecord] {
+        &self.records
     }
 
     /// Returns the term of the leader that wrote the records; 0 if keys are not shared.

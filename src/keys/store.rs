@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::address::KeyAddress;
 use super::dropped::DroppedChanges;
 use super::key_file;
-use super::records::{KeyRecord, KeyRecords, KeyStoreError};
+use super::records::{KeyRecords, KeyStoreError};
 use super::role::{self, KeyRole};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
@@ -109,8 +109,7 @@ impl KeyStore {
         tier: Tier,
         now: UnixSeconds,
     ) -> Result<NewKey, KeyStoreError> {
-        let Ok((key, _)) =
-            self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
+        let Ok(key) = self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
         Ok(key)
     }
 
@@ -122,7 +121,7 @@ impl KeyStore {
         (address, tier): (&KeyAddress, Tier),
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<(NewKey, KeyRecord), E>, KeyStoreError> {
+    ) -> Result<Result<NewKey, E>, KeyStoreError> {
         durable::create_private_directory(&self.directory)
             .map_err(KeyStoreError::io(&self.directory))?;
         self.change(|records| {
@@ -132,8 +131,8 @@ impl KeyStore {
             loop {
                 let key = NewKey::random(prefix);
                 let parts = (key.id, key.digest());
-                if let Some(record) = records.issue(parts, address.clone(), tier, now)? {
-                    return Ok((Ok((key, record.clone())), true));
+                if records.issue(parts, address.clone(), tier, now)?.is_some() {
+                    return Ok((Ok(key), true));
                 }
             }
         })

@@ -6,9 +6,6 @@ use super::percent::has_whole_escapes;
 
 /// Maximum length of the address in bytes.
 pub const BASE_URL_BYTES_MAX: usize = 256;
-/// The form of the address, for messages.
-pub const BASE_URL_FORM: &str = "http:// or https:// and a host, perhaps a port and a path, of letters, digits and \
-    -._~/+,=@%";
 
 /// Returns whether a text can be the address. It then needs no escaping in headers, markup, mails
 /// and quoted words of a shell.

@@ -21,7 +21,7 @@ mod percent;
 mod query;
 mod route;
 
-pub use base_url::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
+pub use base_url::{BASE_URL_BYTES_MAX, is_base_url};
 pub use endpoint::Endpoint;
 pub use error::{Quoted, RouteError};
 pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};

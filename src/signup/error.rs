@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::keys::FREE_KEYS_MAX;
+use crate::model::FREE_KEYS_MAX;
 
 /// Free keys per address in 24 hours: three times the active ones, because the record of a revoked key
 /// stays, and issuing and revoking in turns would fill the disk.

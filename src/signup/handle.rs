@@ -10,7 +10,8 @@ use super::error::SignupError;
 use super::service::{SignupRequest, SignupResponse, SignupResult, SignupService};
 use crate::calendar::UnixSeconds;
 
-/// Length of the queue. Listing keys takes microseconds, issuing as long as writing the key file.
+/// Length of the queue. Listing keys takes some milliseconds at most, issuing as long as writing the
+/// key file.
 const QUEUE_MAX: usize = 64;
 /// Requests that waited longer are rejected: most of these clients have disconnected, and a key for
 /// them would be lost.

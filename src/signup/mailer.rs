@@ -14,7 +14,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::LogLine;
-use super::error::SignupStartError;
 use super::tokens::MAC_CHARS;
 use crate::keys::KeyAddress;
 use crate::sync::{AtomicU32, Ordering};
@@ -22,7 +21,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Length of the queue, including the mail being sent.
 const QUEUE_MAX: u32 = 64;
 /// A local sendmail queues a mail within a second.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The smallest capacity of a pipe, so that writing a message does not wait for the child to read it.
 const MESSAGE_BYTES_MAX: usize = 4096;
 /// Bytes kept of the child's error output, of which the first line is logged.
@@ -44,21 +43,9 @@ pub(super) struct Mailer {
 }
 
 impl Mailer {
-    /// Starts the thread. The command is split at spaces; `-i -t` is appended.
-    pub(super) fn start(command: &str, log: LogLine) -> Result<Mailer, SignupStartError> {
-        Mailer::with_timeout(command, log, TIMEOUT)
-    }
-
-    fn with_timeout(
-        command: &str,
-        log: LogLine,
-        timeout: Duration,
-    ) -> Result<Mailer, SignupStartError> {
+    /// Starts the thread. The command, which is not blank, is split at spaces; `-i -t` is appended.
+    pub(super) fn start(command: &str, log: LogLine, timeout: Duration) -> io::Result<Mailer> {
         let words: Vec<String> = command.split_ascii_whitespace().map(String::from).collect();
-        if words.is_empty() {
-            let problem = "the mail command must be a command such as /usr/sbin/sendmail";
-            return Err(SignupStartError::Setting(problem.to_owned()));
-        }
         let (queue, mails) = channel();
         let queued = Arc::new(AtomicU32::new(0));
         let mailer = Mailer {
@@ -74,7 +61,7 @@ impl Mailer {
             }
         };
         let thread = thread::Builder::new().name("mailer".into());
-        thread.spawn(run).map_err(SignupStartError::Thread)?;
+        thread.spawn(run)?;
         Ok(mailer)
     }
 

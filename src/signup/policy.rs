@@ -7,8 +7,8 @@ use ahash::RandomState;
 
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
-use crate::keys::{FREE_KEYS_MAX, KeyAddress, KeyRecord, KeyRecords};
-use crate::model::Tier;
+use crate::keys::{KeyAddress, KeyRecord, KeyRecords};
+use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
@@ -112,93 +112,60 @@ pub(super) fn monotonic(latest: &mut UnixSeconds, now: UnixSeconds) -> UnixSecon
     *latest
 }
 
-/// The key records at one moment, by address.
-#[derive(Default)]
-pub(super) struct KeyIndex {
-    /// Sorted by address; those of one address in the order of issue.
-    records: Vec<KeyRecord>,
-    /// Exclusive upper bound of the key numbers.
-    numbers_end: u32,
-    /// The term of the leader that wrote the records.
-    term: u64,
+/// Returns the keys of an address, the oldest first. Searched from end to end: that takes a millisecond
+/// at the most keys, where an index by address takes longer to build, after each change.
+pub(super) fn keys_of<'a>(
+    keys: &'a [KeyRecord],
+    address: &'a KeyAddress,
+) -> impl Iterator<Item = &'a KeyRecord> + Clone {
+    keys.iter().filter(move |key| key.address == *address)
 }
 
-impl KeyIndex {
-    pub(super) fn new(records: &KeyRecords) -> KeyIndex {
-        let (numbers_end, term) = (records.numbers_end(), records.term());
-        let mut records: Vec<_> = records.iter().cloned().collect();
-        // Stable: the order of one address's keys stays.
-        records.sort_by(|one, other| one.address.cmp(&other.address));
-        KeyIndex {
-            records,
-            numbers_end,
-            term,
-        }
-    }
+/// Returns the number of keys ever issued to an address: no record is ever removed.
+pub(super) fn number_of(keys: &[KeyRecord], address: &KeyAddress) -> u32 {
+    u32::try_from(keys_of(keys, address).count()).expect("key numbers have 26 bits")
+}
 
-    pub(super) fn insert(&mut self, record: KeyRecord) {
-        self.numbers_end = self.numbers_end.max(record.number + 1);
-        let at = self
-            .records
-            .partition_point(|known| known.address <= record.address);
-        self.records.insert(at, record);
-    }
+/// Returns `true` if records are older than the `known` ones or were lost: key numbers are never reused.
+/// The records of a later leader replace these, whatever their number.
+pub(super) fn are_lost(known: &KeyRecords, records: &KeyRecords) -> bool {
+    records.numbers_end() < known.numbers_end() && records.term() <= known.term()
+}
 
-    /// Returns `true` if records are older than these or were lost: key numbers are never reused. The
-    /// records of a later leader replace these, whatever their number.
-    pub(super) fn is_ahead_of(&self, records: &KeyRecords) -> bool {
-        records.numbers_end() < self.numbers_end && records.term() <= self.term
+/// Checks that a free key may be issued to an address, with a token signed when `number` keys had been
+/// issued to it.
+pub(super) fn check_issue(
+    keys: &[KeyRecord],
+    address: &KeyAddress,
+    number: u32,
+    daily_max: u32,
+    now: UnixSeconds,
+) -> Result<(), SignupError> {
+    if number_of(keys, address) != number {
+        return Err(SignupError::UsedToken);
     }
-
-    /// Returns the keys of an address, the oldest first.
-    pub(super) fn keys(&self, address: &KeyAddress) -> &[KeyRecord] {
-        let start = self
-            .records
-            .partition_point(|record| record.address < *address);
-        let keys = &self.records[start..];
-        &keys[..keys.partition_point(|record| record.address == *address)]
+    let is_free = |key: &&KeyRecord| key.tier == Tier::Free;
+    let own = keys_of(keys, address).filter(is_free);
+    if own.clone().filter(|key| key.revoked.is_none()).count() >= FREE_KEYS_MAX {
+        return Err(SignupError::TooManyActive);
     }
-
-    /// Returns the number of keys ever issued to an address: no record is ever removed.
-    pub(super) fn number(&self, address: &KeyAddress) -> u32 {
-        u32::try_from(self.keys(address).len()).expect("key numbers have 26 bits")
+    let ends = own.map(|key| key.issued.0 + DAY_SECONDS);
+    let mut recent: Vec<i64> = ends.filter(|end| *end > now.0).collect();
+    recent.sort_unstable_by(|one, other| other.cmp(one));
+    // Once this one is 24 hours old, fewer than the maximum are recent.
+    if let Some(end) = recent.get(ISSUED_IN_24_HOURS_MAX - 1) {
+        let wait = seconds_until(UnixSeconds(*end), now);
+        return Err(SignupError::TooManyRecent(wait));
     }
-
-    /// Checks that a free key may be issued to an address, with a token signed when `number` keys had
-    /// been issued to it.
-    pub(super) fn check_issue(
-        &self,
-        address: &KeyAddress,
-        number: u32,
-        daily_max: u32,
-        now: UnixSeconds,
-    ) -> Result<(), SignupError> {
-        if self.number(address) != number {
-            return Err(SignupError::UsedToken);
-        }
-        let is_free = |record: &&KeyRecord| record.tier == Tier::Free;
-        let own = || self.keys(address).iter().filter(is_free);
-        if own().filter(|key| key.revoked.is_none()).count() >= FREE_KEYS_MAX {
-            return Err(SignupError::TooManyActive);
-        }
-        let ends = own().map(|key| key.issued.0 + DAY_SECONDS);
-        let mut recent: Vec<i64> = ends.filter(|end| *end > now.0).collect();
-        recent.sort_unstable_by(|one, other| other.cmp(one));
-        // Once this one is 24 hours old, fewer than the maximum are recent.
-        if let Some(end) = recent.get(ISSUED_IN_24_HOURS_MAX - 1) {
-            let wait = seconds_until(UnixSeconds(*end), now);
-            return Err(SignupError::TooManyRecent(wait));
-        }
-        let all = || self.records.iter().filter(is_free);
-        if all().count() >= FREE_KEYS_TOTAL_MAX {
-            return Err(SignupError::Closed);
-        }
-        let today = all().filter(|key| key.issued.day() == now.day()).count();
-        if today >= daily_max as usize {
-            return Err(daily_limit(now));
-        }
-        Ok(())
+    let all = keys.iter().filter(is_free);
+    if all.clone().count() >= FREE_KEYS_TOTAL_MAX {
+        return Err(SignupError::Closed);
     }
+    let today = all.filter(|key| key.issued.day() == now.day()).count();
+    if today >= daily_max as usize {
+        return Err(daily_limit(now));
+    }
+    Ok(())
 }
 
 pub(super) fn daily_limit(now: UnixSeconds) -> SignupError {

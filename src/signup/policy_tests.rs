@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// An index with free keys of an address, as (issued, is active), and `others` of another address.
-fn index(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> KeyIndex {
+/// Free keys of an address, as (issued, is active), and `others` of another address.
+fn records(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> Vec<KeyRecord> {
     let other: KeyAddress = "z@x.test".parse().unwrap();
     let own = keys.iter().map(|key| (of, *key));
     let all = own.chain((0..others).map(|_| (&other, (0, false))));
@@ -16,11 +16,7 @@ fn index(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> KeyIndex {
         revoked: (!active).then_some(UnixSeconds(issued)),
         digest: [0; 32],
     });
-    KeyIndex {
-        records: records.collect(),
-        numbers_end: 0,
-        term: 0,
-    }
+    records.collect()
 }
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
@@ -28,11 +24,11 @@ const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
 #[track_caller]
 fn check(keys: &[(i64, bool)], others: usize, daily_max: u32, want: Result<(), SignupError>) {
     let address: KeyAddress = "a@x.test".parse().unwrap();
-    let index = index(&address, keys, others);
-    let number = index.number(&address);
-    let got = index.check_issue(&address, number, daily_max, UnixSeconds(NOON));
+    let records = records(&address, keys, others);
+    let number = number_of(&records, &address);
+    let got = check_issue(&records, &address, number, daily_max, UnixSeconds(NOON));
     assert_eq!(got, want);
-    let used = index.check_issue(&address, number + 1, daily_max, UnixSeconds(NOON));
+    let used = check_issue(&records, &address, number + 1, daily_max, UnixSeconds(NOON));
     assert_eq!(used, Err(SignupError::UsedToken));
 }
 

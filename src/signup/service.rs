@@ -10,9 +10,10 @@ use std::time::Duration;
 use super::LogLine;
 use super::email;
 use super::error::{SignupError, SignupStartError};
-use super::mailer::Mailer;
+use super::mailer::{self, Mailer};
 use super::policy::{
-    AddressProof, GcraLimiter, KeyIndex, SignupPolicy, daily_limit, monotonic, network_of,
+    AddressProof, GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of,
+    monotonic, network_of, number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -21,7 +22,6 @@ use crate::keys::{
     KeyStoreError, NewKey,
 };
 use crate::model::Tier;
-use crate::request::{BASE_URL_BYTES_MAX, BASE_URL_FORM, is_base_url};
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
 const MAILS_PER_KEY: u32 = 3;
@@ -97,9 +97,9 @@ pub(crate) struct SignupService {
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
     secret: Secret,
-    index: KeyIndex,
-    /// The version of the key file that is indexed; `None` without a file.
-    indexed: Option<KeyFileVersion>,
+    records: KeyRecords,
+    /// The version of the key file that has these records; `None` without a file.
+    version: Option<KeyFileVersion>,
     requests: GcraLimiter,
     mails_by_client: GcraLimiter,
     mails_to_mailbox: GcraLimiter,
@@ -120,7 +120,8 @@ struct Client {
 }
 
 impl SignupService {
-    /// Opens the key store of a state directory. Links begin with `base_url`.
+    /// Opens the key store of a state directory. Links begin with `base_url`, which
+    /// [`is_base_url`](crate::request::is_base_url) accepts.
     pub(crate) fn open(
         state: &Path,
         policy: &SignupPolicy,
@@ -130,13 +131,10 @@ impl SignupService {
     ) -> Result<SignupService, SignupStartError> {
         let mailer = match &policy.proof {
             AddressProof::ClientIp => None,
-            AddressProof::Email(_) if !is_base_url(base_url) => {
-                return Err(SignupStartError::Setting(format!(
-                    "the base URL of links must be {BASE_URL_FORM}, in at most {BASE_URL_BYTES_MAX} \
-                     characters, got {base_url:?}"
-                )));
+            AddressProof::Email(command) => {
+                let mailer = Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
+                Some(mailer.map_err(SignupStartError::Thread)?)
             }
-            AddressProof::Email(command) => Some(Mailer::start(command, LogLine::clone(&log))?),
         };
         Ok(SignupService {
             store: KeyStore::new(state).with_lock_timeout(LOCK_TIMEOUT),
@@ -145,8 +143,8 @@ impl SignupService {
             daily_max: policy.daily_max,
             mailer,
             secret: read_or_create_secret(state)?,
-            index: KeyIndex::default(),
-            indexed: None,
+            records: KeyRecords::default(),
+            version: None,
             // A page and a few tries at once; a /64 may be a household or an office.
             requests: GcraLimiter::new(30, 2),
             mails_by_client: GcraLimiter::new(10, 360),
@@ -249,25 +247,27 @@ impl SignupService {
     fn issue(&mut self, client: &Client, token: &str, now: UnixSeconds) -> SignupResult {
         let token = self.verify_holder(client, token, now)?;
         let (address, daily_max) = (&token.address, self.daily_max);
-        let check = |index: &KeyIndex| index.check_issue(address, token.number, daily_max, now);
+        let check = |records: &KeyRecords| {
+            let keys = records.as_slice();
+            check_issue(keys, address, token.number, daily_max, now)
+        };
         // Without the lock first: a rejected request reads no file and delays no other.
-        check(&self.index)?;
+        check(&self.records)?;
         let allowed = self.network.take(client.network, now);
         allowed.map_err(SignupError::RateLimited)?;
-        let index = &self.index;
         let check_locked = |records: &KeyRecords| {
             // A lost file would be replaced by one with this key only, which disables all others.
-            if index.is_ahead_of(records) {
+            if are_lost(&self.records, records) {
                 return Err(None);
             }
-            check(&KeyIndex::new(records)).map_err(Some)
+            check(records).map_err(Some)
         };
         let key = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, key, now, check_locked);
         let issued = issued.map_err(|error| self.store_failed(error, now))?;
-        let (key, record) =
-            issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
-        self.index.insert(record);
+        let key = issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
+        // The key is issued even if this fails, which is logged.
+        let _ = self.refresh(now);
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
@@ -276,7 +276,7 @@ impl SignupService {
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
-        let found = self.index.keys(&token.address).iter().find(is_free);
+        let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.revoke(id, now);
             revoked.map_err(|error| self.store_failed(error, now))?;
@@ -320,7 +320,7 @@ impl SignupService {
     ) -> SignupResponse {
         SignupResponse::Keys {
             address: address.clone(),
-            keys: self.index.keys(address).to_vec(),
+            keys: keys_of(self.records.as_slice(), address).cloned().collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,
@@ -330,7 +330,7 @@ impl SignupService {
     fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
         let token = SignedToken {
             address: address.clone(),
-            number: self.index.number(address),
+            number: number_of(self.records.as_slice(), address),
             expires,
         };
         token.sign(purpose, &self.secret)
@@ -341,14 +341,13 @@ impl SignupService {
         // Before the records, so that a change in between is noticed the next time.
         let version = self.store.version();
         let version = version.map_err(|error| self.fail(&error, now))?;
-        if self.indexed != version {
+        if self.version != version {
             let records = self.store.read();
             let records = records.map_err(|error| self.fail(&error, now))?;
-            if self.index.is_ahead_of(&records) {
+            if are_lost(&self.records, &records) {
                 return Err(self.fail(&KEYS_MISSING, now));
             }
-            self.index = KeyIndex::new(&records);
-            self.indexed = version;
+            (self.records, self.version) = (records, version);
         }
         Ok(())
     }

@@ -291,18 +291,6 @@ fn a_service_can_be_moved_to_a_thread() {
 }
 
 #[test]
-fn an_invalid_base_url_is_rejected() {
-    let state = state("base");
-    let policy = SignupPolicy {
-        proof: by_mail("true"),
-        daily_max: 1,
-    };
-    let prefix = KeyPrefix::default();
-    let opened = SignupService::open(&state, &policy, prefix, "x", Arc::new(|_: &str| ()));
-    assert!(matches!(opened, Err(SignupStartError::Setting(_))));
-}
-
-#[test]
 fn tokens_are_valid_for_their_client_and_proof_only() {
     let state = state("modes");
     let (mut by_ip, _log) = open(&state, AddressProof::ClientIp, 100);

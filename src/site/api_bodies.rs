@@ -5,6 +5,9 @@ use serde::de::DeserializeOwned;
 
 use crate::model::IslandCode;
 
+/// Returns the published body of a path with its query.
+pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
 /// `/v1`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -213,14 +216,8 @@ pub(super) fn start_of<H: DeserializeOwned, R: DeserializeOwned>(
 /// Returns the players of each island in a body of `/v1/live`, sorted by code.
 pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
     #[derive(Deserialize)]
-    struct LiveBody<'a> {
-        #[serde(borrow)]
-        islands: Vec<LivePlayers<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct LivePlayers<'a> {
-        code: &'a str,
-        players: u64,
+    struct LiveBody {
+        islands: Vec<LiveIsland>,
     }
     let Ok(LiveBody { islands }) = serde_json::from_slice(body) else {
         return Vec::new();

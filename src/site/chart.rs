@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::html::{Escaped, count, each};
+use super::templates::filled;
 use crate::calendar::DAY_SECONDS;
 
 // The picture in its own units. The script reads the box of the curve from the attributes.
@@ -36,19 +37,30 @@ pub(super) struct Chart<'a> {
 
 /// The unit of the values of a chart.
 #[derive(Clone, Copy)]
-pub(super) enum Unit {
-    /// A count.
-    Count,
-    /// Tenths, with a text after the number.
-    Tenths(&'static str),
+pub(super) struct Unit {
+    /// Values per unit: 1, or 10 for values in tenths.
+    parts: u64,
+    /// The text after the number.
+    suffix: &'static str,
 }
 
 impl Unit {
+    /// Counts.
+    pub(super) const COUNT: Unit = Unit {
+        parts: 1,
+        suffix: "",
+    };
+
+    /// Tenths, with a text after the number.
+    pub(super) const fn tenths(suffix: &'static str) -> Unit {
+        Unit { parts: 10, suffix }
+    }
+
     /// Returns the text of a value.
     pub(super) fn text(self, value: u64) -> String {
-        match self {
-            Unit::Count => count(value),
-            Unit::Tenths(after) => format!("{}.{}{after}", count(value / 10), value % 10),
+        match self.parts {
+            1 => count(value),
+            parts => format!("{}.{}{}", count(value / parts), value % parts, self.suffix),
         }
     }
 }
@@ -86,42 +98,28 @@ impl<'a> Chart<'a> {
     /// under the pointer.
     pub(super) fn figure(&self) -> String {
         let highest = self.values.iter().copied().flatten().max().unwrap_or(0);
-        let scale = match self.unit {
-            Unit::Count => Scale::up_to(highest),
-            Unit::Tenths(_) => Scale::of_tenths(highest),
-        };
+        let Unit { parts, suffix } = self.unit;
+        let scale = Scale::up_to(highest, parts);
         let lines = each(0..=scale.lines, |line| {
             let value = line * scale.step;
             let (y, end, x) = (scale.y(value), LEFT + CURVE_WIDTH, LEFT - 6.0);
             let below = y + 4.0;
-            let text = match self.unit {
-                Unit::Count => short(value),
-                Unit::Tenths(after) => format!("{}{after}", short(value / 10)),
-            };
+            let text = short(value / parts);
             format!(
                 "<path class=grid d=\"M{LEFT} {y:.1}H{end}\"/>\
-                 <text x={x} y={below:.1} text-anchor=end>{text}</text>"
+                 <text x={x} y={below:.1} text-anchor=end>{text}{suffix}</text>"
             )
         });
         let values: Vec<String> = (self.values.iter())
             .map(|value| value.map_or_else(String::new, |value| value.to_string()))
             .collect();
         let description = Escaped(&self.description()).to_string();
-        format!(
-            "<figure class=chart><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img tabindex=0 aria-label=\"{description}\" \
-             data-first={} data-step={} data-left={LEFT} data-width={CURVE_WIDTH} data-top={TOP} data-height={CURVE_HEIGHT} \
-             data-max={} data-unit=\"{}\" data-values=\"{}\">{lines}{}<path class=at /><path class=curve d=\"{}\"/></svg>\
-             <figcaption class=\"soft small\"><output>{description}</output></figcaption></figure>",
-            self.first,
-            self.step,
-            scale.lines * scale.step,
-            match self.unit {
-                Unit::Count => String::new(),
-                Unit::Tenths(after) => format!("tenths{after}"),
-            },
-            values.join(","),
-            self.labels(),
-            self.curve(&scale),
+        let unit = if parts == 1 { "" } else { "tenths" };
+        let (first, step, max) = (self.first, self.step, scale.lines * scale.step);
+        let (values, labels, curve) = (values.join(","), self.labels(), self.curve(&scale));
+        filled!(
+            "chart.html"; WIDTH, HEIGHT, LEFT, TOP, CURVE_WIDTH, CURVE_HEIGHT, description, first, step, max, unit,
+            suffix, values, lines, labels, curve
         )
     }
 
@@ -199,25 +197,17 @@ struct Scale {
 }
 
 impl Scale {
-    /// Returns few lines at round numbers, the highest of them at `max` or above.
-    fn up_to(max: u64) -> Scale {
+    /// Returns few lines at round numbers of units of some `parts`, the highest of them at `max` or
+    /// above.
+    fn up_to(max: u64, parts: u64) -> Scale {
         let powers = (0..20).map(|power| 10_u64.saturating_pow(power));
         let steps = powers.flat_map(|power| [1, 2, 5].map(|round| power.saturating_mul(round)));
         let mut scales = steps.map(|step| Scale {
-            step,
-            lines: max.div_ceil(step).max(1),
+            step: step.saturating_mul(parts),
+            lines: max.div_ceil(parts).div_ceil(step).max(1),
         });
         let scale = scales.find(|scale| scale.lines <= LINES_MAX);
         scale.expect("the last step is the largest number")
-    }
-
-    /// Returns lines for values in tenths at whole numbers.
-    fn of_tenths(max: u64) -> Scale {
-        let whole = Scale::up_to(max.div_ceil(10));
-        Scale {
-            step: whole.step.saturating_mul(10),
-            lines: whole.lines,
-        }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
@@ -246,7 +236,7 @@ mod tests {
             points,
             600,
             |time| format!("t{time}"),
-            Unit::Count,
+            Unit::COUNT,
         )
         .unwrap()
     }
@@ -281,7 +271,7 @@ mod tests {
             }
             let chart = chart(&points);
             let highest = points.iter().map(|point| point.1).max().unwrap();
-            let scale = Scale::up_to(highest);
+            let scale = Scale::up_to(highest, 1);
             let runs = drawn(&chart.curve(&scale));
             // Plainly: a new run wherever a step is missing.
             let mut want: Vec<Vec<(i64, u64)>> = Vec::new();
@@ -314,7 +304,7 @@ mod tests {
     fn lines_are_few_at_round_numbers_up_to_the_maximum() {
         arbtest::arbtest(|u| {
             let max = u.int_in_range(0..=1_u64 << 60)? >> u.int_in_range(0..=60)?;
-            let Scale { step, lines } = Scale::up_to(max);
+            let Scale { step, lines } = Scale::up_to(max, 1);
             assert!((1..=LINES_MAX).contains(&lines) && step * lines >= max);
             assert!(
                 max == 0 || step * (lines - 1) < max,
@@ -332,7 +322,7 @@ mod tests {
         let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
         assert_eq!(figure.matches(description).count(), 2, "{figure}");
         assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
-        assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::Count).is_none());
+        assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::COUNT).is_none());
     }
 
     #[test]
@@ -343,7 +333,7 @@ mod tests {
             &[(600, 125), (1_200, 7)],
             600,
             name,
-            Unit::Tenths("%"),
+            Unit::tenths("%"),
         );
         let figure = chart.unwrap().figure();
         assert!(

@@ -1,7 +1,7 @@
 //! Code on pages: JSON, indented and shortened, and light syntax colours, made when a page is
 //! rendered.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -185,12 +185,10 @@ pub(super) fn highlighted(source: &str, file: &str) -> String {
         };
         let (token, after) = rest.split_at(end);
         let text = Escaped(token);
-        let text = text.to_string();
-        let token_html = match class {
-            "" => text,
-            class => ["<span class=", class, ">", &text, "</span>"].concat(),
+        let _ = match class {
+            "" => write!(out, "{text}"),
+            class => write!(out, "<span class={class}>{text}</span>"),
         };
-        out.push_str(&token_html);
         before = token.chars().next_back().unwrap_or(' ');
         rest = after;
     }

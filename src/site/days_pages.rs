@@ -3,7 +3,7 @@
 use serde_json::from_slice;
 
 use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, HtmlPage, count, day, each, island_link, wrapped};
+use super::html::{Escaped, HtmlPage, count, day, each, island_link};
 use super::html_tables::{METRICS, island_table};
 use super::templates::filled;
 
@@ -43,18 +43,16 @@ impl DayLinks<'_> {
 pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let body: RankingBody = from_slice(body).ok()?;
     let (root, date) = (links.root, &body.date);
-    let against = each(&body.previous_date, |previous| {
-        format!(" Changes are relative to {}.", Escaped(previous))
-    });
+    let previous = Escaped(body.previous_date.as_deref().unwrap_or_default());
     let day = day(date, &body.meta.generated_at);
     let links = links.html("rankings", date);
     let title = format!("Ranking of {date}");
     let (table, date) = (ranking_table(&body.ranking, root), Escaped(date));
-    let content = filled!("ranking.html"; day, against, links, table, root, date);
+    let content = filled!("ranking.html"; day, previous, links, table, root, date);
     let description =
         "The ten game islands with the highest numbers of concurrent players on a day.";
-    let page = HtmlPage::new("rankings", &title, description);
-    Some(HtmlPage { root, ..page }.html(&content))
+    let page = HtmlPage::new(root, "rankings", &title, description);
+    Some(page.html(&content))
 }
 
 /// Returns the table of a ranking.
@@ -65,8 +63,7 @@ pub(super) fn ranking_table(ranking: &[RankedIsland], root: &str) -> String {
         let peak = count(island.peak_ccu);
         format!("<tr><td class=n>{rank}<td class=n>{change}<td>{link}<td class=n>{peak}")
     });
-    let head = "<table><thead><tr><th class=n>Rank<th class=n>Change<th>Island<th class=n>Peak</thead><tbody>";
-    wrapped(head, &rows, "</table>")
+    filled!("ranking_table.html"; rows)
 }
 
 /// Returns a change of rank, with its direction as a sign and in words, not in colour alone.
@@ -108,6 +105,5 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
     let date = Escaped(&date);
     let content = filled!("new.html"; day, about, links, table, root, date);
     let description = "The game islands that were first seen on a day.";
-    let page = HtmlPage::new("new", &title, description);
-    Some(HtmlPage { root, ..page }.html(&content))
+    Some(HtmlPage::new(root, "new", &title, description).html(&content))
 }

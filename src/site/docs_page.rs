@@ -1,13 +1,11 @@
 //! `/docs`: endpoints and guides of the `OpenAPI` document, with responses from the published data.
 //! Works without the script, which remembers the language and adds a form that sends requests.
 
-use std::fmt::Write as _;
-
-use super::api_bodies::RankingBody;
+use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, HtmlPage, each, encoded, wrapped};
+use super::html::{Escaped, HtmlPage, each, encoded};
 use super::markdown::{anchor, inline, prose};
-use super::openapi::{Document, ObjectDoc, Operation, ParameterDoc};
+use super::openapi::{Document, Operation, ParameterDoc};
 use super::settings::SiteSettings;
 use super::templates::filled;
 
@@ -28,24 +26,17 @@ struct Examples<'a> {
     code: String,
     slug: String,
     document: &'a Document,
-    objects: Vec<ObjectDoc<'a>>,
-    body_of: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+    body_of: BodyOf<'a>,
 }
 
-/// Returns the page. `body_of` returns the published body of a path with its query, and `ranking`
-/// is the body of `/v1/rankings/latest`, from which the island of the examples is taken.
-pub fn docs(
-    service: &SiteSettings,
-    ranking: Option<&[u8]>,
-    body_of: &dyn Fn(&str) -> Option<Vec<u8>>,
-) -> String {
+/// Returns the page.
+pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
-    let (code, slug) = example_island(ranking);
+    let (code, slug) = example_island(body_of("/v1/rankings/latest"));
     let examples = Examples {
         base_url: &service.base_url,
         code,
         slug,
-        objects: document.objects(),
         document: &document,
         body_of,
     };
@@ -58,25 +49,22 @@ pub fn docs(
         let title = text.lines().next().unwrap_or_default();
         format!("<li><a href=#{}>{title}</a>", anchor(title))
     });
-    let (mut endpoint_links, mut endpoints) = (String::new(), String::new());
-    for (tag, about) in document.tags() {
-        let own = operations.iter().filter(|operation| operation.tag == tag);
-        let links = each(own.clone(), |operation| {
-            format!(
-                "<li><a href=#{}>{}</a>",
-                operation.id,
-                Escaped(operation.summary)
-            )
+    let of = |tag| {
+        operations
+            .iter()
+            .filter(move |operation| operation.tag == tag)
+    };
+    let endpoint_links = each(document.tags(), |(tag, _)| {
+        let links = each(of(tag), |Operation { id, summary, .. }| {
+            format!("<li><a href=#{id}>{}</a>", Escaped(summary))
         });
-        let _ = write!(endpoint_links, "<p>{tag}<ul>{links}</ul>");
-        let all = each(own, |operation| examples.endpoint(operation));
-        let id = format!("tag-{}", anchor(tag));
-        let _ = write!(
-            endpoints,
-            "<h2 id={id}>{tag}</h2><p>{}</p>{all}",
-            inline(about)
-        );
-    }
+        format!("<p>{tag}<ul>{links}</ul>")
+    });
+    let endpoints = each(document.tags(), |(tag, about)| {
+        let all = each(of(tag), |operation| examples.endpoint(operation));
+        let (id, about) = (anchor(tag), inline(about));
+        format!("<h2 id=tag-{id}>{tag}</h2><p>{about}</p>{all}")
+    });
     let guides = each(&guides, |text| prose(&format!("## {text}")));
     let errors = each(document.errors(), |(status, about)| {
         format!("<tr><td>{status}<td>{}", inline(about))
@@ -85,15 +73,14 @@ pub fn docs(
     let content = filled!(
         "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
     );
-    let page = HtmlPage::new("docs", "API reference", document.info("summary"));
-    let assets = &["docs.css", "docs.js"];
-    HtmlPage { assets, ..page }.html(&content)
+    let page = HtmlPage::new("", "docs", "API reference", document.info("summary"));
+    page.with(&["docs.css", "docs.js"]).html(&content)
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
 /// sample's.
-fn example_island(ranking: Option<&[u8]>) -> (String, String) {
-    let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(body).ok());
+fn example_island(ranking: Option<Vec<u8>>) -> (String, String) {
+    let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(&body).ok());
     let mut entries = ranking.into_iter().flat_map(|body| body.ranking);
     let found = entries.find_map(|entry| Some((entry.code, entry.creator?)));
     found.unwrap_or_else(|| ("2708-3623-7025".to_owned(), "ruby.gg65".to_owned()))
@@ -104,37 +91,36 @@ impl Examples<'_> {
     /// and its response.
     fn endpoint(&self, operation: &Operation<'_>) -> String {
         let Operation { path, id, .. } = operation;
-        let rows = each(&operation.parameters, parameter_row);
-        let head = "<table class=parameters><thead><tr><th>Name<th>Type<th>Default<th>Allowed<th>Meaning</thead><tbody>";
-        let table = wrapped(head, &rows, "</table>");
+        let parameters = each(&operation.parameters, parameter_row);
         let (about, summary) = (inline(operation.description), Escaped(operation.summary));
         let target = self.target(operation);
         let inputs = each(&operation.parameters, |parameter| self.input(parameter));
-        let statuses = statuses(operation);
+        let statuses: Vec<&str> = operation.statuses.iter().map(|one| one.0).collect();
+        let statuses = statuses.join(", ");
+        // Those that mean more than in general.
+        let special = each(&operation.statuses, |(status, about)| {
+            each(*about, |about| format!("<li>{status} {}", inline(about)))
+        });
         let (requests, response) = (
             self.requests(id, &target),
             self.response(operation, &target),
         );
         filled!(
-            "endpoint.html"; id, path, summary, about, table, statuses, requests, inputs, response
+            "endpoint.html"; id, path, summary, about, parameters, statuses, special, requests, inputs, response
         )
     }
 
     /// Returns the path of the example request, with a query where the response would be long.
     fn target(&self, operation: &Operation<'_>) -> String {
-        let mut target = operation.path.to_owned();
+        let (mut target, mut query) = (operation.path.to_owned(), "");
         for parameter in &operation.parameters {
             let name = format!("{{{}}}", parameter.name);
             target = target.replace(&name, &self.value(parameter)[1]);
+            if parameter.name == "limit" {
+                query = "?limit=2";
+            }
         }
-        if operation
-            .parameters
-            .iter()
-            .any(|parameter| parameter.name == "limit")
-        {
-            target.push_str("?limit=2");
-        }
-        target
+        target + query
     }
 
     /// Returns the example of a parameter: as text, and encoded for a path.
@@ -175,29 +161,18 @@ impl Examples<'_> {
 
     /// Returns the response, shortened and expandable.
     fn response(&self, operation: &Operation<'_>, target: &str) -> String {
-        let named = |name: &str| self.objects.iter().find(|object| object.name == name);
-        let object = operation.object.and_then(named);
-        let body = (self.body_of)(target).or_else(|| {
-            let (_, example) = operation.example?;
-            Some(self.document.ordered(object?, example).into_bytes())
-        });
+        let example = || Some(self.document.example(operation)?.into_bytes());
+        let body = (self.body_of)(target).or_else(example);
         let (anchor, name) = operation
             .object
             .map_or((operation.id, "file"), |name| (name, name));
-        let label = format!("<p class=label>Response: <a href=objects#{anchor}>{name}</a></p>");
-        let Some(lines) = body.and_then(|body| json_lines(&body)) else {
-            return label;
-        };
-        let (shown, rest) = lines.split_at(lines.len().min(LINES_SHOWN));
-        let shown = shown.join("\n");
-        if rest.is_empty() {
-            return format!("{label}<pre>{shown}</pre>");
-        }
+        let lines = body.and_then(|body| json_lines(&body)).unwrap_or_default();
         let (all, count) = (lines.join("\n"), lines.len());
-        format!(
-            "{label}<details class=response><summary><span class=more>Show all {count} lines</span><pre>{shown}\n\u{2026}</pre>\
-             </summary><pre>{all}</pre></details>"
-        )
+        let (whole, start) = match lines.get(..LINES_SHOWN) {
+            Some(start) if count > LINES_SHOWN => ("", start.join("\n") + "\n\u{2026}"),
+            _ => (all.as_str(), String::new()),
+        };
+        filled!("response.html"; anchor, name, whole, start, count, all)
     }
 
     /// Returns the field for a parameter.
@@ -226,31 +201,13 @@ impl Examples<'_> {
 
 fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
     let note = match parameter.place {
-        "query" => String::new(),
-        "path" => "<br><small>required</small>".to_owned(),
-        place => format!("<br><small>{place}</small>"),
+        "query" => "",
+        "path" => "required",
+        place => place,
     };
     let (name, kind, about) = (parameter.name, parameter.kind, inline(parameter.about));
     let (default, allowed) = (&parameter.default, inline(&parameter.allowed));
-    format!(
-        "<tr><td><code>{name}</code>{note}<td data-label=Type>{kind}<td data-label=Default>{default}\
-         <td data-label=Allowed>{allowed}<td>{about}"
-    )
-}
-
-/// Returns the statuses besides 200, and the meaning of those that mean more than in general.
-fn statuses(operation: &Operation<'_>) -> String {
-    let others = operation
-        .statuses
-        .iter()
-        .filter(|(status, _)| *status != "200");
-    let names: Vec<&str> = others.clone().map(|(status, _)| *status).collect();
-    let special = each(others, |(status, about)| {
-        each(*about, |about| format!("<li>{status} {}", inline(about)))
-    });
-    let special = wrapped("<ul>", &special, "</ul>");
-    let names = names.join(", ");
-    format!("<p class=\"soft small\">Other <a href=#statuses>statuses</a>: {names}.</p>{special}")
+    filled!("parameter.html"; name, note, kind, default, allowed, about)
 }
 
 #[cfg(test)]
@@ -260,11 +217,7 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        docs(
-            &SiteSettings::new("https://metrics.example.org"),
-            None,
-            &|_| None,
-        )
+        docs(&SiteSettings::new("https://metrics.example.org"), &|_| None)
     }
 
     #[test]
@@ -308,15 +261,12 @@ mod tests {
             br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,"previousRank":null,
             "code":"0000-0000-0001","title":"t","creator":null,"peakCCU":2},{"rank":2,"delta":null,"previousRank":null,
             "code":"0000-0000-0002","title":"t","creator":"a\"/b","peakCCU":1}],"meta":{"generatedAt":"t"}}"#;
-        let body_of = |target: &str| {
-            (target == "/v1/creators/a%22%2Fb")
-                .then(|| br#"{"creator":{"slug":"the body"}}"#.to_vec())
+        let body_of = |target: &str| match target {
+            "/v1/rankings/latest" => Some(ranking.to_vec()),
+            "/v1/creators/a%22%2Fb" => Some(br#"{"creator":{"slug":"the body"}}"#.to_vec()),
+            _ => None,
         };
-        let page = docs(
-            &SiteSettings::new("https://x.test"),
-            Some(ranking),
-            &body_of,
-        );
+        let page = docs(&SiteSettings::new("https://x.test"), &body_of);
         for part in [
             "<input name=code value=\"0000-0000-0002\" required>",
             "<input name=slug value=\"a&quot;/b\" required>",
@@ -328,7 +278,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        assert_eq!(example_island(None), example_island(Some(b"{}")));
+        assert_eq!(example_island(None), example_island(Some(b"{}".to_vec())));
     }
 
     #[test]
@@ -336,13 +286,13 @@ mod tests {
         let mut service = SiteSettings::new("https://x.test");
         service.limits = [7, 8, 9, 12_345];
         service.contact = Some("me@x.test".to_owned());
-        let page = docs(&service, None, &|_| None);
+        let page = docs(&service, &|_| None);
         assert!(
             page.contains("<li>7 requests without a key") && page.contains("<li>12,345 requests")
         );
         assert!(page.contains("Sign-up is closed") && page.contains("href=\"mailto:me@x.test\""));
         service.has_sign_up = true;
-        assert!(docs(&service, None, &|_| None).contains("Sign-up is open"));
+        assert!(docs(&service, &|_| None).contains("Sign-up is open"));
     }
 
     #[test]
@@ -381,7 +331,7 @@ mod tests {
         let service = SiteSettings::new(&format!("https://{}", "m".repeat(52)));
         let assets = ["style.css", "docs.css", "site.js", "docs.js", "icon.svg"];
         let assets = assets.map(|name| crate::site::file(&format!("/assets/{name}"), &service));
-        let bytes = [docs(&service, None, &|_| None)]
+        let bytes = [docs(&service, &|_| None)]
             .into_iter()
             .chain(assets)
             .map(|text| {

@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, HtmlPage, ago, each, wrapped};
+use super::html::{Escaped, HtmlPage, ago, each, minute, tab};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -38,51 +38,31 @@ pub struct DumpsPage<'a> {
 /// Returns the page.
 pub fn dumps(page: DumpsPage<'_>) -> String {
     let (files, mut folders) = page.top_level();
-    let mut tables: Vec<&str> = Vec::new();
-    let mut others = Vec::new();
-    for (name, bytes) in &files {
-        match stem(name) {
-            Some(stem) if has_forms(&files, stem) => {
-                if tables.last() != Some(&stem) {
-                    tables.push(stem);
-                }
-            }
-            _ => others.push((name, *bytes)),
-        }
-    }
+    // A file of the whole history has only one form.
+    let table = |name| stem(name).filter(|stem| has_plain_form(&files, stem));
+    let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
+    tables.dedup();
     let rows = each(tables, |stem| {
-        let name = Escaped(stem);
-        let name = format!(
-            "{name}<br><small class=wide>{}</small>",
-            Escaped(about(stem))
-        );
+        let (name, about) = (Escaped(stem), Escaped(about(stem)));
+        let name = format!("{name}<br><small class=wide>{about}</small>");
         page.table_row(stem, &name, &files)
     });
-    let tables = wrapped(&head("Table"), &rows, "</table>");
+    let tables = files_table("Table", &rows);
     // The history comes before the peaks.
-    others.reverse();
-    let others = each(
-        others.iter().filter(|(name, _)| *name != "index.json"),
-        |(name, bytes)| {
-            let (path, about) = (format!("{}{name}", page.folder), about(name));
-            let (path, name) = (Escaped(&path), Escaped(name));
-            format!(
-                "<tr><td><a href=\"{path}\">{name}</a><td class=n>{}<td>{about}",
-                size(*bytes)
-            )
-        },
-    );
-    let head = "<h2>Whole history</h2><table><thead><tr><th>File<th class=n>Size<th>Content</thead><tbody>";
-    let others = wrapped(head, &others, "</table>");
+    let others = files.iter().rev();
+    let others = others.filter(|(name, _)| table(name).is_none() && name != "index.json");
+    let others = each(others, |(name, bytes)| {
+        let (link, size, about) = (page.link(name), size(*bytes), about(name));
+        format!("<tr><td>{link}<td class=n>{size}<td>{about}")
+    });
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
     let folders = each(folders, |folder| page.folder_section(&folder));
-    let (folder, root) = (page.folder, page.root);
+    let folder = page.folder;
     let (published, credit) = (ago(page.published), Escaped(page.credit));
     let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
     let description = "All data as files in CSV and JSON, without a key and without a quota.";
-    let page = HtmlPage::new("dumps/", "Dumps", description);
-    HtmlPage { root, ..page }.html(&content)
+    HtmlPage::new(page.root, "dumps/", "Dumps", description).html(&content)
 }
 
 impl DumpsPage<'_> {
@@ -92,8 +72,7 @@ impl DumpsPage<'_> {
         let mut from = String::new();
         while let Some((name, bytes)) = (self.list)(&from, LAST, 1).pop() {
             if let Some((folder, _)) = name.split_once('/') {
-                // The character after the slash.
-                from = format!("{folder}0");
+                from = end_of(folder);
                 folders.push(folder.to_owned());
             } else {
                 from = format!("{name}\0");
@@ -105,107 +84,75 @@ impl DumpsPage<'_> {
 
     /// Returns the files of the chosen group of a folder, and links to the other groups.
     fn folder_section(&self, folder: &str) -> String {
-        let title = match folder {
-            "daily" => "Daily metrics",
-            "ccu" => "Daily peaks of earlier days",
-            "live" => "Live steps",
-            other => other,
+        let (title, column) = match folder {
+            "daily" => ("Daily metrics", "Day"),
+            "ccu" => ("Daily peaks of earlier days", "Day"),
+            "live" => ("Live steps", "Time"),
+            other => (other, "Day"),
         };
         let groups = self.groups(folder);
-        let own = self
+        let chosen = self
             .group
             .and_then(|group| group.strip_prefix(folder)?.strip_prefix('/'));
-        let chosen = own.filter(|own| groups.iter().any(|group| group == own));
-        let chosen = chosen
-            .or(groups.first().map(String::as_str))
-            .unwrap_or_default();
-        let links = each(&groups, |group| {
-            let current = (group == chosen).then_some(" aria-current=true");
-            let current = current.unwrap_or_default();
+        let chosen = groups
+            .iter()
+            .position(|group| Some(group.name.as_str()) == chosen);
+        let chosen = chosen.unwrap_or(0);
+        let links = each(groups.iter().enumerate(), |(at, Group { name, .. })| {
             let page = if self.folder.is_empty() { "" } else { "dumps" };
-            let url = format!("{page}?group={folder}/{group}#{folder}");
-            format!("<a href=\"{}\"{current}>{group}</a> ", Escaped(&url))
+            let url = format!("{page}?group={folder}/{name}#{folder}");
+            tab(&Escaped(&url).to_string(), name, at == chosen)
         });
         let title = Escaped(title);
-        let nav = format!("<nav class=tabs aria-label=\"{title}\">");
-        let links = wrapped(&nav, &links, "</nav>");
-        let files = self.files_of(folder, chosen);
+        let files = match groups.get(chosen) {
+            Some(Group { from, to, .. }) => (self.list)(from, to, FILES_MAX),
+            None => (self.list)(&format!("{folder}/"), &end_of(folder), FILES_MAX),
+        };
         let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
         stems.dedup();
         let rows = each(stems.iter().rev(), |stem| {
             let name = &stem[folder.len() + 1..];
-            let time = name.parse().ok().map(UnixSeconds);
-            let time = time.filter(|time| folder == "live" && time.has_text());
-            let time = time.map(|time| time.to_string());
-            let time = time.map(|time| format!("{} {} UTC", &time[..10], &time[11..16]));
+            let time = name.parse().ok().filter(|_| folder == "live");
+            let time = time.and_then(|time| minute(UnixSeconds(time)));
             let name = Escaped(time.as_deref().unwrap_or(name)).to_string();
             self.table_row(stem, &name, &files)
         });
-        let column = if folder == "live" { "Time" } else { "Day" };
-        let table = wrapped(&head(column), &rows, "</table>");
+        let table = files_table(column, &rows);
         let others = files.iter().filter(|(name, _)| stem(name).is_none());
         let others = each(others, |(name, bytes)| {
-            let (path, size) = (format!("{}{name}", self.folder), size(*bytes));
-            let (path, name) = (Escaped(&path), Escaped(name));
-            format!("<li><a href=\"{path}\">{name}</a> {size}")
+            format!("<li>{} {}", self.link(name), size(*bytes))
         });
-        let others = wrapped("<ul>", &others, "</ul>");
         let folder = Escaped(folder);
-        format!("<h2 id=\"{folder}\">{title}</h2>{links}{table}{others}")
+        filled!("dumps_folder.html"; folder, title, links, table, others)
     }
 
-    /// Returns the files of a group.
-    fn files_of(&self, folder: &str, group: &str) -> Vec<DumpEntry> {
-        let day = UnixSeconds::parse(&format!("{group}T00:00:00Z"));
-        let (from, to) = match (folder, day) {
-            ("live", Some(day)) => (
-                format!("live/{}", day.0),
-                format!("live/{}", day.0 + DAY_SECONDS),
-            ),
-            _ => (
-                format!("{folder}/{group}"),
-                format!("{folder}/{group}{LAST}"),
-            ),
-        };
-        (self.list)(&from, &to, FILES_MAX)
-    }
-
-    /// Returns the months of a folder, or the days of live files, newest first.
-    fn groups(&self, folder: &str) -> Vec<String> {
+    /// Returns the groups of a folder, newest first; none if it has a file without a day.
+    fn groups(&self, folder: &str) -> Vec<Group> {
         let (mut groups, mut from) = (Vec::new(), format!("{folder}/"));
-        let end = format!("{folder}0");
-        while let Some((name, _)) = (self.list)(&from, &end, 1).pop() {
-            let rest = &name[folder.len() + 1..];
-            let digits = rest.split('.').next().unwrap_or_default();
-            let (group, next) = match (folder, digits.parse::<i64>()) {
-                ("live", Ok(time)) if UnixSeconds(time).has_text() => {
-                    let day = UnixSeconds(time).day();
-                    let end = (i64::from(day.0) + 1) * DAY_SECONDS;
-                    (day.to_string(), format!("live/{end}"))
-                }
-                ("daily" | "ccu", _) if rest.is_char_boundary(7) && rest.len() > 7 => (
-                    rest[..7].to_owned(),
-                    format!("{folder}/{}{LAST}", &rest[..7]),
-                ),
-                _ => return Vec::new(),
+        while let Some((name, _)) = (self.list)(&from, &end_of(folder), 1).pop() {
+            let Some(group) = Group::of(folder, &name[folder.len() + 1..]) else {
+                return Vec::new();
             };
+            from.clone_from(&group.to);
             groups.push(group);
-            from = next;
         }
         groups.reverse();
         groups
     }
 
+    fn link(&self, name: &str) -> String {
+        let (folder, name) = (self.folder, Escaped(name));
+        format!("<a href=\"{folder}{name}\">{name}</a>")
+    }
+
     /// Returns the row of a table with its forms. `name` is HTML.
-    fn table_row(&self, stem: &str, name: &str, files: &[(String, u64)]) -> String {
+    fn table_row(&self, stem: &str, name: &str, files: &[DumpEntry]) -> String {
         let forms = each(FORMS, |(end, _)| {
             let file = format!("{stem}{end}");
             let at = files.binary_search_by(|(other, _)| other.as_str().cmp(&file));
             let link = each(at.ok(), |at| {
-                let size = size(files[at].1);
-                let path = format!("{}{file}", self.folder);
-                let (path, file) = (Escaped(&path), Escaped(&file));
-                format!("<a href=\"{path}\" aria-label=\"{size}, {file}\">{size}</a>")
+                let (folder, file, size) = (self.folder, Escaped(&file), size(files[at].1));
+                format!("<a href=\"{folder}{file}\" aria-label=\"{size}, {file}\">{size}</a>")
             });
             format!("<td class=n>{link}")
         });
@@ -213,25 +160,59 @@ impl DumpsPage<'_> {
     }
 }
 
-/// Returns the header of a table of files with their forms.
-fn head(first: &str) -> String {
+/// The files of a folder that are shown together.
+struct Group {
+    /// A month, or for live files a day.
+    name: String,
+    /// The range of the files' names.
+    from: String,
+    to: String,
+}
+
+impl Group {
+    /// Returns the group of a file; `None` if its name has no day.
+    fn of(folder: &str, file: &str) -> Option<Group> {
+        let (name, from, to) = match folder {
+            "live" => {
+                let time = UnixSeconds(file.split('.').next()?.parse().ok()?);
+                let day = time.has_text().then(|| time.day())?;
+                let start = i64::from(day.0) * DAY_SECONDS;
+                let end = start + DAY_SECONDS;
+                (day.to_string(), start.to_string(), end.to_string())
+            }
+            "daily" | "ccu" => {
+                let month = file.get(..7).filter(|month| *month != file)?;
+                (month.to_owned(), month.to_owned(), format!("{month}{LAST}"))
+            }
+            _ => return None,
+        };
+        let [from, to] = [from, to].map(|place| format!("{folder}/{place}"));
+        Some(Group { name, from, to })
+    }
+}
+
+/// Returns a table of files with their forms.
+fn files_table(first: &str, rows: &str) -> String {
     let forms = each(FORMS, |(_, name)| format!("<th class=n>{name}"));
-    format!("<table class=files><thead><tr><th>{first}{forms}</thead><tbody>")
+    filled!("files.html"; first, forms, rows)
 }
 
 /// A text after all names.
 const LAST: &str = "\u{10ffff}";
+
+/// Returns a text after the files of a folder: the character after the slash.
+fn end_of(folder: &str) -> String {
+    format!("{folder}0")
+}
 
 /// Returns the name of a table without the end of one of its forms.
 fn stem(name: &str) -> Option<&str> {
     FORMS.iter().find_map(|(end, _)| name.strip_suffix(end))
 }
 
-/// Returns whether a table has its plain form. A file of the whole history has only one form.
-fn has_forms(files: &[(String, u64)], stem: &str) -> bool {
-    files
-        .iter()
-        .any(|(name, _)| name.strip_suffix(".csv") == Some(stem))
+fn has_plain_form(files: &[DumpEntry], stem: &str) -> bool {
+    let mut names = files.iter().map(|(name, _)| name.strip_suffix(".csv"));
+    names.any(|name| name == Some(stem))
 }
 
 /// Returns the description of a table or a file, its name if it has none.

@@ -3,11 +3,13 @@
 use serde::de::DeserializeOwned;
 use serde_json::from_slice;
 
-use super::api_bodies::{IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBody, start_of};
+use super::api_bodies::{
+    BodyOf, IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBody, start_of,
+};
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, search_form, step, tile,
+    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, minute, search_form, step,
 };
 use super::settings::SiteSettings;
 use super::templates::filled;
@@ -16,27 +18,14 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds};
 /// Rows of the islands with the most players now.
 const LIVE_ROWS: usize = 10;
 
-/// Bodies of the API that the page shows, each `None` while it is not published.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct HomeBodies<'a> {
-    /// `/v1`
-    pub index: Option<&'a [u8]>,
-    /// `/v1/rankings/latest`
-    pub ranking: Option<&'a [u8]>,
-    /// `/v1/live/intraday`
-    pub intraday: Option<&'a [u8]>,
-    /// `/v1/live`
-    pub live: Option<&'a [u8]>,
-}
-
 /// Returns the page.
-pub fn home(bodies: HomeBodies<'_>, service: &SiteSettings) -> String {
-    fn parsed<T: DeserializeOwned>(body: Option<&[u8]>) -> Option<T> {
-        body.and_then(|body| from_slice(body).ok())
+pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
+    fn parsed<T: DeserializeOwned>(body: Option<Vec<u8>>) -> Option<T> {
+        from_slice(&body?).ok()
     }
-    let index: Option<IndexBody> = parsed(bodies.index);
-    let intraday: Option<IntradayBody> = parsed(bodies.intraday);
-    let ranking: Option<RankingBody> = parsed(bodies.ranking);
+    let index: Option<IndexBody> = parsed(body_of("/v1"));
+    let intraday: Option<IntradayBody> = parsed(body_of("/v1/live/intraday"));
+    let ranking: Option<RankingBody> = parsed(body_of("/v1/rankings/latest"));
     let published = index.as_ref().map_or("", |index| &index.generated_at);
     let nothing = "<p class=note>Nothing has been published yet.</p>";
     let tiles = index.as_ref().map_or(nothing.to_owned(), |index| {
@@ -46,19 +35,15 @@ pub fn home(bodies: HomeBodies<'_>, service: &SiteSettings) -> String {
     let top = each(&ranking, |ranking| {
         let (date, table) = (&ranking.date, ranking_table(&ranking.ranking, ""));
         let (marked, date) = (day(date, published), Escaped(date));
-        format!(
-            "<section><h2>Highest peaks of {marked}</h2>{table}<p><a href=\"rankings/{date}\">Rankings of this day and other \
-             days</a></p></section>"
-        )
+        filled!("highest_peaks.html"; marked, table, date)
     });
-    let live = each(bodies.live, live);
+    let live = each(body_of("/v1/live"), |body| live(&body));
     let (form, base_url) = (search_form(""), Escaped(&service.base_url));
     let content = filled!("home.html"; form, tiles, players, top, live, base_url);
     let description =
         "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
-    let page = HtmlPage::new("", "", description);
-    let assets = CHARTS;
-    HtmlPage { assets, ..page }.html(&content)
+    let page = HtmlPage::new("", "", "", description);
+    page.with(CHARTS).html(&content)
 }
 
 fn tiles(
@@ -68,24 +53,13 @@ fn tiles(
 ) -> String {
     let published = &index.generated_at;
     let newest = intraday.and_then(|body| body.points.last());
-    let players = each(newest, |(time, players)| {
-        let time = step(*time, published);
-        tile(
-            "Players now",
-            &format!("{}<small>{time}</small>", count(*players)),
-        )
-    });
-    let newest_day = each(ranking, |ranking| {
-        tile("Newest day", &day(&ranking.date, published))
-    });
-    let link = |path: &str, number| format!("<a href={path}>{}</a>", count(number));
-    format!(
-        "<dl class=tiles>{players}{newest_day}{}{}{}{}</dl>",
-        tile("Islands", &link("islands", index.counts.islands)),
-        tile("Creators", &link("creators", index.counts.creators)),
-        tile("Days", &link("rankings", index.counts.rankings)),
-        tile("Published", &ago(published)),
-    )
+    let step = each(newest, |(time, _)| step(*time, published));
+    let players = each(newest, |(_, players)| count(*players));
+    let newest_day = each(ranking, |ranking| day(&ranking.date, published));
+    let counts = &index.counts;
+    let [islands, creators, days] = [counts.islands, counts.creators, counts.rankings].map(count);
+    let published = ago(published);
+    filled!("summary.html"; players, step, newest_day, islands, creators, days, published)
 }
 
 /// Returns the table of the islands with the most players, given the body of `/v1/live`.
@@ -98,12 +72,10 @@ fn live(body: &[u8]) -> String {
         let link = island_link("", &island.code, &island.title, None);
         format!("<tr><td>{link}<td class=n>{}", count(island.players))
     });
-    let time = Some(UnixSeconds(time)).filter(|time| time.has_text());
-    let time = each(time, |time| format!(" at {}", &time.to_string()[11..16]));
-    format!(
-        "<section><h2>Most players{time} UTC</h2><table><thead><tr><th>Island<th class=n>Players</thead><tbody>{rows}\
-         </table></section>"
-    )
+    let time = each(minute(UnixSeconds(time)), |time| {
+        format!(" at {}", &time[11..16])
+    });
+    filled!("most_players.html"; time, rows)
 }
 
 /// Returns the chart of players, `None` without points.
@@ -115,15 +87,12 @@ fn players(intraday: &IntradayBody) -> Option<String> {
         format!("{:02}:{:02}", minutes / 60, minutes % 60)
     };
     let step = intraday.resolution_seconds;
-    let chart = Chart::new("Players", points, step, name, Unit::Count)?.figure();
+    let chart = Chart::new("Players", points, step, name, Unit::COUNT)?.figure();
     let [first, last] = [points.first()?, points.last()?].map(|point| UnixSeconds(point.0));
     let span = Some([first, last]).filter(|_| first.has_text() && last.has_text());
     let span = each(span, |span| {
         let [first, last] = span.map(|time| format!("{} {}", time.day(), name(time.0)));
         format!(", {first} to {last}")
     });
-    Some(format!(
-        "<h2>Players{span} UTC</h2>{chart}<p class=\"soft small\">As JSON: \
-         <a href=\"docs#getIntraday\"><code>/v1/live/intraday</code></a></p>"
-    ))
+    Some(filled!("players.html"; span, chart))
 }

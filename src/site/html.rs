@@ -4,6 +4,7 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::api_bodies::ListMeta;
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
@@ -13,29 +14,39 @@ pub(super) const CHARTS: &[&str] = &["charts.js"];
 /// The frame of a page.
 #[derive(Clone, Copy)]
 pub(super) struct HtmlPage<'a> {
-    /// The title without the name of the site, as text.
-    pub(super) title: &'a str,
-    /// A sentence for search engines and link previews, as text.
-    pub(super) description: &'a str,
-    /// The link of the header or the footer that the page belongs to, or an empty text.
-    pub(super) section: &'a str,
-    /// The relative path from the page to the root of the service, empty or `../` per folder, since
-    /// the service may be below the root of its host.
-    pub(super) root: &'a str,
-    /// The assets that the page loads besides those of all pages.
-    pub(super) assets: &'a [&'a str],
+    root: &'a str,
+    section: &'a str,
+    title: &'a str,
+    description: &'a str,
+    assets: &'a [&'a str],
 }
 
 impl<'a> HtmlPage<'a> {
-    /// Returns the frame of a page at the root that loads no other assets.
-    pub(super) fn new(section: &'a str, title: &'a str, description: &'a str) -> HtmlPage<'a> {
+    /// Returns the frame of a page.
+    ///
+    /// - `root`: the relative path from the page to the root of the service, empty or `../` per folder,
+    ///   since the service may be below the root of its host
+    /// - `section`: the link of the header or the footer that the page belongs to, or an empty text
+    /// - `title`: the title without the name of the site, as text
+    /// - `description`: a sentence for search engines and link previews, as text
+    pub(super) fn new(
+        root: &'a str,
+        section: &'a str,
+        title: &'a str,
+        description: &'a str,
+    ) -> HtmlPage<'a> {
         HtmlPage {
+            root,
+            section,
             title,
             description,
-            section,
-            root: "",
             assets: &[],
         }
+    }
+
+    /// Adds assets that the page loads besides those of all pages.
+    pub(super) fn with(self, assets: &'a [&'a str]) -> HtmlPage<'a> {
+        HtmlPage { assets, ..self }
     }
 
     /// Returns the whole page around its content. Its footer has the credit and the origin of the
@@ -71,8 +82,7 @@ pub fn message_page(title: &str, message: &str, root: &str) -> String {
     let (heading, text) = (Escaped(title), Escaped(message));
     let (search, home) = (search_form(root), home(root));
     let content = filled!("message.html"; heading, text, search, home, root);
-    let page = HtmlPage::new("", title, message);
-    HtmlPage { root, ..page }.html(&content)
+    HtmlPage::new(root, "", title, message).html(&content)
 }
 
 /// Returns the form that searches island titles.
@@ -137,14 +147,10 @@ pub(super) fn count(number: impl Into<Option<u64>>) -> String {
     let Some(number) = number.into() else {
         return "\u{2013}".to_owned();
     };
-    let (digits, mut out) = (number.to_string(), String::new());
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// Returns a number with its noun, in the singular or the plural.
@@ -156,6 +162,12 @@ pub(super) fn counted(number: u64, noun: &str) -> String {
 /// Returns a figure and its name. `value` is HTML.
 pub(super) fn tile(name: &str, value: &str) -> String {
     format!("<div><dt>{name}<dd>{value}</div>")
+}
+
+/// Returns a link to one of several views of a page. `url` is HTML.
+pub(super) fn tab(url: &str, text: &str, is_current: bool) -> String {
+    let current = if is_current { " aria-current=true" } else { "" };
+    format!("<a href=\"{url}\"{current}>{text}</a> ")
 }
 
 /// Returns a time, which the script replaces by its age.
@@ -178,12 +190,21 @@ pub(super) fn day(date: &str, published: &str) -> String {
 /// Returns the time of a live step, marked like a day.
 pub(super) fn step(time: i64, published: &str) -> String {
     let time = UnixSeconds(time);
-    if !time.has_text() {
-        return String::new();
-    }
-    let iso = time.to_string();
-    let text = format!("{} {} UTC", &iso[..10], &iso[11..16]);
-    dated(&iso, &text, Some(time.0), OLD_STEP_SECONDS, published)
+    each(minute(time), |text| {
+        dated(
+            &time.to_string(),
+            &text,
+            Some(time.0),
+            OLD_STEP_SECONDS,
+            published,
+        )
+    })
+}
+
+/// Returns a time up to its minute; `None` if it is outside of the calendar.
+pub(super) fn minute(time: UnixSeconds) -> Option<String> {
+    let iso = time.has_text().then(|| time.to_string())?;
+    Some(format!("{} {} UTC", &iso[..10], &iso[11..16]))
 }
 
 fn dated(iso: &str, text: &str, start: Option<i64>, old: i64, published: &str) -> String {
@@ -238,12 +259,8 @@ pub(super) fn list_url(path: &str, given: &[(&str, &str)], (name, value): (&str,
 }
 
 /// Returns the links to the previous and the next page of a list, and the rows of this one.
-pub(super) fn page_links(
-    path: &str,
-    given: &[(&str, &str)],
-    (total, limit, offset): (u64, u64, u64),
-) -> String {
-    let limit = limit.max(1);
+pub(super) fn page_links(path: &str, given: &[(&str, &str)], meta: &ListMeta) -> String {
+    let (total, limit, offset) = (meta.total, meta.limit.max(1), meta.offset);
     let link = |offset: Option<u64>, rel: &str, text: &str| {
         each(offset, |offset| {
             let offset = match offset {
@@ -295,7 +312,7 @@ mod tests {
     #[test]
     fn the_link_of_a_section_is_marked() {
         for section in ["", "islands", "dumps/", "llms.txt"] {
-            let page = HtmlPage::new(section, "T", "D").html("C");
+            let page = HtmlPage::new("", section, "T", "D").html("C");
             let link = format!("<a href=\"{section}\" aria-current=page>");
             let marks = usize::from(!section.is_empty());
             assert_eq!(page.matches("aria-current").count(), marks, "{section}");
@@ -335,7 +352,14 @@ mod tests {
         );
         assert_eq!(list_url("p", &[], ("tag", "")), "p");
         let rels = |total, offset| {
-            let links = page_links("p", &[], (total, 10, offset));
+            let meta = ListMeta {
+                generated_at: String::new(),
+                total,
+                has_more: false,
+                limit: 10,
+                offset,
+            };
+            let links = page_links("p", &[], &meta);
             ["prev", "next"].map(|rel| {
                 let (_, rest) = links.split_once(&format!("rel={rel} href=\""))?;
                 rest.split('"').next().map(str::to_owned)

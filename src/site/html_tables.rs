@@ -2,7 +2,8 @@
 
 use super::api_bodies::{CreatorSums, IslandMetrics, IslandSummary};
 use super::chart::Unit;
-use super::html::{count, creator_link, each, island_link, list_url, wrapped};
+use super::html::{count, creator_link, each, island_link, list_url};
+use super::templates::filled;
 
 /// A metric of an island on a day.
 pub(super) struct Metric {
@@ -26,17 +27,17 @@ macro_rules! metrics {
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
 pub(super) const METRICS: [Metric; 9] = metrics! {
-    "peakCCU" "Peak players" "Peak" Unit::Count, |day| day.peak_ccu;
-    "uniquePlayers" "Unique players" "Players" Unit::Count, |day| day.unique_players;
-    "minutesPlayed" "Minutes played" "Minutes" Unit::Count, |day| day.minutes_played;
-    "favorites" "Favorites" "Favorites" Unit::Count, |day| day.favorites;
-    "plays" "Plays" "Plays" Unit::Count, |day| day.plays;
-    "recommendations" "Recommendations" "Recs" Unit::Count, |day| day.recommendations;
-    "averageMinutesPerPlayer" "Minutes per player" "Min/player" Unit::Tenths(""),
+    "peakCCU" "Peak players" "Peak" Unit::COUNT, |day| day.peak_ccu;
+    "uniquePlayers" "Unique players" "Players" Unit::COUNT, |day| day.unique_players;
+    "minutesPlayed" "Minutes played" "Minutes" Unit::COUNT, |day| day.minutes_played;
+    "favorites" "Favorites" "Favorites" Unit::COUNT, |day| day.favorites;
+    "plays" "Plays" "Plays" Unit::COUNT, |day| day.plays;
+    "recommendations" "Recommendations" "Recs" Unit::COUNT, |day| day.recommendations;
+    "averageMinutesPerPlayer" "Minutes per player" "Min/player" Unit::tenths(""),
         |day| day.average_minutes_per_player.map(|minutes| rounded(minutes * 10.0));
-    "retentionD1" "Retention after 1 day" "D1" Unit::Tenths("%"),
+    "retentionD1" "Retention after 1 day" "D1" Unit::tenths("%"),
         |day| day.retention_d1.map(|share| rounded(share * 1_000.0));
-    "retentionD7" "Retention after 7 days" "D7" Unit::Tenths("%"),
+    "retentionD7" "Retention after 7 days" "D7" Unit::tenths("%"),
         |day| day.retention_d7.map(|share| rounded(share * 1_000.0));
 };
 
@@ -105,29 +106,18 @@ pub(super) fn island_table(
         });
         format!("<tr><td>{link}{metrics}")
     });
-    let head = format!("<table><thead><tr><th>Island{head}</thead><tbody>");
-    wrapped(&head, &rows, "</table>")
+    filled!("island_table.html"; head, rows)
 }
 
 /// Returns a table of creators.
-pub(super) fn creator_table(creators: &[CreatorSums], root: &str) -> String {
+pub(super) fn creator_table(creators: &[CreatorSums]) -> String {
     let rows = each(creators, |creator| {
-        let (link, islands) = (
-            creator_link(root, &creator.slug),
-            count(creator.island_count),
-        );
-        let sums = each(
-            [
-                creator.metrics.unique_players,
-                creator.metrics.minutes_played,
-                creator.metrics.plays,
-            ],
-            |sum| format!("<td class=\"n wide\">{}", count(sum)),
-        );
-        let peak = count(creator.metrics.peak_ccu);
+        let (slug, sums) = (&creator.slug, &creator.metrics);
+        let (link, islands) = (creator_link("", slug), count(creator.island_count));
+        let peak = count(sums.peak_ccu);
+        let sums = [sums.unique_players, sums.minutes_played, sums.plays];
+        let sums = each(sums, |sum| format!("<td class=\"n wide\">{}", count(sum)));
         format!("<tr><td>{link}<td class=n>{islands}<td class=n>{peak}{sums}")
     });
-    let head = "<table><thead><tr><th>Creator<th class=n>Islands<th class=n>Sum of peaks\
-        <th class=\"n wide\">Players<th class=\"n wide\">Minutes<th class=\"n wide\">Plays</thead><tbody>";
-    wrapped(head, &rows, "</table>")
+    filled!("creator_table.html"; rows)
 }

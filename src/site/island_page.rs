@@ -7,8 +7,8 @@ use super::api_bodies::{
 };
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tile, title_or_code,
-    unreadable_page, wrapped,
+    CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tab, tile,
+    title_or_code, unreadable_page,
 };
 use super::html_tables::{METRICS, Metric};
 use super::templates::filled;
@@ -52,106 +52,64 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let name = title_or_code(&summary.title, &summary.code);
     let code = Escaped(&summary.code);
     let (title, about) = (Escaped(name), about(&summary));
-    let live = each(bodies.live, |live| live_players(live, published));
-    let date = summary.metrics.date.as_deref();
-    let newest = each(date, |date| newest_day(&summary, date, published));
-    let chart = chart(metric, &points, &summary.code);
-    let content = filled!("island.html"; title, about, live, newest, chart, code);
-    let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = HtmlPage::new("islands", name, &description);
-    let (root, assets) = ("../", CHARTS);
-    HtmlPage {
-        root,
-        assets,
-        ..page
-    }
-    .html(&content)
-}
-
-fn about(island: &IslandSummary) -> String {
-    let creator = each(&island.creator, |slug| {
-        format!(" by {}", creator_link("../", slug))
+    let live = bodies.live.and_then(|(body, players)| {
+        let (LiveHead { time }, _) = start_of::<_, LiveIsland>(body, "}", 0)?;
+        Some((time, players))
     });
-    let tool = each(&island.created_in, |tool| {
-        let text = if tool == "uefn" { "UEFN" } else { "Creative" };
-        format!(
-            ", made with <a href=\"../islands?createdIn={}\">{text}</a>",
-            encoded(tool)
-        )
-    });
-    let seen = island.first_seen.as_ref().zip(island.last_seen.as_ref());
-    let seen = each(seen, |(first, last)| {
-        format!(
-            "<br>First seen on {}, last seen on {}",
-            Escaped(first),
-            Escaped(last)
-        )
-    });
-    let tags = each(&island.tags, |tag| {
-        let (encoded, tag) = (encoded(tag), Escaped(tag));
-        format!(" <a class=tag href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
-    });
-    let tags = wrapped("<br>Tags:", &tags, "");
-    let code = Escaped(&island.code);
-    format!("<p><code>{code}</code>{creator}{tool}{seen}{tags}</p>")
-}
-
-fn live_players((body, players): (&[u8], Option<u64>), published: &str) -> String {
-    let Some((LiveHead { time }, _)) = start_of::<LiveHead, LiveIsland>(body, "}", 0) else {
-        return String::new();
-    };
-    let value = match players {
+    let step = each(live, |(time, _)| step(time, published));
+    let players = each(live, |(_, players)| match players {
         Some(players) => count(players),
         None => "not in the live snapshot".to_owned(),
-    };
-    let value = format!("{value}<small>{}</small>", step(time, published));
-    format!("<dl class=tiles>{}</dl>", tile("Players now", &value))
-}
-
-fn newest_day(island: &IslandSummary, date: &str, published: &str) -> String {
-    let tiles = each(&METRICS, |metric| {
-        tile(metric.label, &metric.text(&island.metrics))
     });
-    let date = day(date, published);
-    format!("<h2>Metrics for {date}</h2><dl class=tiles>{tiles}</dl>")
-}
-
-/// Returns the links to choose a metric, its chart, and its values as a table.
-fn chart(metric: &Metric, days: &[(&str, u64)], code: &str) -> String {
-    let code = Escaped(code);
+    let date = each(&summary.metrics.date, |date| day(date, published));
+    let tiles = each(&METRICS, |metric| {
+        tile(metric.label, &metric.text(&summary.metrics))
+    });
     let choices = each(METRICS.iter().enumerate(), |(at, other)| {
         let query = each((at > 0).then_some(other.name), |name| {
             format!("?metric={name}")
         });
-        let current = (other.name == metric.name).then_some(" aria-current=true");
-        let current = current.unwrap_or_default();
-        format!(
-            "<a href=\"{code}{query}#history\"{current}>{}</a> ",
-            other.label
-        )
+        let url = format!("{code}{query}#history");
+        tab(&url, other.label, other.name == metric.name)
     });
+    let (chart, known, label) = (
+        chart(metric, &points),
+        count(points.len() as u64),
+        metric.label,
+    );
+    let rows = each(points.iter().rev(), |(day, value)| {
+        let (day, value) = (Escaped(day), metric.unit.text(*value));
+        format!("<tr><td>{day}<td class=n>{value}")
+    });
+    let content = filled!(
+        "island.html"; title, about, players, step, date, tiles, label, choices, chart, known, rows, code
+    );
+    let description = format!("Daily metrics and player history of the game island {name}.");
+    let page = HtmlPage::new("../", "islands", name, &description);
+    page.with(CHARTS).html(&content)
+}
+
+fn about(island: &IslandSummary) -> String {
+    let creator = each(&island.creator, |slug| creator_link("../", slug));
+    let tool = encoded(island.created_in.as_deref().unwrap_or_default());
+    let tool_name = if tool == "uefn" { "UEFN" } else { "Creative" };
+    let seen = [&island.first_seen, &island.last_seen];
+    let [first, last] = seen.map(|day| Escaped(day.as_deref().unwrap_or_default()));
+    let tags = each(&island.tags, |tag| {
+        let (encoded, tag) = (encoded(tag), Escaped(tag));
+        format!(" <a class=tag href=\"../islands?tag={encoded}\"><bdi>{tag}</bdi></a>")
+    });
+    let code = Escaped(&island.code);
+    filled!("about_island.html"; code, creator, tool, tool_name, first, last, tags)
+}
+
+/// Returns the chart of a metric, or an empty text without known values.
+fn chart(metric: &Metric, days: &[(&str, u64)]) -> String {
     let points = days.iter();
     let points: Vec<(i64, u64)> = points
         .filter_map(|(day, value)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *value)))
         .collect();
     let name = |time: i64| UnixSeconds(time).day().to_string();
-    let heading = format!(
-        "<h2 id=history>History: {}</h2><nav class=tabs aria-label=Metrics>{choices}</nav>",
-        metric.label
-    );
-    let Some(chart) = Chart::new(metric.label, &points, DAY_SECONDS, name, metric.unit) else {
-        return heading + "<p>No values are known.</p>";
-    };
-    let rows = each(days.iter().rev(), |(day, value)| {
-        format!(
-            "<tr><td>{}<td class=n>{}",
-            Escaped(day),
-            metric.unit.text(*value)
-        )
-    });
-    let (chart, known, label) = (chart.figure(), count(days.len() as u64), metric.label);
-    format!(
-        "{heading}{chart}<p class=\"soft small\">A gap is a day without data.</p><details><summary>All {known} days as a \
-         table</summary><table><thead><tr><th>Day<th class=n>{label}</thead><tbody>{rows}</table></details>"
-    )
+    let chart = Chart::new(metric.label, &points, DAY_SECONDS, name, metric.unit);
+    each(chart, |chart| chart.figure())
 }

@@ -1,13 +1,10 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, HtmlPage, count, each, encoded, wrapped};
+use super::html::{Escaped, HtmlPage, count, each, encoded};
 use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::UnixSeconds;
-use crate::model::Tier;
-
-/// Active free keys per address (SPEC section 8).
-const FREE_MAX: usize = 3;
+use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
 #[derive(Clone)]
@@ -22,8 +19,6 @@ pub struct AddressKeys<'a> {
     pub issued: Option<&'a str>,
     /// The id of the key that was just revoked.
     pub revoked: Option<String>,
-    /// Maximum number of active free keys per address.
-    pub free_max: usize,
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
     /// The settings of the server.
@@ -44,7 +39,7 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    let page = HtmlPage::new("keys", "Keys", "API keys and their limits.");
+    let page = HtmlPage::new("", "keys", "Keys", "API keys and their limits.");
     page.html(&format!("<div class=text>{content}</div>"))
 }
 
@@ -57,33 +52,18 @@ fn tiers(service: &SiteSettings, how: &str) -> String {
 
 /// Returns the limits of all tiers on a page that issues free keys.
 fn tiers_here(service: &SiteSettings) -> String {
-    let how = format!("on this page, up to {FREE_MAX} per address");
+    let how = format!("on this page, up to {FREE_KEYS_MAX} per address");
     tiers(service, &how)
 }
 
 /// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
 /// is not known. `url` is its base URL.
 pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> String {
-    let publisher = service.publisher();
-    let place = match url {
-        Some(url) => {
-            let page = format!("{url}/keys");
-            let page = Escaped(&page);
-            format!("Open the page of the server that issues keys: <a href=\"{page}\">{page}</a>")
-        }
-        None if leader.is_empty() => {
-            format!("Open this page at the public address of the service, or ask {publisher}.")
-        }
-        None => {
-            let leader = Escaped(leader);
-            format!(
-                "The server <code>{leader}</code> issues them. Open this page at the public address of the service, \
-                 or ask {publisher}."
-            )
-        }
-    };
+    let page = url.map_or_else(String::new, |url| format!("{url}/keys"));
+    let leader = if url.is_some() { "" } else { leader };
+    let (page, leader, publisher) = (Escaped(&page), Escaped(leader), service.publisher());
     let tiers = tiers(service, "on the page of the server that issues keys");
-    keys_page(&filled!("keys_elsewhere.html"; place, tiers))
+    keys_page(&filled!("keys_elsewhere.html"; page, leader, publisher, tiers))
 }
 
 /// Returns the page of a service without sign-up.
@@ -119,37 +99,19 @@ fn hidden(token: &str) -> String {
 /// Returns the list of an address's keys.
 pub fn keys_list(list: &AddressKeys<'_>) -> String {
     let (address, base_url) = (Escaped(list.address), Escaped(&list.service.base_url));
-    let issued = each(list.issued, |key| {
-        let key = Escaped(key);
-        filled!("new_key.html"; key, base_url)
-    });
-    let revoked = each(&list.revoked, |id| {
-        let id = Escaped(id);
-        format!("<p class=note role=status>Key {id} is revoked.</p>")
-    });
+    let key = Escaped(list.issued.unwrap_or_default());
+    let revoked = Escaped(list.revoked.as_deref().unwrap_or_default());
     let is_active = |key: &&ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
     let active = list.keys.iter().filter(is_active).count();
-    let (limit, max) = (count(u64::from(list.service.limits[1])), list.free_max);
-    let shared = if list.is_shared {
-        "<p class=\"soft small\">These keys belong to your IP address. Other people who share this address can \
-         see the IDs of the keys and revoke them. The keys themselves are not shown again.</p>"
-    } else {
-        ""
-    };
+    let (limit, max) = (count(u64::from(list.service.limits[1])), FREE_KEYS_MAX);
+    let shared = list.is_shared.then(|| filled!("shared_address.html";));
+    let shared = shared.unwrap_or_default();
     let rows = each(&list.keys, |key| row(key, list.token));
-    let head = "<table><thead><tr><th>Id<th>Tier<th class=wide>Issued<th>Status</thead><tbody>";
-    let table = wrapped(head, &rows, "</table>");
-    let form = if active < max {
-        let token = hidden(list.token);
-        format!(
-            "<form method=post action=keys>{token}<p><button name=do value=issue>Create a key</button></p></form>"
-        )
-    } else {
-        "<p>To create another key, revoke one first.</p>".to_owned()
-    };
+    let token = (active < max).then(|| hidden(list.token));
+    let token = token.unwrap_or_default();
     let tiers = tiers_here(list.service);
     keys_page(&filled!(
-        "keys_list.html"; address, issued, revoked, limit, active, max, shared, table, form, tiers
+        "keys_list.html"; address, key, base_url, revoked, limit, active, max, shared, rows, token, tiers
     ))
 }
 
@@ -183,7 +145,6 @@ mod tests {
             token: "p\"q",
             issued,
             revoked: None,
-            free_max: 3,
             is_shared: false,
             service: &SiteSettings::new("http://x.test"),
         })

@@ -3,11 +3,11 @@
 use serde_json::from_slice;
 
 use super::api_bodies::{
-    Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, start_of,
+    Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, ListMeta, start_of,
 };
 use super::html::{
-    Escaped, HtmlPage, count, counted, day, each, encoded, list_url, options, page_links, tile,
-    unreadable_page, wrapped,
+    Escaped, HtmlPage, count, counted, day, each, encoded, options, page_links, tile,
+    unreadable_page,
 };
 use super::html_tables::{METRICS, SORTED, creator_table, island_table};
 use super::templates::filled;
@@ -37,14 +37,10 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         return unreadable_page("");
     };
     let (q, total) = (query.get("q"), counted(meta.total, "island"));
-    let date = each(date_of(&islands), |date| {
-        format!(", with metrics for {}", day(date, &meta.generated_at))
-    });
-    let island = each(query.island, |code| {
-        format!("<p>Island with this code: <a href=\"islands/{code}\">{code}</a></p>")
-    });
-    let no_match = (meta.total == 0).then_some(q).filter(|q| !q.is_empty());
-    let other_searches = each(no_match, other_searches);
+    let date = date_of(&islands, &meta);
+    let code = each(query.island, |code| code.to_string());
+    let unmatched = if meta.total == 0 { q } else { "" };
+    let (encoded, unmatched) = (encoded(unmatched), Escaped(unmatched));
     let sort = Some(query.get("sort")).filter(|sort| !sort.is_empty());
     let sorted = (
         sort.unwrap_or(METRICS[0].name),
@@ -52,27 +48,27 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
         Some(query.given),
     );
     let table = island_table(&islands, "", sorted);
-    let links = page_links(
-        "islands",
-        query.given,
-        (meta.total, meta.limit, meta.offset),
-    );
-    let (form, about) = (filters(query), about(query));
-    let content = format!(
-        "<h1>Islands</h1>{form}<p role=status>{total}{about}{date}.</p>{island}{other_searches}{table}{links}"
+    let links = page_links("islands", query.given, &meta);
+    let (form, filters) = (form(query), filters(query));
+    let content = filled!(
+        "islands.html"; form, total, filters, date, code, unmatched, encoded, table, links
     );
     let title = if q.is_empty() { "Islands" } else { q };
     let description = "All tracked game islands with their metrics for the newest day.";
-    HtmlPage::new("islands", title, description).html(&content)
+    HtmlPage::new("", "islands", title, description).html(&content)
 }
 
 /// Returns the day of the metrics of a list.
-fn date_of(islands: &[IslandSummary]) -> Option<&str> {
-    islands.first()?.metrics.date.as_deref()
+fn date_of(islands: &[IslandSummary], meta: &ListMeta) -> String {
+    let dates = islands
+        .iter()
+        .take(1)
+        .filter_map(|island| island.metrics.date.as_deref());
+    each(dates, |date| day(date, &meta.generated_at))
 }
 
 /// Returns the form of the filters.
-fn filters(query: ListQuery<'_>) -> String {
+fn form(query: ListQuery<'_>) -> String {
     let tag = query.get("tag");
     // A tag that is not among those to choose from stays chosen.
     let own =
@@ -94,21 +90,12 @@ fn filters(query: ListQuery<'_>) -> String {
         [("", "highest first"), ("asc", "lowest first")],
         query.get("order"),
     );
-    let creator = each(
-        Some(query.get("creator")).filter(|slug| !slug.is_empty()),
-        |slug| {
-            format!(
-                "<input type=hidden name=creator value=\"{}\">",
-                Escaped(slug)
-            )
-        },
-    );
-    let q = Escaped(query.get("q"));
+    let [creator, q] = ["creator", "q"].map(|name| Escaped(query.get(name)));
     filled!("filters.html"; creator, q, tags, tools, sorts, orders)
 }
 
 /// Returns the filters in words.
-fn about(query: ListQuery<'_>) -> String {
+fn filters(query: ListQuery<'_>) -> String {
     let filters = query
         .given
         .iter()
@@ -122,17 +109,7 @@ fn about(query: ListQuery<'_>) -> String {
         };
         format!(", {words} <b><bdi>{}</bdi></b>", Escaped(value))
     });
-    wrapped(
-        "",
-        filters.trim_start_matches(','),
-        " (<a href=islands>remove all filters</a>)",
-    )
-}
-
-/// Returns links to other searches for a text that no title contains.
-fn other_searches(q: &str) -> String {
-    let (encoded, q) = (encoded(q), Escaped(q));
-    filled!("other_searches.html"; encoded, q)
+    filters.trim_start_matches(',').to_owned()
 }
 
 /// Returns the page of creators, given the body of `/v1/creators` for the same search.
@@ -140,21 +117,12 @@ pub fn creators(body: &[u8], q: &str) -> String {
     let Ok(CreatorListBody { creators, meta }) = from_slice(body) else {
         return unreadable_page("");
     };
-    let (table, text) = (creator_table(&creators, ""), Escaped(q));
-    let links = page_links(
-        "creators",
-        &[("q", q)],
-        (meta.total, meta.limit, meta.offset),
-    );
+    let (table, text) = (creator_table(&creators), Escaped(q));
+    let links = page_links("creators", &[("q", q)], &meta);
     let total = counted(meta.total, "creator");
-    let about = wrapped(
-        " whose slug contains <b><bdi>",
-        &text.to_string(),
-        "</bdi></b>",
-    );
-    let content = filled!("creators.html"; text, total, about, table, links);
+    let content = filled!("creators.html"; text, total, table, links);
     let description = "Creators of tracked game islands, with the totals of their islands.";
-    HtmlPage::new("creators", "Creators", description).html(&content)
+    HtmlPage::new("", "creators", "Creators", description).html(&content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
@@ -162,9 +130,7 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     let (CreatorBody { creator }, _) = start_of::<_, IslandSummary>(body, "}}", 0)?;
     let IslandListBody { islands, meta } = from_slice(islands).ok()?;
     let Creator { sums, profile } = creator;
-    let date = each(date_of(&islands), |date| {
-        format!("<h2>Totals for {}</h2>", day(date, &meta.generated_at))
-    });
+    let date = date_of(&islands, &meta);
     let metrics = &sums.metrics;
     let tiles = [
         ("Islands", Some(sums.island_count)),
@@ -181,32 +147,18 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
         ("Following", profile.following),
         ("Lifetime plays", profile.lifetime_plays),
     ];
-    let known = profile_tiles
-        .into_iter()
-        .filter(|(_, value)| value.is_some());
-    let known = each(known, |(name, value)| tile(name, &count(value)));
-    let profile_tiles = wrapped("<h2>Public profile</h2><dl class=tiles>", &known, "</dl>");
-    let name = profile.name.as_deref().unwrap_or_default();
-    let name = wrapped(
-        "<p class=lead><bdi>",
-        &Escaped(name).to_string(),
-        "</bdi></p>",
-    );
+    let known = profile_tiles.iter().filter(|(_, value)| value.is_some());
+    let profile_tiles = each(known, |(name, value)| tile(name, &count(*value)));
+    let name = Escaped(profile.name.as_deref().unwrap_or_default());
     let table = island_table(&islands, "../", (METRICS[0].name, "", None));
-    let rest = meta
-        .has_more
-        .then(|| list_url("../islands", &[], ("creator", &sums.slug)));
-    let rest = each(rest, |url| {
-        format!(
-            "<p><a href=\"{url}\">Sort and filter all {} islands</a></p>",
-            count(meta.total)
-        )
-    });
     let (slug, path) = (Escaped(&sums.slug), encoded(&sums.slug));
-    let content =
-        filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, rest, path);
+    let all = if meta.has_more {
+        count(meta.total)
+    } else {
+        String::new()
+    };
+    let content = filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, all, path);
     let description = format!("Totals and islands of the creator {}.", sums.slug);
-    let page = HtmlPage::new("creators", &sums.slug, &description);
-    let root = "../";
-    Some(HtmlPage { root, ..page }.html(&content))
+    let page = HtmlPage::new("../", "creators", &sums.slug, &description);
+    Some(page.html(&content))
 }

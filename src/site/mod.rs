@@ -30,11 +30,11 @@ mod settings;
 mod templates;
 mod text_pages;
 
-pub use api_bodies::live_players;
+pub use api_bodies::{BodyOf, live_players};
 pub use days_pages::{DayLinks, new_islands, ranking};
 pub use docs_page::docs;
 pub use dumps_page::{DumpEntry, DumpsPage, dumps};
-pub use home_page::{HomeBodies, home};
+pub use home_page::home;
 pub use html::message_page;
 pub use island_page::{IslandBodies, island, metric_names};
 pub use keys_pages::{

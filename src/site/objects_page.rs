@@ -17,7 +17,8 @@ const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 /// Returns the page.
 pub(super) fn objects_page(service: &SiteSettings) -> String {
     let document = Document::parsed(service);
-    let (objects, operations) = (document.objects(), document.operations());
+    let objects = document.objects(|name| format!("[{name}](#{name})"));
+    let operations = document.operations();
     let object = |name: &str| objects.iter().find(|object| object.name == name);
     let common = prose(COMMON.trim_end());
     let contents = each(&operations, |operation| {
@@ -37,7 +38,7 @@ pub(super) fn objects_page(service: &SiteSettings) -> String {
     });
     let content = filled!("objects.html"; common, contents, responses, parts);
     let description = "Every member of every response of the API.";
-    HtmlPage::new("objects", "Objects", description).html(&content)
+    HtmlPage::new("", "objects", "Objects", description).html(&content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.
@@ -53,11 +54,7 @@ fn response(
         Some(object) => description(object),
         None => "A file in CSV or JSON, or one of the two as gzip, by its name.".to_owned(),
     };
-    let example = each(operation.example, |(_, example)| {
-        let text = match object {
-            Some(object) => document.ordered(object, example),
-            None => example.as_str().unwrap_or_default().to_owned(),
-        };
+    let example = each(document.example(operation), |text| {
         let text = text.replace(SAMPLE_URL, base_url);
         let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
         let text = lines.unwrap_or_else(|| Escaped(&text).to_string());
@@ -69,41 +66,27 @@ fn response(
 }
 
 fn description(object: &ObjectDoc<'_>) -> String {
-    let about = inline(object.about);
-    let base = each(object.base, |base| {
-        format!(" It has the members of <a href=\"#{base}\">{base}</a>, and also:")
-    });
+    let (about, base) = (inline(object.about), object.base.unwrap_or_default());
     // No table: on a phone, a name and a description side by side are too wide.
     let members = each(&object.members, |MemberDoc { name, kind, about }| {
         let (kind, about) = (inline(kind), inline(about));
         format!("<dt><code>{name}</code> {kind}<dd>{about}")
     });
-    format!("{about}{base}<dl>{members}</dl>")
+    filled!("object.html"; about, base, members)
 }
 
 /// Returns all objects as Markdown without links.
 pub(super) fn objects_text(document: &Document) -> String {
-    let objects = each(document.objects(), |object| {
+    let objects = each(document.objects(str::to_owned), |object| {
         let base = each(object.base, |base| {
             format!(" It has the members of {base}, and also:")
         });
         let members = each(object.members, |MemberDoc { name, kind, about }| {
-            format!("- `{name}` ({}): {about}\n", unlinked(&kind))
+            format!("- `{name}` ({kind}): {about}\n")
         });
         format!("\n## {}\n{}{base}\n{members}", object.name, object.about)
     });
     format!("{COMMON}{objects}")
-}
-
-/// Replaces links `[Name](#Name)` by their text.
-fn unlinked(kind: &str) -> String {
-    let mut parts = kind.split('[');
-    let first = parts.next().unwrap_or_default();
-    let others = each(parts, |part| {
-        let (name, rest) = part.split_once("](").unwrap_or((part, ""));
-        [name, rest.split_once(')').map_or("", |(_, rest)| rest)].concat()
-    });
-    [first, &others].concat()
 }
 
 #[cfg(test)]
@@ -129,11 +112,5 @@ mod tests {
         }
         assert_eq!(page.matches("<details>").count(), 15);
         assert!(!page.contains('`'));
-    }
-
-    #[test]
-    fn links_are_replaced_by_their_text() {
-        assert_eq!(unlinked("array of [A](#A) or null"), "array of A or null");
-        assert_eq!(unlinked("integer"), "integer");
     }
 }

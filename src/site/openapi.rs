@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::html::count;
 use super::settings::SiteSettings;
 
 const OPENAPI: &str = include_str!("openapi.json");
@@ -15,11 +16,15 @@ pub fn openapi(service: &SiteSettings) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     // Within a string, so without quotes.
     let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
+    let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
     OPENAPI
         .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
         .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
         .replacen("{keys}", &inner(&service.keys_text()), 1)
-        .replacen("{limits}", &inner(&service.limits_text()), 1)
+        .replacen("{anonymous}", &anonymous, 1)
+        .replacen("{free}", &free, 1)
+        .replacen("{starter}", &starter, 1)
+        .replacen("{pro}", &pro, 1)
 }
 
 /// Returns the name of the schema that a `$ref` points at.
@@ -63,9 +68,9 @@ pub(super) struct Operation<'a> {
     pub(super) parameters: Vec<ParameterDoc<'a>>,
     /// The name of the object of its response. Files of the dumps have none.
     pub(super) object: Option<&'a str>,
-    /// An example of the response with its media type, the first one that is text.
-    pub(super) example: Option<(&'a str, &'a Value)>,
-    /// The statuses of its responses, with a meaning if that is not the general one.
+    /// An example of the response, the first one that is text.
+    example: Option<&'a Value>,
+    /// The statuses of its other responses, with a meaning if that is not the general one.
     pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
 
@@ -93,13 +98,12 @@ pub(super) struct ObjectDoc<'a> {
     pub(super) base: Option<&'a str>,
     /// The members, except those of the base.
     pub(super) members: Vec<MemberDoc<'a>>,
-    schema: &'a Value,
 }
 
 /// A member of an object.
 pub(super) struct MemberDoc<'a> {
     pub(super) name: &'a str,
-    /// Its type in words. Objects are links to their own descriptions on the page.
+    /// Its type in words.
     pub(super) kind: String,
     pub(super) about: &'a str,
 }
@@ -134,7 +138,8 @@ impl Document {
         paths.sort_by_key(|(_, get)| tags.iter().position(|tag| tag["name"] == get["tags"][0]));
         let operation = |(path, get): (_, &'a Value)| {
             let content = &get["responses"]["200"]["content"];
-            let mut kinds = ["text/csv", "application/json"].into_iter();
+            let text_kinds = ["text/csv", "application/json"];
+            let media = text_kinds.iter().find_map(|kind| content.get(kind));
             Operation {
                 path,
                 tag: text(&get["tags"][0]),
@@ -146,10 +151,9 @@ impl Document {
                     .map(|one| self.parameter(one)))
                 .collect(),
                 object: reference(&content["application/json"]["schema"]),
-                example: kinds
-                    .find(|kind| content.get(kind).is_some())
-                    .map(|kind| (kind, &content[kind]["examples"]["sample"]["value"])),
+                example: media.map(|media| &media["examples"]["sample"]["value"]),
                 statuses: members(&get["responses"])
+                    .filter(|(status, _)| *status != "200")
                     .map(|(status, response)| (status, response["description"].as_str()))
                     .collect(),
             }
@@ -188,8 +192,8 @@ impl Document {
         }
     }
 
-    /// Returns all objects, by name.
-    pub(super) fn objects<'a>(&'a self) -> Vec<ObjectDoc<'a>> {
+    /// Returns all objects, by name. `link` returns the name of an object as types show it.
+    pub(super) fn objects<'a>(&'a self, link: fn(&str) -> String) -> Vec<ObjectDoc<'a>> {
         let schemas = members(&self.0["components"]["schemas"]);
         let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
         let object = |(name, schema)| {
@@ -205,7 +209,7 @@ impl Document {
                     "" => text(&self.resolved(value)["description"]),
                     about => about,
                 };
-                let kind = self.kind(value);
+                let kind = self.kind(value, link);
                 MemberDoc { name, kind, about }
             };
             let members = all[known..].iter().map(member).collect();
@@ -214,7 +218,6 @@ impl Document {
                 about: text(&schema["description"]),
                 base,
                 members,
-                schema,
             }
         };
         schemas.clone().map(object).collect()
@@ -235,22 +238,30 @@ impl Document {
         errors
     }
 
-    /// Returns a value of an object as JSON with the members in their order.
-    pub(super) fn ordered(&self, object: &ObjectDoc<'_>, value: &Value) -> String {
-        self.ordered_value(object.schema, value)
+    fn schema(&self, name: &str) -> &Value {
+        &self.0["components"]["schemas"][name]
     }
 
-    fn ordered_value(&self, schema: &Value, value: &Value) -> String {
+    /// Returns the example of a response: JSON with the members in their order, or the text of a file.
+    pub(super) fn example(&self, operation: &Operation<'_>) -> Option<String> {
+        let example = operation.example?;
+        Some(match operation.object {
+            Some(name) => self.ordered(self.schema(name), example),
+            None => text(example).to_owned(),
+        })
+    }
+
+    fn ordered(&self, schema: &Value, value: &Value) -> String {
         let schema = self.resolved(schema);
         match value {
             Value::Array(list) => {
-                let item = |one| self.ordered_value(&schema["items"], one);
+                let item = |one| self.ordered(&schema["items"], one);
                 let items: Vec<String> = list.iter().map(item).collect();
                 format!("[{}]", items.join(","))
             }
             Value::Object(_) => {
                 let member = |name: &str| {
-                    let value = self.ordered_value(&schema["properties"][name], &value[name]);
+                    let value = self.ordered(&schema["properties"][name], &value[name]);
                     format!("\"{name}\":{value}")
                 };
                 let names = member_names(schema).into_iter();
@@ -262,13 +273,13 @@ impl Document {
     }
 
     /// Returns a type in words.
-    fn kind(&self, value: &Value) -> String {
+    fn kind(&self, value: &Value, link: fn(&str) -> String) -> String {
         let either = |kinds: Vec<String>| kinds.join(" or ");
         if let Some(name) = reference(value) {
             let choices = items(&self.resolved(value)["enum"]).iter();
             let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
             return match choices[..] {
-                [] => format!("[{name}](#{name})"),
+                [] => link(name),
                 _ => either(choices),
             };
         }
@@ -278,12 +289,14 @@ impl Document {
             (name, _) => name.to_owned(),
         };
         match (&value["oneOf"], &value["type"], &value["items"]) {
-            (Value::Array(kinds), ..) => either(kinds.iter().map(|one| self.kind(one)).collect()),
+            (Value::Array(kinds), ..) => {
+                either(kinds.iter().map(|one| self.kind(one, link)).collect())
+            }
             (_, Value::Array(kinds), _) => either(kinds.iter().map(plain).collect()),
             (_, one, item) if one == "array" && item["prefixItems"].is_array() => {
                 "array of pairs".to_owned()
             }
-            (_, one, item) if one == "array" => format!("array of {}", self.kind(item)),
+            (_, one, item) if one == "array" => format!("array of {}", self.kind(item, link)),
             (_, one, _) => plain(one),
         }
     }
@@ -305,7 +318,7 @@ mod tests {
     #[test]
     fn every_member_and_parameter_has_a_type_and_a_description() {
         let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        for object in document.objects() {
+        for object in document.objects(str::to_owned) {
             assert!(!object.about.is_empty(), "{}", object.name);
             for MemberDoc { name, kind, about } in object.members {
                 assert!(
@@ -328,18 +341,16 @@ mod tests {
     #[test]
     fn examples_are_written_whole_in_the_order_of_members() {
         let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        let objects = document.objects();
         for operation in document.operations() {
             let Some(name) = operation.object else {
                 continue;
             };
-            let object = objects.iter().find(|object| object.name == name).unwrap();
-            let (_, example) = operation.example.unwrap();
-            let text = document.ordered(object, example);
+            let example = operation.example.unwrap();
+            let text = document.example(&operation).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");
             let shown = json_lines(text.as_bytes()).unwrap().join("\n");
-            let places = member_names(object.schema).into_iter().map(|name| {
+            let places = member_names(document.schema(name)).into_iter().map(|name| {
                 let start = format!("\n  &quot;{name}&quot;: ");
                 shown.find(&start).unwrap()
             });

@@ -1,6 +1,6 @@
 //! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
-use super::html::{Escaped, count};
+use super::html::Escaped;
 
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,25 +37,16 @@ impl SiteSettings {
     /// Returns the contact as a URL.
     fn contact_url(&self) -> Option<String> {
         let contact = self.contact.as_deref()?;
-        let is_url = contact.starts_with("http://") || contact.starts_with("https://");
-        Some(if is_url {
-            contact.to_owned()
-        } else {
-            format!("mailto:{contact}")
-        })
+        let scheme = if is_url(contact) { "" } else { "mailto:" };
+        Some(format!("{scheme}{contact}"))
     }
 
     /// Returns the contact in the `OpenAPI` document. The service itself is the fallback.
     pub(super) fn openapi_contact(&self) -> serde_json::Value {
-        match &self.contact {
-            Some(email) if email.contains('@') && !email.contains("://") => {
-                serde_json::json!({"name": "The publisher", "email": email})
-            }
-            Some(url) => serde_json::json!({"name": "The publisher", "url": url}),
-            None => {
-                serde_json::json!({"name": "The publisher", "url": format!("{}/keys", self.base_url)})
-            }
-        }
+        let keys = format!("{}/keys", self.base_url);
+        let contact = self.contact.as_ref().unwrap_or(&keys);
+        let member = if is_url(contact) { "url" } else { "email" };
+        serde_json::json!({"name": "The publisher", member: contact})
     }
 
     /// Describes how to get keys, in Markdown.
@@ -71,14 +62,9 @@ impl SiteSettings {
         };
         format!("{free}Starter and pro keys are in private beta: ask {ask}.")
     }
+}
 
-    /// Describes the limits, in Markdown.
-    pub(super) fn limits_text(&self) -> String {
-        let [anonymous, free, starter, pro] = self.limits.map(|limit| count(u64::from(limit)));
-        format!(
-            "This server allows, per UTC day:\n\n- {anonymous} requests without a key, counted per client \
-             address (IPv6 addresses are counted by their /64 prefix)\n- {free} requests with a free key\n\
-             - {starter} requests with a starter key\n- {pro} requests with a pro key"
-        )
-    }
+/// Returns whether a contact is a URL; it is an e-mail address otherwise.
+fn is_url(contact: &str) -> bool {
+    contact.starts_with("http://") || contact.starts_with("https://")
 }

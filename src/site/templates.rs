@@ -14,16 +14,30 @@ macro_rules! filled {
 pub(super) use filled;
 
 /// Returns a template with values in place of `{name}`. Lines of a template are joined without their
-/// indentation; an empty line is a line break.
+/// indentation; an empty line is a line break. A line that begins with `{?name}` is left out if that
+/// value is empty, and one that begins with `{!name}` if it is not.
 pub(super) fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
+    let value = |name: &str| {
+        let value = values.iter().find(|(other, _)| *other == name);
+        value.map_or_else(
+            || unreachable!("no value for {{{name}}}"),
+            |(_, value)| value,
+        )
+    };
     let mut html = String::new();
     for line in template.lines().map(str::trim) {
-        let mut rest = if line.is_empty() { "\n" } else { line };
+        let conditional = |mark: &str| line.strip_prefix(mark)?.split_once('}');
+        let is_empty = |name| value(name).to_string().is_empty();
+        let mut rest = match (conditional("{?"), conditional("{!")) {
+            (Some((name, _)), _) if is_empty(name) => continue,
+            (_, Some((name, _))) if !is_empty(name) => continue,
+            (Some((_, line)), _) | (_, Some((_, line))) => line,
+            _ if line.is_empty() => "\n",
+            _ => line,
+        };
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').unwrap_or_default();
-            let value = values.iter().find(|(other, _)| *other == name);
-            let (_, value) = value.unwrap_or_else(|| unreachable!("no value for {{{name}}}"));
-            let _ = write!(html, "{before}{value}");
+            let _ = write!(html, "{before}{}", value(name));
             rest = after;
         }
         html.push_str(rest);
@@ -39,10 +53,10 @@ mod tests {
 
     #[test]
     fn a_template_is_joined_and_its_names_are_replaced_once() {
-        let (x, number) = ("{number}", 7);
-        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n<i>\n";
-        let page = filled!(template; x, number);
-        assert_eq!(page, "<p>{number}<b>7, {number}</b>\n<i>");
+        let (x, number, none) = ("{number}", 7, "");
+        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n{?none}<b>{x}\n {?x} and {number}\n{!none}<i>\n{!x}<u>";
+        let page = filled!(template; x, number, none);
+        assert_eq!(page, "<p>{number}<b>7, {number}</b>\n and 7<i>");
     }
 
     /// Returns the texts between two marks.
@@ -76,7 +90,10 @@ mod tests {
                 };
                 let text = fs::read_to_string(site.join("templates").join(file));
                 let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-                let named: BTreeSet<&str> = between(&text, "{", '}').into_iter().collect();
+                let named = between(&text, "{", '}').into_iter();
+                let named: BTreeSet<&str> = named
+                    .map(|name| name.trim_start_matches(['?', '!']))
+                    .collect();
                 let values = values.split(',').map(str::trim);
                 let values: BTreeSet<&str> = values.filter(|value| !value.is_empty()).collect();
                 assert_eq!(named, values, "{file}");

@@ -45,20 +45,18 @@ const RECIPES: &[Recipe] = &recipes! {
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
     let description = "Surprises that have cost users of the API time.";
-    text_page(HtmlPage::new("gotchas", "Gotchas", description), GOTCHAS)
+    text_page("gotchas", "Gotchas", description, GOTCHAS)
 }
 
 /// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
     let description = "Changes to the API, and how they are announced.";
-    text_page(
-        HtmlPage::new("changelog", "Changelog", description),
-        CHANGELOG,
-    )
+    text_page("changelog", "Changelog", description, CHANGELOG)
 }
 
-fn text_page(page: HtmlPage<'_>, markdown: &str) -> String {
-    let (title, text) = (page.title, prose(markdown));
+fn text_page(section: &str, title: &str, description: &str, markdown: &str) -> String {
+    let page = HtmlPage::new("", section, title, description);
+    let text = prose(markdown);
     page.html(&format!("<div class=text><h1>{title}</h1>{text}</div>"))
 }
 
@@ -81,7 +79,7 @@ pub(super) fn recipes(service: &SiteSettings) -> String {
     let content = filled!("recipes.html"; contents, recipes);
     let description =
         "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.";
-    HtmlPage::new("recipes", "Recipes", description).html(&content)
+    HtmlPage::new("", "recipes", "Recipes", description).html(&content)
 }
 
 /// Returns `/llms.txt`, in Markdown.

@@ -14,7 +14,7 @@ use super::stored_body::{read_stored, to_plain};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 use crate::request::{self, DayRef, Route};
-use crate::site::{self, HomeBodies, SiteSettings};
+use crate::site::{self, SiteSettings};
 
 /// Longer bodies are not examples.
 const EXAMPLE_BYTES_MAX: u64 = 512 * 1024;
@@ -124,21 +124,6 @@ impl Snapshot {
             let found = self.get(route, ReadContext::with_content(0, false));
             found.ok()?.content.into_bytes().ok()
         };
-        let routes = [
-            Route::Index,
-            Route::Ranking(DayRef::Latest),
-            Route::Intraday,
-            Route::Live,
-        ];
-        let bodies = routes.each_ref().map(read);
-        let [index, ranking, intraday, live] = bodies.each_ref().map(Option::as_deref);
-        let bodies = HomeBodies {
-            index,
-            ranking,
-            intraday,
-            live,
-        };
-        let home = site::home(bodies, &self.service);
         let body_of = |target: &str| {
             if target == "/v1/health" {
                 let health = self.health.choose(false).content.into_bytes();
@@ -156,7 +141,8 @@ impl Snapshot {
             };
             Some(body.to_vec())
         };
-        let docs = site::docs(&self.service, ranking, &body_of);
+        let home = site::home(&self.service, &body_of);
+        let docs = site::docs(&self.service, &body_of);
         // Without a time, so that an unchanged page keeps its tag.
         let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
         vec![page(home), page(docs)]

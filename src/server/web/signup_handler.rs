@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::oneshot;
 
 use crate::calendar::UnixSeconds;
-use crate::keys::{FREE_KEYS_MAX, NewKey};
+use crate::keys::NewKey;
 use crate::observe::Log;
 use crate::request;
 use crate::server::http::request_head::RequestHead;
@@ -196,7 +196,6 @@ impl SignupHandler {
                     token: &token,
                     issued: issued.as_ref().map(NewKey::reveal),
                     revoked: revoked.map(|id| id.to_string()),
-                    free_max: FREE_KEYS_MAX,
                     is_shared: self.is_shared,
                     service: &self.site,
                 };
