@@ -6,8 +6,7 @@ use super::live_payload::LiveInput;
 use super::options::PublishError;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
-use super::whole_files::day_members;
-use super::whole_history::WholeHistory;
+use super::whole_files::{DayMembers, KnownMembers, WholeFiles, day_members};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Cell, DatasetReader, Day, DayFiles, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
@@ -54,56 +53,54 @@ impl Tables<'_> {
         &mut self,
         catalogue: &Catalogue,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
+        let days = &self.dataset.days;
         let known = self.dumps.known_members();
-        let (mut wanted, mut is_same) = (Vec::new(), true);
-        for files in &self.dataset.days {
-            let mut members = known.iter().flatten();
-            let has_members = known.is_some() && members.all(|known| known.contains(files.day));
-            let is_same_day = has_members && self.changes.is_same_day(files);
-            let is_kept = self.dumps.keep(is_same_day, files.names());
-            is_same &= is_kept;
-            if !is_kept || self.changes.kept_history.is_none() {
-                wanted.push((files, is_kept));
-            }
-        }
-        let days = self.dataset.days.iter().map(|files| files.day);
-        let is_same = is_same
-            && known
-                .iter()
-                .flatten()
-                .all(|known| known.days().eq(days.clone()));
+        let known = known.as_ref();
+        let keep = |files: &DayFiles| {
+            let has_members =
+                known.is_some_and(|known| known.iter().all(|of| of.contains(files.day)));
+            let is_same = has_members && self.changes.is_same_day(files);
+            self.dumps.keep(is_same, files.names())
+        };
+        let kept: Vec<bool> = days.iter().map(keep).collect();
+        let has_all = |known: &KnownMembers| known.days().eq(days.iter().map(|files| files.day));
+        let is_same =
+            !kept.contains(&false) && known.is_some_and(|known| known.iter().all(has_all));
         let (dataset, dumps) = (self.dataset, &*self.dumps);
-        let render = |day: UtcDay| {
-            let at = dataset.days.binary_search_by_key(&day, |files| files.day);
-            let files = &dataset.days[at.expect("the day is one of the dataset")];
-            let rows = dataset.day(catalogue, files)?;
-            Ok(day_members(catalogue, (day, &rows)))
+        let mut whole = if is_same && dumps.keep_whole() {
+            None
+        } else {
+            Some(WholeFiles::create(dumps)?)
         };
-        let mut whole = match known {
-            Some(_) if is_same && dumps.keep_whole() => None,
-            known => Some(WholeHistory::create(dumps, known, days.collect(), &render)?),
-        };
+        let (is_rendered, has_whole) = (self.changes.kept_history.is_none(), whole.is_some());
         let read = |at: usize| {
-            let (files, is_kept) = wanted[at];
-            let day = dataset.day(catalogue, files)?;
-            let mut members = None;
-            if !is_kept {
-                dump_day(dumps, catalogue, files, &day)?;
-                members = Some(day_members(catalogue, (files.day, &day)));
+            let files = &days[at];
+            let copied = known.filter(|_| has_whole && kept[at]);
+            let copied = copied
+                .and_then(|[history, ccu]| Some([history.read(files.day)?, ccu.read(files.day)?]));
+            if kept[at] && !is_rendered && copied.is_some() == has_whole {
+                return Ok((files.day, None, copied));
             }
-            let packed = PackedDay::new(&day, catalogue.islands.len());
+            let day = dataset.day(catalogue, files)?;
+            if !kept[at] {
+                dump_day(dumps, catalogue, files, &day)?;
+            }
+            let members = has_whole
+                .then(|| copied.unwrap_or_else(|| day_members(catalogue, (files.day, &day))));
+            let packed = is_rendered.then(|| PackedDay::new(&day, catalogue.islands.len()));
             Ok((files.day, packed, members))
         };
-        let mut packed = Vec::with_capacity(wanted.len());
-        let deliver = |(day, item, members)| {
-            packed.push((day, item));
-            whole
-                .as_mut()
-                .map_or(Ok(()), |whole| whole.add(day, members))
+        let mut packed_days = Vec::with_capacity(days.len());
+        let deliver = |(day, packed, members): (UtcDay, Option<PackedDay>, Option<DayMembers>)| {
+            packed_days.extend(packed.map(|packed| (day, packed)));
+            match (&mut whole, members) {
+                (Some(whole), Some(members)) => whole.append(&members),
+                _ => Ok(()),
+            }
         };
-        read_all("reading days", wanted.len(), read, deliver, self.notify)?;
+        read_all("reading days", days.len(), read, deliver, self.notify)?;
         whole.map_or(Ok(()), |whole| whole.finish(dumps))?;
-        Ok(packed)
+        Ok(packed_days)
     }
 
     /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and

@@ -18,7 +18,9 @@ use std::os::unix::fs::FileExt as _;
 
 use flate2::{Compression, GzBuilder};
 
+use super::dumps_writer::DumpsWriter;
 use super::hashing_writer::{HashingWriter, Output};
+use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Cell, CsvWriter, Day, FileKind};
 use crate::model::SortField;
@@ -155,11 +157,41 @@ impl KnownMembers {
     }
 }
 
-/// A file that is being written.
-pub(super) type WholeFile = BufWriter<HashingWriter<Output>>;
+/// Both files while they are written, day by day.
+pub(super) struct WholeFiles([BufWriter<HashingWriter<Output>>; 2]);
+
+impl WholeFiles {
+    /// Creates the files.
+    pub(super) fn create(dumps: &DumpsWriter) -> Result<WholeFiles, PublishError> {
+        let create = |index: usize| {
+            let file = dumps.create(WHOLE_FILES[index]);
+            let file = file.and_then(|file| begin(file, index));
+            file.map_err(at(&dumps.path(WHOLE_FILES[index])))
+        };
+        Ok(WholeFiles([create(0)?, create(1)?]))
+    }
+
+    /// Appends the members of the next day.
+    pub(super) fn append(&mut self, members: &DayMembers) -> Result<(), PublishError> {
+        for (name, (file, member)) in WHOLE_FILES.iter().zip(self.0.iter_mut().zip(members)) {
+            file.write_all(member).map_err(at(name.as_ref()))?;
+        }
+        Ok(())
+    }
+
+    /// Completes the files.
+    pub(super) fn finish(self, dumps: &DumpsWriter) -> Result<(), PublishError> {
+        for (name, file) in WHOLE_FILES.into_iter().zip(self.0) {
+            let file = file.into_inner().map_err(io::Error::from);
+            let completed = file.and_then(|file| dumps.complete(name, file));
+            completed.map_err(at(&dumps.path(name)))?;
+        }
+        Ok(())
+    }
+}
 
 /// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
-pub(super) fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<WholeFile> {
+fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<BufWriter<HashingWriter<Output>>> {
     let mut file = BufWriter::with_capacity(BUFFER, out);
     let columns = KINDS[index].columns().0.join(",");
     let header = format!("date,{columns}\n");
@@ -182,7 +214,7 @@ mod tests {
         std::env::temp_dir().join(name)
     }
 
-    fn create(path: &Path) -> WholeFile {
+    fn create(path: &Path) -> BufWriter<HashingWriter<Output>> {
         let file = File::create_new(path).unwrap();
         begin(HashingWriter::new(Output::File(file)), 1).unwrap()
     }
