@@ -8,7 +8,7 @@ use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
 use super::whole_files::{DayMembers, KnownMembers, WholeFiles, day_members};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, Cell, DatasetReader, Day, DayFiles, FileKind, Island, Profile};
+use crate::dataset::{Catalogue, Cell, DatasetReader, DayFiles, DayRow, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
 
 /// Threads per core that read days and write dumps. More than one, since half of them wait for the
@@ -202,18 +202,15 @@ fn dump_day(
     dumps: &DumpsWriter,
     catalogue: &Catalogue,
     files: &DayFiles,
-    day: &Day,
+    rows: &[DayRow],
 ) -> Result<(), PublishError> {
-    let code = |island: u32| catalogue.islands[island as usize].code;
-    if let Some(name) = &files.daily {
-        let rows = day.daily.iter();
-        let rows = rows.map(|row| row.metrics.cells(code(row.island)));
-        dumps.write(name, FileKind::Daily, &rows)?;
-    }
-    if let Some(name) = &files.ccu {
-        let rows = day.ccu.iter();
-        let rows = rows.map(|row| [Cell::Code(code(row.island)), Cell::Count(row.peak_ccu)]);
-        dumps.write(name, FileKind::Ccu, &rows)?;
+    let code = |row: &DayRow| catalogue.islands[row.island as usize].code;
+    for (name, kind) in [(&files.daily, FileKind::Daily), (&files.ccu, FileKind::Ccu)] {
+        if let Some(name) = name {
+            let is_daily = kind == FileKind::Daily;
+            let rows = rows.iter().filter(|row| row.is_daily == is_daily);
+            dumps.write(name, kind, &rows.map(|row| row.cells(code(row))))?;
+        }
     }
     Ok(())
 }
