@@ -11,6 +11,7 @@ use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileChecksum, FileStamp, Files};
 use super::rows::FileKind;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
 /// The files of a dataset by name.
@@ -125,9 +126,8 @@ impl<'a> DatasetReader<'a> {
         read().map_err(|error| self.io_error(name, error))
     }
 
-    pub(super) fn io_error(&self, name: &str, source: io::Error) -> LoadError {
-        let path = self.files.path(name);
-        LoadError::Io { path, source }
+    pub(super) fn io_error(&self, name: &str, error: io::Error) -> LoadError {
+        LoadError::Io(with_path(&self.files.path(name))(error))
     }
 
     fn list_days(&mut self) -> Result<(), LoadError> {

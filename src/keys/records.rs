@@ -10,6 +10,7 @@ use super::role::KeyRole;
 use super::token::KeyId;
 use crate::calendar::UnixSeconds;
 use crate::model::{KEYS_MAX, Tier};
+use crate::regular_file::with_path;
 
 /// Maximum number of active free keys per address (SPEC section 8).
 pub const FREE_KEYS_MAX: usize = 3;
@@ -36,13 +37,8 @@ pub struct KeyRecord {
 /// Keys could not be read or changed. Displays with the file and the line, if there are any.
 #[derive(Debug)]
 pub enum KeyStoreError {
-    /// The key file or its directory cannot be read or written.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    /// The key file or its directory cannot be read or written. The error has the path.
+    Io(io::Error),
     /// The key file has been changed or truncated.
     Damaged {
         /// The file.
@@ -63,21 +59,20 @@ pub enum KeyStoreError {
 }
 
 impl KeyStoreError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> KeyStoreError {
-        let path = path.to_owned();
-        |source| KeyStoreError::Io { path, source }
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> KeyStoreError + '_ {
+        |error| KeyStoreError::Io(with_path(path)(error))
     }
 
     /// Returns `true` if another process held the directory's lock until the timeout.
     pub fn is_busy(&self) -> bool {
-        matches!(self, KeyStoreError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+        matches!(self, KeyStoreError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 }
 
 impl fmt::Display for KeyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeyStoreError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            KeyStoreError::Io(error) => error.fmt(f),
             KeyStoreError::Damaged {
                 path,
                 line,

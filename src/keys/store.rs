@@ -2,6 +2,7 @@
 //! it.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -162,11 +163,7 @@ impl KeyStore {
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
     ) -> Result<T, KeyStoreError> {
-        let lock = match self.lock_timeout {
-            Some(lock_timeout) => durable::lock_within(&self.directory, lock_timeout),
-            None => durable::lock(&self.directory),
-        };
-        let _lock = lock.map_err(KeyStoreError::io(&self.directory))?;
+        let _lock = self.lock(self.lock_timeout)?;
         self.check_leader()?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
@@ -174,6 +171,15 @@ impl KeyStore {
             self.write(&key_file::serialize(&records))?;
         }
         Ok(outcome)
+    }
+
+    /// Locks the directory until the returned file is dropped.
+    fn lock(&self, timeout: Option<Duration>) -> Result<File, KeyStoreError> {
+        let lock = match timeout {
+            Some(timeout) => durable::lock_within(&self.directory, timeout),
+            None => durable::lock(&self.directory),
+        };
+        lock.map_err(KeyStoreError::io(&self.directory))
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), KeyStoreError> {
@@ -211,15 +217,13 @@ impl KeyStore {
 
     /// Sets which server changes the keys.
     pub fn set_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         self.write_role(role)
     }
 
     /// Changes the role from `known` to `role`. Returns `false` if another process has changed it.
     pub fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<bool, KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         let is_known = self.role()? == *known;
         if is_known {
             self.write_role(role)?;
@@ -252,8 +256,7 @@ impl KeyStore {
             line,
             problem: format!("in the store of shared quotas: {problem}"),
         })?;
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         let own = self.read()?;
         if new.revision <= own.revision {
             return Ok(DroppedChanges::default());
@@ -270,8 +273,7 @@ impl KeyStore {
 
     /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
     pub fn lead(&self, term: u32) -> Result<(), KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         let mut records = self.read()?;
         records.revision = records.revision.max(u64::from(term) << 32);
         self.write(&key_file::serialize(&records))?;

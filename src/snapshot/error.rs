@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 
+use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
 /// A published file that cannot be used, or a body in it that must not be sent.
@@ -23,10 +24,11 @@ impl SnapshotError {
 
     /// Adds the path of the file to the message.
     pub(crate) fn in_file(self, path: &Path) -> SnapshotError {
-        let text = format!("{}: {self}", path.display());
         match self {
-            SnapshotError::Io(error) => SnapshotError::Io(io::Error::new(error.kind(), text)),
-            SnapshotError::Damaged(_) => SnapshotError::Damaged(text),
+            SnapshotError::Io(error) => SnapshotError::Io(with_path(path)(error)),
+            SnapshotError::Damaged(problem) => {
+                SnapshotError::Damaged(format!("{}: {problem}", path.display()))
+            }
         }
     }
 
