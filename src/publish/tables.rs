@@ -107,43 +107,34 @@ impl Tables<'_> {
     /// the platform totals.
     pub(super) fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
         let steps = &self.dataset.steps;
+        let kept: Vec<bool> = steps.iter().map(|step| self.keep(&step.name)).collect();
         let islands_changed = !self.changes.is_same(DatasetReader::ISLANDS);
-        let (mut totals, mut wanted) = (Vec::new(), Vec::new());
-        for (at, step) in steps.iter().enumerate() {
-            let is_kept = self.keep(&step.name);
-            let must_read = islands_changed || !is_kept || at + 1 == steps.len();
-            let total = self.changes.players(&step.name).filter(|_| !must_read);
-            if total.is_none() {
-                wanted.push((at, is_kept));
+        let (dataset, changes, dumps) = (self.dataset, self.changes, &*self.dumps);
+        let read = |at: usize| {
+            let (step, is_latest) = (&steps[at], at + 1 == steps.len());
+            let must_read = islands_changed || !kept[at] || is_latest;
+            if let Some(total) = changes.players(&step.name).filter(|_| !must_read) {
+                return Ok((step.time, total, None));
             }
-            totals.push((step.time, total.unwrap_or(0)));
-        }
-        let (dataset, dumps) = (self.dataset, &*self.dumps);
-        let read = |number: usize| {
-            let (at, is_kept) = wanted[number];
-            let step = dataset.step(catalogue, &steps[at])?;
-            if !is_kept {
-                let rows = step.players.iter().map(|(island, players)| {
+            let read = dataset.step(catalogue, step)?;
+            if !kept[at] {
+                let rows = read.players.iter().map(|(island, players)| {
                     let code = catalogue.islands[*island as usize].code;
                     [Cell::Code(code), Cell::Count(Some(*players))]
                 });
-                dumps.write(&steps[at].name, FileKind::Live, &rows)?;
+                dumps.write(&step.name, FileKind::Live, &rows)?;
             }
-            Ok((
-                at,
-                step.total(),
-                Some(step).filter(|_| at + 1 == steps.len()),
-            ))
+            Ok((step.time, read.total(), is_latest.then_some(read)))
         };
-        let mut latest = None;
-        let deliver = |(at, total, step): (usize, _, _)| {
-            totals[at].1 = total;
+        let (mut totals, mut latest) = (Vec::with_capacity(steps.len()), None);
+        let deliver = |(time, total, step)| {
+            totals.push((time, total));
             latest = step;
             Ok(())
         };
         read_all(
             "reading live steps",
-            wanted.len(),
+            steps.len(),
             read,
             deliver,
             self.notify,
