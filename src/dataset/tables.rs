@@ -127,10 +127,9 @@ impl DatasetReader<'_> {
     /// island, the daily one is used.
     pub fn day(&self, catalogue: &Catalogue, files: &DayFiles) -> Result<Vec<DayRow>, LoadError> {
         let mut rows = Vec::new();
-        for (name, kind) in [(&files.daily, FileKind::Daily), (&files.ccu, FileKind::Ccu)] {
-            let Some(name) = name else { continue };
-            let is_daily = kind == FileKind::Daily;
-            self.for_each_island(catalogue, name, kind, |table, island| {
+        for (kind, name) in &files.files {
+            let is_daily = *kind == FileKind::Daily;
+            self.for_each_island(catalogue, name, *kind, |table, island| {
                 let metrics = if is_daily {
                     metrics(table)
                 } else {

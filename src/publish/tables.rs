@@ -196,12 +196,10 @@ fn dump_day(
     rows: &[DayRow],
 ) -> Result<(), PublishError> {
     let code = |row: &DayRow| catalogue.islands[row.island as usize].code;
-    for (name, kind) in [(&files.daily, FileKind::Daily), (&files.ccu, FileKind::Ccu)] {
-        if let Some(name) = name {
-            let is_daily = kind == FileKind::Daily;
-            let rows = rows.iter().filter(|row| row.is_daily == is_daily);
-            dumps.write(name, kind, &rows.map(|row| row.cells(code(row))))?;
-        }
+    for (kind, name) in &files.files {
+        let is_daily = *kind == FileKind::Daily;
+        let rows = rows.iter().filter(|row| row.is_daily == is_daily);
+        dumps.write(name, *kind, &rows.map(|row| row.cells(code(row))))?;
     }
     Ok(())
 }

@@ -82,18 +82,13 @@ pub enum Missing {
 
 /// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log,
 /// so that repeated requests for a damaged body do not fill it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CorruptionLog {
     /// The number of errors and the last of them.
     errors: Mutex<(u64, String)>,
 }
 
 impl CorruptionLog {
-    pub(crate) fn new() -> CorruptionLog {
-        let errors = Mutex::new((0, String::new()));
-        CorruptionLog { errors }
-    }
-
     /// Counts a body that could not be sent.
     pub(crate) fn record(&self, error: &SnapshotError) {
         let text = error.to_string();
@@ -121,7 +116,7 @@ mod models {
     #[test]
     fn a_thread_that_sees_a_count_finds_an_error() {
         loom::model(|| {
-            let log = Arc::new(CorruptionLog::new());
+            let log = Arc::new(CorruptionLog::default());
             let worker = Arc::clone(&log);
             let working = loom::thread::spawn(move || {
                 worker.record(&SnapshotError::malformed("a body", "it is damaged"));
