@@ -147,8 +147,12 @@ impl DayRow {
 
     /// Returns the fields of the row in a file of its kind, given the code of its island.
     pub fn cells<'c>(&self, code: IslandCode) -> impl Iterator<Item = Cell<'c>> {
-        let fields = if self.is_daily { 10 } else { 2 };
-        self.metrics.cells(code).take(fields)
+        let kind = if self.is_daily {
+            FileKind::Daily
+        } else {
+            FileKind::Ccu
+        };
+        self.metrics.cells(code).take(kind.columns().0.len())
     }
 }
 

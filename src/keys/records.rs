@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::address::KeyAddress;
 use super::role::KeyRole;
@@ -39,15 +39,8 @@ pub struct KeyRecord {
 pub enum KeyStoreError {
     /// The key file or its directory cannot be read or written. The error has the path.
     Io(io::Error),
-    /// The key file has been changed or truncated.
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Line number, starting at 1.
-        line: usize,
-        /// Description of the fault.
-        problem: String,
-    },
+    /// The key file has been changed or truncated. The text has the path, the line and the fault.
+    Damaged(String),
     /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
     /// No key has this id.
@@ -63,6 +56,11 @@ impl KeyStoreError {
         |error| KeyStoreError::Io(with_path(path)(error))
     }
 
+    /// Returns a conversion of faults of a file: the number of a line, starting at 1, and its fault.
+    pub(super) fn damaged(path: &Path) -> impl FnOnce((usize, String)) -> KeyStoreError + '_ {
+        |(line, problem)| KeyStoreError::Damaged(format!("{}:{line}: {problem}", path.display()))
+    }
+
     /// Returns `true` if another process held the directory's lock until the timeout.
     pub fn is_busy(&self) -> bool {
         matches!(self, KeyStoreError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
@@ -73,11 +71,7 @@ impl fmt::Display for KeyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KeyStoreError::Io(error) => error.fmt(f),
-            KeyStoreError::Damaged {
-                path,
-                line,
-                problem,
-            } => write!(f, "{}:{line}: {problem}", path.display()),
+            KeyStoreError::Damaged(fault) => f.write_str(fault),
             KeyStoreError::TooManyFree(address) => write!(
                 f,
                 "{address} already has {FREE_KEYS_MAX} active free keys, the limit for an address; \

@@ -77,11 +77,7 @@ impl KeyStore {
         };
         file.read_to_end(&mut bytes)
             .map_err(KeyStoreError::io(&path))?;
-        key_file::parse(&bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
-            path,
-            line,
-            problem,
-        })
+        key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
     }
 
     /// Returns the version of the key file without reading all of it; `None` if there is no file.
@@ -201,11 +197,9 @@ impl KeyStore {
         limited
             .read_to_string(&mut text)
             .map_err(KeyStoreError::io(&path))?;
-        KeyRole::parse(&text).ok_or_else(|| KeyStoreError::Damaged {
-            path,
-            line: 1,
-            problem: format!("{text:?} is not a role"),
-        })
+        KeyRole::parse(&text)
+            .ok_or_else(|| (1, format!("{text:?} is not a role")))
+            .map_err(KeyStoreError::damaged(&path))
     }
 
     /// Refuses changes of keys where another server makes them.
@@ -251,11 +245,9 @@ impl KeyStore {
 
     /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
     pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
-        let new = key_file::parse(bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
-            path: self.path(),
-            line,
-            problem: format!("in the store of shared quotas: {problem}"),
-        })?;
+        let new = key_file::parse(bytes)
+            .map_err(|(line, problem)| (line, format!("in the store of shared quotas: {problem}")))
+            .map_err(KeyStoreError::damaged(&self.path()))?;
         let _lock = self.lock(None)?;
         let own = self.read()?;
         if new.revision <= own.revision {

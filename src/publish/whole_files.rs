@@ -91,6 +91,7 @@ fn render_day(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> io::R
             history.row(date_cell().chain(row.cells(code)))?;
         }
         if row.peak_ccu().is_some() {
+            // The code and the peak.
             ccu.row(date_cell().chain(row.cells(code).take(2)))?;
         }
     }

@@ -113,7 +113,7 @@ impl KeyReloader {
             Ok(Err(error)) => Err(format!("{error}; the newest keys are refused")),
             Err(error) => {
                 // A damaged file is read once: only another change can repair it.
-                if matches!(error, KeyStoreError::Damaged { .. }) {
+                if matches!(error, KeyStoreError::Damaged(_)) {
                     self.version = version;
                 }
                 Err(format!("{error}; {KEPT}"))
