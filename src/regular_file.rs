@@ -16,6 +16,11 @@ use rustix::path::Arg;
 /// An open does not block on a pipe without a writer or on a file with a lease.
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
 
+/// Returns a conversion that adds a path to the message of an error, and keeps its kind.
+pub fn with_path(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
+    |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 /// Opens a regular file by a path that may contain links; `None` if there is no file.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     match open_at(CWD, path, FILE) {

@@ -88,7 +88,7 @@ fn one_line(message: impl Display) -> String {
 impl From<LoadError> for CliError {
     fn from(error: LoadError) -> CliError {
         match error {
-            LoadError::Io { path, source } => CliError::io(&path, &source),
+            LoadError::Io(error) => CliError::new(IO, error),
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
@@ -140,7 +140,7 @@ impl From<KeyStoreError> for CliError {
 
 fn key_code(error: &KeyStoreError) -> u8 {
     match error {
-        KeyStoreError::Io { .. } => IO,
+        KeyStoreError::Io(_) => IO,
         KeyStoreError::NotLeader(_) => UNAVAILABLE,
         _ => DATA,
     }

@@ -11,6 +11,7 @@ use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileChecksum, FileStamp, Files};
 use super::rows::FileKind;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
 /// The files of a dataset by name.
@@ -32,16 +33,14 @@ pub struct DatasetReader<'a> {
 pub struct DayFiles {
     /// Day in the file names.
     pub day: UtcDay,
-    /// `daily/DAY.csv`, if it exists.
-    pub daily: Option<String>,
-    /// `ccu/DAY.csv`, if it exists.
-    pub ccu: Option<String>,
+    /// Kind and name of each file that exists: `daily/DAY.csv`, then `ccu/DAY.csv`.
+    pub files: Vec<(FileKind, String)>,
 }
 
 impl DayFiles {
     /// Iterates over the names of the existing files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.daily.iter().chain(&self.ccu).map(String::as_str)
+        self.files.iter().map(|(_, name)| name.as_str())
     }
 }
 
@@ -125,29 +124,22 @@ impl<'a> DatasetReader<'a> {
         read().map_err(|error| self.io_error(name, error))
     }
 
-    pub(super) fn io_error(&self, name: &str, source: io::Error) -> LoadError {
-        let path = self.files.path(name);
-        LoadError::Io { path, source }
+    pub(super) fn io_error(&self, name: &str, error: io::Error) -> LoadError {
+        LoadError::Io(with_path(&self.files.path(name))(error))
     }
 
     fn list_days(&mut self) -> Result<(), LoadError> {
         let start = |day: UtcDay| UnixSeconds(i64::from(day.0) * DAY_SECONDS);
         let mut days: BTreeMap<UtcDay, DayFiles> = BTreeMap::new();
-        for folder in ["daily", "ccu"] {
+        for (kind, folder) in [(FileKind::Daily, "daily"), (FileKind::Ccu, "ccu")] {
             let want = "a calendar day, YYYY-MM-DD";
             let parse = |stem: &str| UtcDay::parse(stem).map(start);
             let text = |time: UnixSeconds| time.day().to_string();
             for (time, name) in self.list(folder, ["the day", want], parse, text)? {
                 let day = time.day();
-                let files = days.entry(day).or_insert(DayFiles {
-                    day,
-                    daily: None,
-                    ccu: None,
-                });
-                match folder {
-                    "daily" => files.daily = Some(name),
-                    _ => files.ccu = Some(name),
-                }
+                let files = Vec::new();
+                let of_day = days.entry(day).or_insert(DayFiles { day, files });
+                of_day.files.push((kind, name));
             }
         }
         self.days = days.into_values().collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::dataset::{Catalogue, Day, LiveStep};
+use crate::dataset::{Catalogue, DayRow, LiveStep};
 
 const GOOD: [(&str, &str); 6] = [
     (
@@ -30,7 +30,7 @@ const GOOD: [(&str, &str); 6] = [
 #[derive(Debug)]
 struct Whole {
     catalogue: Catalogue,
-    days: BTreeMap<UtcDay, Day>,
+    days: BTreeMap<UtcDay, Vec<DayRow>>,
     live: Vec<LiveStep>,
     platform: Option<Vec<(UnixSeconds, u64)>>,
 }
@@ -98,20 +98,16 @@ fn a_valid_dataset_is_read_completely() {
         Some(5),
         Some(9_007_199_254_740_991),
     ];
-    let metrics = day.daily[0].metrics;
+    let metrics = day[1].metrics;
     assert_eq!(
         crate::model::SortField::ALL.map(|field| metrics.count(field)),
         counts
     );
     assert_eq!(metrics.decimals(), [Some(1.5), Some(0.11), None]);
     // The daily row is used even if its peak is null.
-    assert_eq!(
-        day.ccu
-            .iter()
-            .map(|row| (row.island, row.peak_ccu))
-            .collect::<Vec<_>>(),
-        [(0, Some(7))]
-    );
+    let rows = day.iter();
+    let rows = rows.map(|row| (row.island, row.is_daily, row.peak_ccu()));
+    assert!(rows.eq([(0, false, Some(7)), (1, true, None)]));
     assert_eq!(dataset.live[0].players, [(1, 5)]);
     assert_eq!(
         dataset.platform.unwrap(),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 /// Number of faults that are listed; more are only counted.
 const LISTED_MAX: usize = 100;
@@ -85,20 +84,15 @@ impl fmt::Display for Faults {
 pub enum LoadError {
     /// The files were read and are invalid.
     Faults(Faults),
-    /// A file or folder could not be read.
-    Io {
-        /// Path of the file or folder.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
+    /// A file or folder could not be read. The error has the path.
+    Io(io::Error),
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Faults(faults) => faults.fmt(f),
-            LoadError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            LoadError::Io(error) => error.fmt(f),
         }
     }
 }

@@ -28,6 +28,6 @@ pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileChecksum, FileStamp, Files};
-pub use rows::{CcuRow, Cell, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
+pub use rows::{Cell, DayRow, FileKind, Island, LiveStep, Metrics, Profile};
 pub use synthetic::synthesize;
 pub use tables::{Catalogue, DatasetCounts, validate};

@@ -128,31 +128,32 @@ impl Profile {
     }
 }
 
-/// Rows of one day. Each list is sorted by island and has an island at most once.
-#[derive(Debug, Default)]
-pub struct Day {
-    /// daily/DAY.csv.
-    pub daily: Vec<DailyRow>,
-    /// ccu/DAY.csv, without the islands that have a row in `daily`.
-    pub ccu: Vec<CcuRow>,
-}
-
-/// A row of a daily file.
-#[derive(Clone, Copy, Debug)]
-pub struct DailyRow {
+/// The row of an island on a day.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DayRow {
     /// Position in [`super::Catalogue::islands`].
     pub island: u32,
+    /// Whether it is a row of a daily file. A row of a ccu file has only the peak.
+    pub is_daily: bool,
     /// The nine metrics.
     pub metrics: Metrics,
 }
 
-/// A row of a ccu file.
-#[derive(Clone, Copy, Debug)]
-pub struct CcuRow {
-    /// Position in [`super::Catalogue::islands`].
-    pub island: u32,
-    /// Peak concurrent players of the day.
-    pub peak_ccu: Option<u64>,
+impl DayRow {
+    /// Returns the peak concurrent players of the day.
+    pub fn peak_ccu(&self) -> Option<u64> {
+        self.metrics.count(SortField::PeakCcu)
+    }
+
+    /// Returns the fields of the row in a file of its kind, given the code of its island.
+    pub fn cells<'c>(&self, code: IslandCode) -> impl Iterator<Item = Cell<'c>> {
+        let kind = if self.is_daily {
+            FileKind::Daily
+        } else {
+            FileKind::Ccu
+        };
+        self.metrics.cells(code).take(kind.columns().0.len())
+    }
 }
 
 /// The nine metrics of an island on a day. Nulls are sentinel values, since a year of the platform has
@@ -199,13 +200,18 @@ impl Metrics {
             .map(|decimal| (!decimal.is_nan()).then_some(decimal))
     }
 
+    /// Creates the metrics of a row of a ccu file.
+    pub fn of_peak(peak_ccu: Option<u64>) -> Metrics {
+        Metrics::new([peak_ccu, None, None, None, None, None], [None; 3])
+    }
+
     /// Returns the fields of a daily row.
-    pub fn cells(&self, code: IslandCode) -> impl Iterator<Item = Cell<'static>> {
+    pub fn cells<'c>(&self, code: IslandCode) -> impl Iterator<Item = Cell<'c>> {
         std::iter::once(Cell::Code(code)).chain(self.metric_cells())
     }
 
     /// Returns the fields of a daily row behind the code.
-    pub(crate) fn metric_cells(&self) -> impl Iterator<Item = Cell<'static>> {
+    pub(crate) fn metric_cells<'c>(&self) -> impl Iterator<Item = Cell<'c>> {
         let counts = SortField::ALL.map(|field| Cell::Count(self.count(field)));
         counts.into_iter().chain(self.decimals().map(Cell::Decimal))
     }

@@ -8,7 +8,7 @@ use super::dataset_reader::{DatasetReader, DayFiles, StepFile, late_fault, time_
 use super::fault::LoadError;
 use super::files::Files;
 use super::island_resolver::IslandResolver;
-use super::rows::{CcuRow, DailyRow, Day, FileKind, Island, LiveStep, Metrics, Profile};
+use super::rows::{DayRow, FileKind, Island, LiveStep, Metrics, Profile};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 use crate::sync::{cores, in_order, lock};
@@ -123,28 +123,29 @@ impl DatasetReader<'_> {
     /// Name of the file of platform totals, which is optional.
     pub const PLATFORM: &'static str = "platform.csv";
 
-    /// Reads the files of a day. If both have a row of an island, the daily one is used.
-    pub fn day(&self, catalogue: &Catalogue, files: &DayFiles) -> Result<Day, LoadError> {
-        let mut day = Day::default();
-        if let Some(name) = &files.daily {
-            self.for_each_island(catalogue, name, FileKind::Daily, |table, island| {
-                let metrics = metrics(table);
-                day.daily
-                    .extend(island.map(|island| DailyRow { island, metrics }));
+    /// Reads the files of a day. Returns the rows by island ascending. If both files have a row of an
+    /// island, the daily one is used.
+    pub fn day(&self, catalogue: &Catalogue, files: &DayFiles) -> Result<Vec<DayRow>, LoadError> {
+        let mut rows = Vec::new();
+        for (kind, name) in &files.files {
+            let is_daily = *kind == FileKind::Daily;
+            self.for_each_island(catalogue, name, *kind, |table, island| {
+                let metrics = if is_daily {
+                    metrics(table)
+                } else {
+                    Metrics::of_peak(table.count(1))
+                };
+                rows.extend(island.map(|island| DayRow {
+                    island,
+                    is_daily,
+                    metrics,
+                }));
             })?;
-            day.daily.sort_unstable_by_key(|row| row.island);
         }
-        if let Some(name) = &files.ccu {
-            self.for_each_island(catalogue, name, FileKind::Ccu, |table, island| {
-                let peak_ccu = table.count(1);
-                day.ccu
-                    .extend(island.map(|island| CcuRow { island, peak_ccu }));
-            })?;
-            let daily = |island| day.daily.binary_search_by_key(&island, |row| row.island);
-            day.ccu.retain(|row| daily(row.island).is_err());
-            day.ccu.sort_unstable_by_key(|row| row.island);
-        }
-        Ok(day)
+        // Stable: the daily row of an island stays in front.
+        rows.sort_by_key(|row| row.island);
+        rows.dedup_by_key(|row| row.island);
+        Ok(rows)
     }
 
     /// Reads a live step.
@@ -260,10 +261,7 @@ pub fn validate(
         (cores(), all),
         || (),
         |(), at| match days.get(at) {
-            Some(files) => {
-                let day = source.day(&catalogue, files)?;
-                Ok(day.daily.len() + day.ccu.len())
-            }
+            Some(files) => source.day(&catalogue, files).map(|rows| rows.len()),
             None => source.step(&catalogue, &steps[at - days.len()]).map(|_| 0),
         },
         |at, rows: Result<usize, LoadError>| {

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::address::KeyAddress;
 use super::role::KeyRole;
 use super::token::KeyId;
 use crate::calendar::UnixSeconds;
 use crate::model::{FREE_KEYS_MAX, KEYS_MAX, Tier};
+use crate::regular_file::with_path;
 
 /// The stored record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,22 +34,10 @@ pub struct KeyRecord {
 /// Keys could not be read or changed. Displays with the file and the line, if there are any.
 #[derive(Debug)]
 pub enum KeyStoreError {
-    /// The key file or its directory cannot be read or written.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The key file has been changed or truncated.
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Line number, starting at 1.
-        line: usize,
-        /// Description of the fault.
-        problem: String,
-    },
+    /// The key file or its directory cannot be read or written. The error has the path.
+    Io(io::Error),
+    /// The key file has been changed or truncated. The text has the path, the line and the fault.
+    Damaged(String),
     /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
     /// No key has this id.
@@ -60,26 +49,26 @@ pub enum KeyStoreError {
 }
 
 impl KeyStoreError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> KeyStoreError {
-        let path = path.to_owned();
-        |source| KeyStoreError::Io { path, source }
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> KeyStoreError + '_ {
+        |error| KeyStoreError::Io(with_path(path)(error))
+    }
+
+    /// Returns a conversion of faults of a file: the number of a line, starting at 1, and its fault.
+    pub(super) fn damaged(path: &Path) -> impl FnOnce((usize, String)) -> KeyStoreError + '_ {
+        |(line, problem)| KeyStoreError::Damaged(format!("{}:{line}: {problem}", path.display()))
     }
 
     /// Returns `true` if another process held the directory's lock until the timeout.
     pub fn is_busy(&self) -> bool {
-        matches!(self, KeyStoreError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+        matches!(self, KeyStoreError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 }
 
 impl fmt::Display for KeyStoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeyStoreError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            KeyStoreError::Damaged {
-                path,
-                line,
-                problem,
-            } => write!(f, "{}:{line}: {problem}", path.display()),
+            KeyStoreError::Io(error) => error.fmt(f),
+            KeyStoreError::Damaged(fault) => f.write_str(fault),
             KeyStoreError::TooManyFree(address) => write!(
                 f,
                 "{address} already has {FREE_KEYS_MAX} active free keys, the limit for an address; \

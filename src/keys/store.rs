@@ -2,6 +2,7 @@
 //! it.
 
 use std::convert::Infallible;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -76,11 +77,7 @@ impl KeyStore {
         };
         file.read_to_end(&mut bytes)
             .map_err(KeyStoreError::io(&path))?;
-        key_file::parse(&bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
-            path,
-            line,
-            problem,
-        })
+        key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
     }
 
     /// Returns the version of the key file without reading all of it; `None` if there is no file.
@@ -161,11 +158,7 @@ impl KeyStore {
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
     ) -> Result<T, KeyStoreError> {
-        let lock = match self.lock_timeout {
-            Some(lock_timeout) => durable::lock_within(&self.directory, lock_timeout),
-            None => durable::lock(&self.directory),
-        };
-        let _lock = lock.map_err(KeyStoreError::io(&self.directory))?;
+        let _lock = self.lock(self.lock_timeout)?;
         self.check_leader()?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
@@ -173,6 +166,15 @@ impl KeyStore {
             self.write(&key_file::serialize(&records))?;
         }
         Ok(outcome)
+    }
+
+    /// Locks the directory until the returned file is dropped.
+    fn lock(&self, timeout: Option<Duration>) -> Result<File, KeyStoreError> {
+        let lock = match timeout {
+            Some(timeout) => durable::lock_within(&self.directory, timeout),
+            None => durable::lock(&self.directory),
+        };
+        lock.map_err(KeyStoreError::io(&self.directory))
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), KeyStoreError> {
@@ -194,11 +196,9 @@ impl KeyStore {
         limited
             .read_to_string(&mut text)
             .map_err(KeyStoreError::io(&path))?;
-        KeyRole::parse(&text).ok_or_else(|| KeyStoreError::Damaged {
-            path,
-            line: 1,
-            problem: format!("{text:?} is not a role"),
-        })
+        KeyRole::parse(&text)
+            .ok_or_else(|| (1, format!("{text:?} is not a role")))
+            .map_err(KeyStoreError::damaged(&path))
     }
 
     /// Refuses changes of keys where another server makes them.
@@ -210,15 +210,13 @@ impl KeyStore {
 
     /// Sets which server changes the keys.
     pub fn set_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         self.write_role(role)
     }
 
     /// Changes the role from `known` to `role`. Returns `false` if another process has changed it.
     pub fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<bool, KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         let is_known = self.role()? == *known;
         if is_known {
             self.write_role(role)?;
@@ -246,13 +244,10 @@ impl KeyStore {
 
     /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
     pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
-        let new = key_file::parse(bytes).map_err(|(line, problem)| KeyStoreError::Damaged {
-            path: self.path(),
-            line,
-            problem: format!("in the store of shared quotas: {problem}"),
-        })?;
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let new = key_file::parse(bytes)
+            .map_err(|(line, problem)| (line, format!("in the store of shared quotas: {problem}")))
+            .map_err(KeyStoreError::damaged(&self.path()))?;
+        let _lock = self.lock(None)?;
         let own = self.read()?;
         if new.revision <= own.revision {
             return Ok(DroppedChanges::default());
@@ -269,8 +264,7 @@ impl KeyStore {
 
     /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
     pub fn lead(&self, term: u32) -> Result<(), KeyStoreError> {
-        let lock = durable::lock(&self.directory).map_err(KeyStoreError::io(&self.directory));
-        let _lock = lock?;
+        let _lock = self.lock(None)?;
         let mut records = self.read()?;
         records.revision = records.revision.max(u64::from(term) << 32);
         self.write(&key_file::serialize(&records))?;

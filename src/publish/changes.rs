@@ -137,15 +137,11 @@ impl Changes {
     /// Compares all files.
     pub(super) fn find(
         dataset: &DatasetReader<'_>,
-        manifest: &Manifest,
+        (published, manifest): (&Directory, &Manifest),
         options: &PublishOptions<'_>,
     ) -> Result<Changes, LoadError> {
-        let published = Directory::open(options.directory).ok();
-        let mut before = published
-            .as_ref()
-            .map(KnownSources::read)
-            .unwrap_or_default();
-        let reason = full_publish_reason(&before, manifest, published.as_ref(), options);
+        let mut before = KnownSources::read(published);
+        let reason = full_publish_reason(&before, manifest, published, options);
         if reason.is_some() {
             before = KnownSources::default();
         }
@@ -262,7 +258,7 @@ impl Changes {
 fn full_publish_reason(
     sources: &KnownSources,
     manifest: &Manifest,
-    published: Option<&Directory>,
+    published: &Directory,
     options: &PublishOptions<'_>,
 ) -> Option<&'static str> {
     let Some(history) = &manifest.history else {
@@ -274,7 +270,7 @@ fn full_publish_reason(
         Some("--full was given")
     } else if sources.history != history.checksum {
         Some("the inputs of the previous publish are unknown")
-    } else if !published.is_some_and(|directory| history.is_sound(directory)) {
+    } else if !history.is_sound(published) {
         Some("the published file is missing or damaged")
     } else {
         None

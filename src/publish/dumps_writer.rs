@@ -55,20 +55,17 @@ impl DumpsWriter {
     /// Creates the unfinished directory below `root`; `before` are the dumps of the previous
     /// publish.
     pub(super) fn begin(
-        root: &Path,
+        root: &Directory,
         before: Option<&Dumps>,
         published: UnixSeconds,
     ) -> Result<DumpsWriter, PublishError> {
-        let directory = root.join(format!("dumps{TEMP_SUFFIX}"));
+        let directory = root.path().join(format!("dumps{TEMP_SUFFIX}"));
         durable::remove(&directory).map_err(at(&directory))?;
         fs::create_dir(&directory).map_err(at(&directory))?;
         for folder in FOLDERS.map(|folder| directory.join(folder)) {
             fs::create_dir(&folder).map_err(at(&folder))?;
         }
-        let before = before.and_then(|named| {
-            let published = Directory::open(root).ok()?;
-            DumpDirectory::open(&published, named).ok()
-        });
+        let before = before.and_then(|named| DumpDirectory::open(root, named).ok());
         let mut dumps = DumpsWriter::in_memory(published);
         (dumps.directory, dumps.before) = (Some(directory), before);
         Ok(dumps)

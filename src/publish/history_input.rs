@@ -35,8 +35,8 @@ impl<'a> HistoryInput<'a> {
     ) -> HistoryInput<'a> {
         let (days, rows): (Vec<UtcDay>, Vec<PackedDay>) = days.into_iter().unzip();
         let mut latest = vec![Metrics::NULL; catalogue.islands.len()];
-        for (island, row) in rows.last().into_iter().flat_map(PackedDay::rows) {
-            latest[island as usize] = row.metrics();
+        for row in rows.last().into_iter().flat_map(PackedDay::rows) {
+            latest[row.island as usize] = row.metrics;
         }
         HistoryInput {
             catalogue,
@@ -81,7 +81,7 @@ impl<'a> HistoryInput<'a> {
     /// Returns the peaks of a day, by island ascending.
     fn peaks(&self, day: usize) -> Vec<(u64, u32)> {
         let rows = self.rows[day].rows();
-        rows.filter_map(|(island, row)| Some((row.peak()?, island)))
+        rows.filter_map(|row| Some((row.peak_ccu()?, row.island)))
             .collect()
     }
 }

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 
 use super::history_input::{Creator, HistoryInput};
 use super::list_sections;
-use super::packed_day::{DayRow, RANGE_ISLANDS};
+use super::packed_day::RANGE_ISLANDS;
 use super::render;
 use super::row_orders::row_number;
-use crate::dataset::Metrics;
+use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 use crate::snapshot::{BodyRef, Compressor, EncodedPair, Section, SnapshotWriter, Stamp, Written};
 use crate::sync::{cores, in_order};
@@ -142,7 +142,7 @@ fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> 
     let date = input.day_texts[day].as_str();
     let with_metrics = |(island, last): &(u32, u32)| {
         let row = input.rows[day].row(*island as usize);
-        let metrics = row.map_or(Metrics::NULL, |row| row.metrics());
+        let metrics = row.map_or(Metrics::NULL, |row| row.metrics);
         (*island as usize, *last as usize, metrics)
     };
     let mut islands: Vec<(usize, usize, Metrics)> = islands.iter().map(with_metrics).collect();
@@ -198,8 +198,8 @@ impl<'a> IslandRenderer<'a> {
             .min(first + RANGE_ISLANDS);
         self.timelines.iter_mut().for_each(Vec::clear);
         for (day, rows) in (0..).zip(&self.input.rows) {
-            for (island, row) in rows.range(range) {
-                self.timelines[island as usize - first].push((day, row));
+            for row in rows.range(range) {
+                self.timelines[row.island as usize - first].push((day, row));
             }
         }
         let islands = first..end;
@@ -215,16 +215,14 @@ impl<'a> IslandRenderer<'a> {
         let seen_texts = seen.map(|(first, last)| (text(first), text(last)));
         let metrics = &input.latest[number];
         let list_row = render::summary(island, seen_texts, input.latest_day(), metrics);
-        let series = timeline.iter().filter_map(|(day, row)| match row {
-            DayRow::Daily(metrics) => Some((text(*day), metrics)),
-            DayRow::Ccu(_) => None,
-        });
+        let series = timeline.iter().filter(|(_, row)| row.is_daily);
+        let series = series.map(|(day, row)| (text(*day), &row.metrics));
         self.body.clear();
         render::island(&mut self.body, &list_row, series, input.published);
         let detail = self.compressor.encode(&self.body);
         let peaks = timeline
             .iter()
-            .filter_map(|(day, row)| Some((text(*day), row.peak()?)));
+            .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
         let has_peak = peaks.clone().next().is_some();
         self.body.clear();
         render::ccu(&mut self.body, island.code, peaks, input.published);

@@ -12,7 +12,7 @@
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
 //!   and `text_index`; `render`: the JSON of responses;
-//! - `dumps_writer`, `whole_files`, `whole_history`, `hashing_writer`: files for download; `sample`: the sample dataset in memory.
+//! - `dumps_writer`, `whole_files`, `hashing_writer`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
 #[cfg(test)]
@@ -35,7 +35,6 @@ mod selection_tests;
 mod tables;
 mod text_index;
 mod whole_files;
-mod whole_history;
 
 pub use directory::check_published;
 pub use options::{DEFAULT_CREDIT, PublishError, PublishEvent, PublishOptions, Published};

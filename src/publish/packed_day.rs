@@ -7,39 +7,13 @@
 use std::iter;
 
 use super::row_orders::row_number;
-use crate::dataset::{Day, Metrics};
+use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 
 /// Islands per range: few enough that the rows of all their days fit in the CPU cache.
 pub(crate) const RANGE_ISLANDS: usize = 256;
 /// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
-
-/// Row of one island on a day.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum DayRow {
-    /// Row of a daily file.
-    Daily(Metrics),
-    /// Row of a ccu file, if there is no daily one.
-    Ccu(Option<u64>),
-}
-
-impl DayRow {
-    /// Returns the nine metrics; a ccu row only has the peak.
-    pub(crate) fn metrics(&self) -> Metrics {
-        match self {
-            DayRow::Daily(metrics) => *metrics,
-            DayRow::Ccu(peak) => Metrics::new([*peak, None, None, None, None, None], [None; 3]),
-        }
-    }
-
-    pub(crate) fn peak(&self) -> Option<u64> {
-        match self {
-            DayRow::Daily(metrics) => metrics.count(SortField::PeakCcu),
-            DayRow::Ccu(peak) => *peak,
-        }
-    }
-}
 
 /// Packed rows of a day.
 #[derive(Debug)]
@@ -50,39 +24,24 @@ pub(crate) struct PackedDay {
 }
 
 impl PackedDay {
-    /// Packs a day. `islands` is the number of islands in the catalogue.
-    pub(crate) fn new(day: &Day, islands: usize) -> PackedDay {
-        let mut bytes = Vec::with_capacity(day.daily.len() * 20 + day.ccu.len() * 4);
+    /// Packs the rows of a day, by island ascending. `islands` is the number of islands in the
+    /// catalogue.
+    pub(crate) fn new(rows: &[DayRow], islands: usize) -> PackedDay {
+        let mut bytes = Vec::with_capacity(rows.len() * 16);
         let mut starts = vec![0];
-        let daily = day
-            .daily
-            .iter()
-            .map(|row| (row.island, DayRow::Daily(row.metrics)));
-        let ccu = day
-            .ccu
-            .iter()
-            .map(|row| (row.island, DayRow::Ccu(row.peak_ccu)));
-        let (mut daily, mut ccu) = (daily.peekable(), ccu.peekable());
-        let mut rows = iter::from_fn(|| {
-            let next_daily = daily.peek().map_or(u32::MAX, |(island, _)| *island);
-            let is_first = |(island, _): &(u32, DayRow)| *island < next_daily;
-            ccu.next_if(is_first).or_else(|| daily.next())
-        })
-        .peekable();
+        let mut rows = rows.iter().peekable();
         for range in 0..islands.div_ceil(RANGE_ISLANDS) {
             let mut next = row_number(range * RANGE_ISLANDS);
             let end = row_number((range + 1) * RANGE_ISLANDS);
-            while let Some((island, row)) = rows.next_if(|(island, _)| *island < end) {
-                let is_ccu = matches!(row, DayRow::Ccu(_));
-                pack(
-                    &mut bytes,
-                    u64::from(island - next) << 1 | u64::from(is_ccu),
-                );
-                match row {
-                    DayRow::Daily(metrics) => pack_metrics(&mut bytes, &metrics),
-                    DayRow::Ccu(peak) => pack(&mut bytes, peak.map_or(0, |peak| peak + 1)),
+            while let Some(row) = rows.next_if(|row| row.island < end) {
+                let skipped = u64::from(row.island - next);
+                pack(&mut bytes, skipped << 1 | u64::from(row.is_daily));
+                if row.is_daily {
+                    pack_metrics(&mut bytes, &row.metrics);
+                } else {
+                    pack_count(&mut bytes, row.peak_ccu());
                 }
-                next = island + 1;
+                next = row.island + 1;
             }
             starts.push(row_number(bytes.len()));
         }
@@ -93,7 +52,7 @@ impl PackedDay {
     }
 
     /// Iterates over the rows of a range, by island ascending.
-    pub(crate) fn range(&self, range: usize) -> impl Iterator<Item = (u32, DayRow)> {
+    pub(crate) fn range(&self, range: usize) -> impl Iterator<Item = DayRow> {
         let mut bytes = &self.bytes[self.starts[range] as usize..self.starts[range + 1] as usize];
         // The lowest island that the next row can belong to.
         let mut next = row_number(range * RANGE_ISLANDS);
@@ -102,68 +61,78 @@ impl PackedDay {
                 return None;
             }
             let head = unpack(&mut bytes);
-            let island = next + number_u32(head >> 1);
+            let (island, is_daily) = (next + number_u32(head >> 1), head & 1 == 1);
             next = island + 1;
-            let row = if head & 1 == 1 {
-                DayRow::Ccu(unpack(&mut bytes).checked_sub(1))
+            let metrics = if is_daily {
+                unpack_metrics(&mut bytes)
             } else {
-                DayRow::Daily(unpack_metrics(&mut bytes))
+                Metrics::of_peak(unpack_count(&mut bytes))
             };
-            Some((island, row))
+            Some(DayRow {
+                island,
+                is_daily,
+                metrics,
+            })
         })
     }
 
     /// Iterates over all rows, by island ascending.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, DayRow)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = DayRow> {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
 
     /// Returns the row of an island.
     pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
         let mut rows = self.range(island / RANGE_ISLANDS);
-        rows.find_map(|(found, row)| (found as usize == island).then_some(row))
+        rows.find(|row| row.island as usize == island)
     }
 }
 
-/// Writes a word with one bit per metric that is not null, then the metrics. A decimal is its
-/// hundredths times 2, or 1 and its eight bytes.
 fn pack_metrics(bytes: &mut Vec<u8>, metrics: &Metrics) {
-    let counts = SortField::ALL.map(|field| metrics.count(field));
-    let decimals = metrics.decimals();
-    let present = counts.iter().map(Option::is_some);
-    let present = present.chain(decimals.iter().map(Option::is_some));
-    let flags = present
-        .rev()
-        .fold(0, |flags, bit| flags << 1 | u64::from(bit));
-    pack(bytes, flags);
-    for count in counts.into_iter().flatten() {
-        pack(bytes, count);
+    for field in SortField::ALL {
+        pack_count(bytes, metrics.count(field));
     }
-    for decimal in decimals.into_iter().flatten() {
-        if let Some(hundredths) = to_hundredths(decimal) {
-            pack(bytes, u64::from(hundredths) << 1);
-        } else {
+    for decimal in metrics.decimals() {
+        pack_decimal(bytes, decimal);
+    }
+}
+
+fn unpack_metrics(bytes: &mut &[u8]) -> Metrics {
+    let counts = std::array::from_fn(|_| unpack_count(bytes));
+    Metrics::new(counts, std::array::from_fn(|_| unpack_decimal(bytes)))
+}
+
+/// Writes a count plus 1, or 0 for null.
+fn pack_count(bytes: &mut Vec<u8>, count: Option<u64>) {
+    pack(bytes, count.map_or(0, |count| count + 1));
+}
+
+fn unpack_count(bytes: &mut &[u8]) -> Option<u64> {
+    unpack(bytes).checked_sub(1)
+}
+
+/// Writes the hundredths of a decimal plus 2; 1 and its eight bytes if it has others; 0 for null.
+fn pack_decimal(bytes: &mut Vec<u8>, decimal: Option<f64>) {
+    match (decimal, decimal.and_then(to_hundredths)) {
+        (None, _) => pack(bytes, 0),
+        (Some(_), Some(hundredths)) => pack(bytes, u64::from(hundredths) + 2),
+        (Some(decimal), None) => {
             pack(bytes, 1);
             bytes.extend(decimal.to_le_bytes());
         }
     }
 }
 
-fn unpack_metrics(bytes: &mut &[u8]) -> Metrics {
-    let flags = unpack(bytes);
-    let is_present = |at: usize| flags >> at & 1 == 1;
-    let counts = std::array::from_fn(|at| is_present(at).then(|| unpack(bytes)));
-    let decimals = std::array::from_fn(|at| {
-        is_present(counts.len() + at).then(|| match unpack(bytes) {
-            1 => {
-                let (decimal, rest) = bytes.split_first_chunk().expect("packed whole");
-                *bytes = rest;
-                f64::from_le_bytes(*decimal)
-            }
-            hundredths => from_hundredths(number_u32(hundredths >> 1)),
-        })
-    });
-    Metrics::new(counts, decimals)
+fn unpack_decimal(bytes: &mut &[u8]) -> Option<f64> {
+    match unpack(bytes) {
+        0 => None,
+        1 => {
+            let (decimal, rest) = bytes.split_first_chunk().expect("packed whole");
+            *bytes = rest;
+            Some(f64::from_le_bytes(*decimal))
+        }
+        hundredths => Some(from_hundredths(number_u32(hundredths - 2))),
+    }
 }
 
 /// Writes a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
@@ -212,13 +181,11 @@ fn from_hundredths(hundredths: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{CcuRow, DailyRow};
 
     #[test]
     fn packed_rows_are_unpacked_unchanged() {
         arbtest::arbtest(|u| {
             let islands: usize = u.int_in_range(1..=RANGE_ISLANDS * 3)?;
-            let mut day = Day::default();
             let mut expected = Vec::new();
             for island in 0..row_number(islands) {
                 if u.ratio(2, 3)? {
@@ -229,11 +196,8 @@ mod tests {
                     let low = u.arbitrary::<u64>()? & ((1 << bits) - 1);
                     Ok::<_, arbtest::arbitrary::Error>(u.ratio(3, 4)?.then_some(low))
                 };
-                if u.ratio(1, 3)? {
-                    let peak_ccu = count(u)?;
-                    day.ccu.push(CcuRow { island, peak_ccu });
-                    expected.push((island, DayRow::Ccu(peak_ccu)));
-                } else {
+                let is_daily = u.ratio(2, 3)?;
+                let metrics = if is_daily {
                     let mut counts = [None; 6];
                     for place in &mut counts {
                         *place = count(u)?;
@@ -247,22 +211,23 @@ mod tests {
                             _ => Some(f64::from_bits(u.arbitrary::<u64>()? >> 2)),
                         };
                     }
-                    let metrics = Metrics::new(counts, decimals);
-                    day.daily.push(DailyRow { island, metrics });
-                    expected.push((island, DayRow::Daily(metrics)));
-                }
+                    Metrics::new(counts, decimals)
+                } else {
+                    Metrics::of_peak(count(u)?)
+                };
+                expected.push(DayRow {
+                    island,
+                    is_daily,
+                    metrics,
+                });
             }
-            let packed = PackedDay::new(&day, islands);
-            let found: Vec<(u32, DayRow)> = packed.rows().collect();
+            let packed = PackedDay::new(&expected, islands);
+            let found: Vec<DayRow> = packed.rows().collect();
             // Compares the bits too, since equal values may have different ones.
             assert_eq!(format!("{found:?}"), format!("{expected:?}"));
             for island in 0..islands {
-                let row = expected.iter().find(|(other, _)| *other as usize == island);
-                let found = packed.row(island);
-                assert_eq!(
-                    format!("{found:?}"),
-                    format!("{:?}", row.map(|(_, row)| row))
-                );
+                let row = expected.iter().find(|row| row.island as usize == island);
+                assert_eq!(packed.row(island).as_ref(), row);
             }
             Ok(())
         });
@@ -279,8 +244,11 @@ mod tests {
             Some(0),
         ];
         let metrics = Metrics::new(counts, [Some(65.39), Some(0.11), None]);
-        let daily = vec![DailyRow { island: 7, metrics }];
-        let day = Day { daily, ccu: vec![] };
-        assert!(PackedDay::new(&day, 8).bytes.len() <= 16);
+        let row = DayRow {
+            island: 7,
+            is_daily: true,
+            metrics,
+        };
+        assert!(PackedDay::new(&[row], 8).bytes.len() <= 16);
     }
 }

@@ -39,14 +39,16 @@ pub fn publish(
         lock => lock,
     }
     .map_err(at(&directory.join(durable::LOCK_FILE)))?;
-    let before = previous_manifest(directory).map_err(at(&directory.join(Manifest::FILE)))?;
+    let opened =
+        Directory::open(directory).and_then(|opened| Ok((previous_manifest(&opened)?, opened)));
+    let (before, opened) = opened.map_err(at(&directory.join(Manifest::FILE)))?;
     refuse_older(&before, options)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
     let is_known = before != Manifest::default();
     let swept = remove_stale_files(directory, &[&before], is_known);
     report_failure(swept, notify);
-    let published = publish_changes(files, &before, options, notify)?;
+    let published = publish_changes(files, (&opened, &before), options, notify)?;
     report_failure(link_dumps(directory, &published.manifest), notify);
     let swept = remove_stale_files(directory, &[&before, &published.manifest], true);
     report_failure(swept, notify);
@@ -64,15 +66,15 @@ fn report_failure(result: Result<(), PublishError>, notify: EventSink<'_>) {
 /// them current.
 fn publish_changes(
     files: &Files<'_>,
-    before: &Manifest,
+    (opened, before): (&Directory, &Manifest),
     options: &PublishOptions<'_>,
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let (directory, published) = (options.directory, options.published);
     let read_since = UnixSeconds::now();
     let dataset = DatasetReader::open(files, read_since.day())?;
-    let changes = Changes::find(&dataset, before, options)?;
-    let mut dumps = DumpsWriter::begin(directory, changes.kept_dumps.as_ref(), published)?;
+    let changes = Changes::find(&dataset, (opened, before), options)?;
+    let mut dumps = DumpsWriter::begin(opened, changes.kept_dumps.as_ref(), published)?;
     let mut tables = Tables {
         dataset: &dataset,
         changes: &changes,
@@ -123,8 +125,8 @@ fn publish_changes(
 
 /// Reads the manifest that will be replaced. An invalid one counts as none, since publishing again
 /// repairs it. An unreadable one is an error, since it may be newer than this publish.
-fn previous_manifest(directory: &Path) -> io::Result<Manifest> {
-    match Directory::open(directory).and_then(|opened| Manifest::read(&opened)) {
+fn previous_manifest(directory: &Directory) -> io::Result<Manifest> {
+    match Manifest::read(directory) {
         Ok(manifest) => Ok(manifest.unwrap_or_default()),
         Err(error) => match error.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Ok(Manifest::default()),

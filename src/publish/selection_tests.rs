@@ -7,7 +7,7 @@ use super::history_input::{Creator, HistoryInput};
 use super::history_payload;
 use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, DailyRow, Day, Island, Metrics};
+use crate::dataset::{Catalogue, DayRow, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
 use crate::request::{CreatorQuery, IslandQuery, Page};
 use crate::snapshot::{History, SelectedRows, Storage};
@@ -62,25 +62,22 @@ fn island(row: u32) -> Island {
 /// Islands, and the rows of their only day.
 struct World {
     catalogue: Catalogue,
-    day: Day,
+    day: Vec<DayRow>,
 }
 
 fn world() -> World {
     let count = |row, field| (!one_in(9, row, field)).then(|| u64::from(drawn(row, field) % 700));
-    let daily = (0..ISLANDS).map(|row| DailyRow {
+    let day = (0..ISLANDS).map(|row| DayRow {
         island: row,
+        is_daily: true,
         metrics: Metrics::new(
             [50, 51, 52, 53, 54, 55].map(|field| count(row, field)),
             [None; 3],
         ),
     });
-    let day = Day {
-        daily: daily.collect(),
-        ccu: Vec::new(),
-    };
     World {
         catalogue: Catalogue::new((0..ISLANDS).map(island).collect(), Vec::new()),
-        day,
+        day: day.collect(),
     }
 }
 
@@ -171,7 +168,7 @@ fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
                 .is_none_or(|needle| fold(&island.title).contains(needle))
     };
     let mut rows: Vec<u32> = (0..ISLANDS).filter(matches).collect();
-    let value = |row: &u32| world.day.daily[*row as usize].metrics.count(query.sort);
+    let value = |row: &u32| world.day[*row as usize].metrics.count(query.sort);
     match query.order {
         SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
         SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),

@@ -6,10 +6,9 @@ use super::live_payload::LiveInput;
 use super::options::PublishError;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
-use super::whole_files::day_members;
-use super::whole_history::WholeHistory;
+use super::whole_files::{DayMembers, KnownMembers, WholeFiles, day_members};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, Cell, DatasetReader, Day, DayFiles, FileKind, Island, Profile};
+use crate::dataset::{Catalogue, Cell, DatasetReader, DayFiles, DayRow, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
 
 /// Threads per core that read days and write dumps. More than one, since half of them wait for the
@@ -54,99 +53,88 @@ impl Tables<'_> {
         &mut self,
         catalogue: &Catalogue,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
+        let days = &self.dataset.days;
         let known = self.dumps.known_members();
-        let (mut wanted, mut is_same) = (Vec::new(), true);
-        for files in &self.dataset.days {
-            let mut members = known.iter().flatten();
-            let has_members = known.is_some() && members.all(|known| known.contains(files.day));
-            let is_same_day = has_members && self.changes.is_same_day(files);
-            let is_kept = self.dumps.keep(is_same_day, files.names());
-            is_same &= is_kept;
-            if !is_kept || self.changes.kept_history.is_none() {
-                wanted.push((files, is_kept));
-            }
-        }
-        let days = self.dataset.days.iter().map(|files| files.day);
-        let is_same = is_same
-            && known
-                .iter()
-                .flatten()
-                .all(|known| known.days().eq(days.clone()));
+        let known = known.as_ref();
+        let keep = |files: &DayFiles| {
+            let has_members =
+                known.is_some_and(|known| known.iter().all(|of| of.contains(files.day)));
+            let is_same = has_members && self.changes.is_same_day(files);
+            self.dumps.keep(is_same, files.names())
+        };
+        let kept: Vec<bool> = days.iter().map(keep).collect();
+        let has_all = |known: &KnownMembers| known.days().eq(days.iter().map(|files| files.day));
+        let is_same =
+            !kept.contains(&false) && known.is_some_and(|known| known.iter().all(has_all));
         let (dataset, dumps) = (self.dataset, &*self.dumps);
-        let render = |day: UtcDay| {
-            let at = dataset.days.binary_search_by_key(&day, |files| files.day);
-            let files = &dataset.days[at.expect("the day is one of the dataset")];
-            let rows = dataset.day(catalogue, files)?;
-            Ok(day_members(catalogue, (day, &rows)))
+        let mut whole = if is_same && dumps.keep_whole() {
+            None
+        } else {
+            Some(WholeFiles::create(dumps)?)
         };
-        let mut whole = match known {
-            Some(_) if is_same && dumps.keep_whole() => None,
-            known => Some(WholeHistory::create(dumps, known, days.collect(), &render)?),
-        };
+        let (is_rendered, has_whole) = (self.changes.kept_history.is_none(), whole.is_some());
         let read = |at: usize| {
-            let (files, is_kept) = wanted[at];
-            let day = dataset.day(catalogue, files)?;
-            let mut members = None;
-            if !is_kept {
-                dump_day(dumps, catalogue, files, &day)?;
-                members = Some(day_members(catalogue, (files.day, &day)));
+            let files = &days[at];
+            let copied = known.filter(|_| has_whole && kept[at]);
+            let copied = copied
+                .and_then(|[history, ccu]| Some([history.read(files.day)?, ccu.read(files.day)?]));
+            if kept[at] && !is_rendered && copied.is_some() == has_whole {
+                return Ok((files.day, None, copied));
             }
-            let packed = PackedDay::new(&day, catalogue.islands.len());
+            let day = dataset.day(catalogue, files)?;
+            if !kept[at] {
+                dump_day(dumps, catalogue, files, &day)?;
+            }
+            let members = has_whole
+                .then(|| copied.unwrap_or_else(|| day_members(catalogue, (files.day, &day))));
+            let packed = is_rendered.then(|| PackedDay::new(&day, catalogue.islands.len()));
             Ok((files.day, packed, members))
         };
-        let mut packed = Vec::with_capacity(wanted.len());
-        let deliver = |(day, item, members)| {
-            packed.push((day, item));
-            whole
-                .as_mut()
-                .map_or(Ok(()), |whole| whole.add(day, members))
+        let mut packed_days = Vec::with_capacity(days.len());
+        let deliver = |(day, packed, members): (UtcDay, Option<PackedDay>, Option<DayMembers>)| {
+            packed_days.extend(packed.map(|packed| (day, packed)));
+            match (&mut whole, members) {
+                (Some(whole), Some(members)) => whole.append(&members),
+                _ => Ok(()),
+            }
         };
-        read_all("reading days", wanted.len(), read, deliver, self.notify)?;
+        read_all("reading days", days.len(), read, deliver, self.notify)?;
         whole.map_or(Ok(()), |whole| whole.finish(dumps))?;
-        Ok(packed)
+        Ok(packed_days)
     }
 
     /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
     /// the platform totals.
     pub(super) fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
         let steps = &self.dataset.steps;
+        let kept: Vec<bool> = steps.iter().map(|step| self.keep(&step.name)).collect();
         let islands_changed = !self.changes.is_same(DatasetReader::ISLANDS);
-        let (mut totals, mut wanted) = (Vec::new(), Vec::new());
-        for (at, step) in steps.iter().enumerate() {
-            let is_kept = self.keep(&step.name);
-            let must_read = islands_changed || !is_kept || at + 1 == steps.len();
-            let total = self.changes.players(&step.name).filter(|_| !must_read);
-            if total.is_none() {
-                wanted.push((at, is_kept));
+        let (dataset, changes, dumps) = (self.dataset, self.changes, &*self.dumps);
+        let read = |at: usize| {
+            let (step, is_latest) = (&steps[at], at + 1 == steps.len());
+            let must_read = islands_changed || !kept[at] || is_latest;
+            if let Some(total) = changes.players(&step.name).filter(|_| !must_read) {
+                return Ok((step.time, total, None));
             }
-            totals.push((step.time, total.unwrap_or(0)));
-        }
-        let (dataset, dumps) = (self.dataset, &*self.dumps);
-        let read = |number: usize| {
-            let (at, is_kept) = wanted[number];
-            let step = dataset.step(catalogue, &steps[at])?;
-            if !is_kept {
-                let rows = step.players.iter().map(|(island, players)| {
+            let read = dataset.step(catalogue, step)?;
+            if !kept[at] {
+                let rows = read.players.iter().map(|(island, players)| {
                     let code = catalogue.islands[*island as usize].code;
                     [Cell::Code(code), Cell::Count(Some(*players))]
                 });
-                dumps.write(&steps[at].name, FileKind::Live, &rows)?;
+                dumps.write(&step.name, FileKind::Live, &rows)?;
             }
-            Ok((
-                at,
-                step.total(),
-                Some(step).filter(|_| at + 1 == steps.len()),
-            ))
+            Ok((step.time, read.total(), is_latest.then_some(read)))
         };
-        let mut latest = None;
-        let deliver = |(at, total, step): (usize, _, _)| {
-            totals[at].1 = total;
+        let (mut totals, mut latest) = (Vec::with_capacity(steps.len()), None);
+        let deliver = |(time, total, step)| {
+            totals.push((time, total));
             latest = step;
             Ok(())
         };
         read_all(
             "reading live steps",
-            wanted.len(),
+            steps.len(),
             read,
             deliver,
             self.notify,
@@ -205,18 +193,13 @@ fn dump_day(
     dumps: &DumpsWriter,
     catalogue: &Catalogue,
     files: &DayFiles,
-    day: &Day,
+    rows: &[DayRow],
 ) -> Result<(), PublishError> {
-    let code = |island: u32| catalogue.islands[island as usize].code;
-    if let Some(name) = &files.daily {
-        let rows = day.daily.iter();
-        let rows = rows.map(|row| row.metrics.cells(code(row.island)));
-        dumps.write(name, FileKind::Daily, &rows)?;
-    }
-    if let Some(name) = &files.ccu {
-        let rows = day.ccu.iter();
-        let rows = rows.map(|row| [Cell::Code(code(row.island)), Cell::Count(row.peak_ccu)]);
-        dumps.write(name, FileKind::Ccu, &rows)?;
+    let code = |row: &DayRow| catalogue.islands[row.island as usize].code;
+    for (kind, name) in &files.files {
+        let is_daily = *kind == FileKind::Daily;
+        let rows = rows.iter().filter(|row| row.is_daily == is_daily);
+        dumps.write(name, *kind, &rows.map(|row| row.cells(code(row))))?;
     }
     Ok(())
 }

@@ -14,14 +14,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::os::unix::fs::FileExt as _;
 
 use flate2::{Compression, GzBuilder};
 
+use super::dumps_writer::DumpsWriter;
 use super::hashing_writer::{HashingWriter, Output};
+use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
-use crate::dataset::{Catalogue, Cell, CsvWriter, Day, FileKind};
-use crate::model::SortField;
+use crate::dataset::{Catalogue, Cell, CsvWriter, DayRow, FileKind};
 
 /// The names of the files.
 pub(super) const WHOLE_FILES: [&str; 2] = ["history.csv.gz", "ccu.csv.gz"];
@@ -73,35 +75,25 @@ fn member(day: i32, csv: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code.
-pub(super) fn day_members(catalogue: &Catalogue, (date, day): (UtcDay, &Day)) -> DayMembers {
-    let rendered = render_day(catalogue, (date, day));
+pub(super) fn day_members(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> DayMembers {
+    let rendered = render_day(catalogue, (date, rows));
     rendered.expect("writing to memory does not fail, and a day is shorter than 4 GiB")
 }
 
-/// Shortens the lifetime of a cell, so that cells of other lifetimes follow.
-fn shorter<'a>(cell: Cell<'static>) -> Cell<'a> {
-    cell
-}
-
-fn render_day(catalogue: &Catalogue, (date, day): (UtcDay, &Day)) -> io::Result<DayMembers> {
+fn render_day(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> io::Result<DayMembers> {
     let text = date.to_string();
-    let date_cell = Cell::Text(Some(&text));
-    let code = |island: u32| Cell::Code(catalogue.islands[island as usize].code);
+    let date_cell = || iter::once(Cell::Text(Some(&text)));
     let mut history = CsvWriter::rows_only(Vec::new());
-    for row in &day.daily {
-        let cells = row.metrics.metric_cells().map(shorter);
-        history.row([date_cell, code(row.island)].into_iter().chain(cells))?;
-    }
-    let daily = day.daily.iter();
-    let daily = daily.map(|row| (row.island, row.metrics.count(SortField::PeakCcu)));
-    let ccu = day.ccu.iter().map(|row| (row.island, row.peak_ccu));
-    let mut peaks: Vec<(u32, Option<u64>)> = daily.chain(ccu).collect();
-    peaks.retain(|(_, peak)| peak.is_some());
-    // Islands are numbered by code.
-    peaks.sort_unstable();
     let mut ccu = CsvWriter::rows_only(Vec::new());
-    for (island, peak) in peaks {
-        ccu.row([date_cell, code(island), Cell::Count(peak)])?;
+    for row in rows {
+        let code = catalogue.islands[row.island as usize].code;
+        if row.is_daily {
+            history.row(date_cell().chain(row.cells(code)))?;
+        }
+        if row.peak_ccu().is_some() {
+            // The code and the peak.
+            ccu.row(date_cell().chain(row.cells(code).take(2)))?;
+        }
     }
     let [history, ccu] = [history.finish()?, ccu.finish()?];
     Ok([member(date.0, &history)?, member(date.0, &ccu)?])
@@ -155,11 +147,41 @@ impl KnownMembers {
     }
 }
 
-/// A file that is being written.
-pub(super) type WholeFile = BufWriter<HashingWriter<Output>>;
+/// Both files while they are written, day by day.
+pub(super) struct WholeFiles([BufWriter<HashingWriter<Output>>; 2]);
+
+impl WholeFiles {
+    /// Creates the files.
+    pub(super) fn create(dumps: &DumpsWriter) -> Result<WholeFiles, PublishError> {
+        let create = |index: usize| {
+            let file = dumps.create(WHOLE_FILES[index]);
+            let file = file.and_then(|file| begin(file, index));
+            file.map_err(at(&dumps.path(WHOLE_FILES[index])))
+        };
+        Ok(WholeFiles([create(0)?, create(1)?]))
+    }
+
+    /// Appends the members of the next day.
+    pub(super) fn append(&mut self, members: &DayMembers) -> Result<(), PublishError> {
+        for (name, (file, member)) in WHOLE_FILES.iter().zip(self.0.iter_mut().zip(members)) {
+            file.write_all(member).map_err(at(name.as_ref()))?;
+        }
+        Ok(())
+    }
+
+    /// Completes the files.
+    pub(super) fn finish(self, dumps: &DumpsWriter) -> Result<(), PublishError> {
+        for (name, file) in WHOLE_FILES.into_iter().zip(self.0) {
+            let file = file.into_inner().map_err(io::Error::from);
+            let completed = file.and_then(|file| dumps.complete(name, file));
+            completed.map_err(at(&dumps.path(name)))?;
+        }
+        Ok(())
+    }
+}
 
 /// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
-pub(super) fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<WholeFile> {
+fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<BufWriter<HashingWriter<Output>>> {
     let mut file = BufWriter::with_capacity(BUFFER, out);
     let columns = KINDS[index].columns().0.join(",");
     let header = format!("date,{columns}\n");
@@ -182,7 +204,7 @@ mod tests {
         std::env::temp_dir().join(name)
     }
 
-    fn create(path: &Path) -> WholeFile {
+    fn create(path: &Path) -> BufWriter<HashingWriter<Output>> {
         let file = File::create_new(path).unwrap();
         begin(HashingWriter::new(Output::File(file)), 1).unwrap()
     }

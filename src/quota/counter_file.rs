@@ -4,17 +4,16 @@
 //! a power failure may leave, is a valid state: there is no log and nothing to replay. A file that is
 //! damaged, or was created for another purpose, is renamed and replaced by one with counts of zero.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::counter_slab::CounterSlab;
 use super::mapped::MappedCounters;
 use crate::durable;
-use crate::regular_file;
+use crate::regular_file::{self, with_path};
 
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
@@ -41,30 +40,6 @@ impl FileLayout {
     }
 }
 
-/// A state file could not be opened, created or set aside.
-#[derive(Debug)]
-pub struct StateError {
-    /// The file or directory.
-    pub path: PathBuf,
-    /// The cause.
-    pub source: io::Error,
-}
-
-impl StateError {
-    pub(crate) fn new(path: &Path, source: io::Error) -> StateError {
-        let path = path.to_owned();
-        StateError { path, source }
-    }
-}
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.source)
-    }
-}
-
-impl std::error::Error for StateError {}
-
 /// Returns new random seeds.
 pub(crate) fn random_seeds() -> HashSeeds {
     // The kernel's generator does not fail once the system has booted.
@@ -86,19 +61,20 @@ const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens or creates the counter file `name` in a directory. Words for which `keep` returns `false`,
 /// given their index and bits, are set to zero. `log` is called with a line if the file was damaged.
+/// Errors have the path.
 pub(crate) fn open(
     directory: &Path,
     name: &str,
     layout: FileLayout,
     keep: impl Fn(usize, u64) -> bool,
     log: &dyn Fn(&str),
-) -> Result<(CounterSlab, HashSeeds), StateError> {
+) -> io::Result<(CounterSlab, HashSeeds)> {
     let path = directory.join(name);
-    let failed = |source| StateError::new(&path, source);
+    let failed = with_path(&path);
     // Two servers that start at the same time create one file.
     let _lock = lock(directory, START_LOCK_TIMEOUT)?;
-    let (file, seeds) = match existing(&path, layout).map_err(failed)? {
-        None => create(&path, layout).map_err(failed)?,
+    let (file, seeds) = match existing(&path, layout).map_err(&failed)? {
+        None => create(&path, layout).map_err(&failed)?,
         Some((file, Ok(seeds))) => (file, seeds),
         Some((file, Err(fault))) => {
             if file.try_lock().is_err() {
@@ -106,29 +82,29 @@ pub(crate) fn open(
                 return Err(failed(io::Error::other(problem)));
             }
             let aside = directory.join(format!("{name}.set-aside"));
-            fs::rename(&path, &aside).map_err(failed)?;
+            fs::rename(&path, &aside).map_err(&failed)?;
             log(&format!(
                 "{} {fault}; it was renamed to {}, and its counts start at zero",
                 path.display(),
                 aside.display()
             ));
-            create(&path, layout).map_err(failed)?
+            create(&path, layout).map_err(&failed)?
         }
     };
     // Held as long as the words: a process that finds the file invalid must not set it aside.
-    file.lock_shared().map_err(failed)?;
+    file.lock_shared().map_err(&failed)?;
     let words = MappedCounters::new(file, WORDS_AT, layout.words);
-    let words = CounterSlab::Mapped(words.map_err(failed)?);
+    let words = CounterSlab::Mapped(words.map_err(&failed)?);
     // This also brings all of them into memory.
     words.retain(keep);
     Ok((words, seeds))
 }
 
 /// Creates a state directory if it does not exist, and takes its lock within `timeout`.
-pub(crate) fn lock(directory: &Path, timeout: Duration) -> Result<File, StateError> {
+pub(crate) fn lock(directory: &Path, timeout: Duration) -> io::Result<File> {
     durable::create_private_directory(directory)
         .and_then(|()| durable::lock_within(directory, timeout))
-        .map_err(|source| StateError::new(directory, source))
+        .map_err(with_path(directory))
 }
 
 /// Opens a counter file if it exists. Returns its seeds, or why it cannot be used.

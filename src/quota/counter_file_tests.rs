@@ -183,7 +183,8 @@ fn an_open_error_names_the_file() {
     fs::create_dir_all(state.file()).unwrap();
     let sizes = TableSize::for_clients(100);
     let error = AnonymousQuota::open(&state.0, sizes, TODAY, &|_| {}).unwrap_err();
-    assert_eq!(error.path, state.file());
+    let file = state.file().display().to_string();
+    assert!(error.to_string().starts_with(&file), "{error}");
     let nowhere = state.file().join("x").join("\0");
     assert!(AnonymousQuota::open(&nowhere, sizes, TODAY, &|_| {}).is_err());
 }

@@ -8,10 +8,10 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::counter_file::{StateError, lock};
+use super::counter_file::lock;
 use crate::calendar::UtcDay;
 use crate::durable;
-use crate::regular_file;
+use crate::regular_file::{self, with_path};
 
 const FILE: &str = "quota-day";
 /// Time to wait for another process that holds the directory's lock. Short, because the thread that
@@ -28,7 +28,7 @@ pub struct DayFile {
 impl DayFile {
     /// Reads the day stored in a state directory, if there is one. `log` is called with a line if the
     /// file does not contain a date.
-    pub fn open(directory: &Path, log: &dyn Fn(&str)) -> Result<DayFile, StateError> {
+    pub fn open(directory: &Path, log: &dyn Fn(&str)) -> io::Result<DayFile> {
         let path = directory.join(FILE);
         let text = read(&path)?;
         let day = text.as_deref().and_then(UtcDay::parse);
@@ -47,7 +47,7 @@ impl DayFile {
     }
 
     /// Stores a day if it is newer. Fails if another process holds the lock; the caller retries later.
-    pub fn record(&mut self, day: UtcDay) -> Result<(), StateError> {
+    pub fn record(&mut self, day: UtcDay) -> io::Result<()> {
         if self.day < Some(day) {
             // Another server may have stored a day in the meantime.
             let _lock = lock(
@@ -58,7 +58,7 @@ impl DayFile {
             if stored < Some(day) {
                 let text = format!("{day}\n");
                 let replaced = durable::replace_private(&self.path, text.as_bytes());
-                replaced.map_err(|source| StateError::new(&self.path, source))?;
+                replaced.map_err(with_path(&self.path))?;
             }
             self.day = stored.max(Some(day));
         }
@@ -67,7 +67,7 @@ impl DayFile {
 }
 
 /// Returns the text of the file, if it exists.
-fn read(path: &Path) -> Result<Option<String>, StateError> {
+fn read(path: &Path) -> io::Result<Option<String>> {
     let read = || -> io::Result<_> {
         let Some(mut file) = regular_file::open(path)? else {
             return Ok(None);
@@ -77,5 +77,5 @@ fn read(path: &Path) -> Result<Option<String>, StateError> {
         let text = String::from_utf8_lossy(&bytes);
         Ok(Some(text.trim_end().to_owned()))
     };
-    read().map_err(|source| StateError::new(path, source))
+    read().map_err(with_path(path))
 }

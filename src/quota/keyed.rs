@@ -1,9 +1,10 @@
 //! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::counter_file::{FileLayout, StateError, open};
+use super::counter_file::{FileLayout, open};
 use super::counter_slab::{CounterSlab, LINE};
 use super::key_counter;
 use super::limits::Decision;
@@ -38,7 +39,7 @@ impl KeyedQuota {
 
     /// Allocates the missing counters for key numbers below `keys`. Counters in files whose day is not
     /// `today` or a day beside it are set to zero; `log` is called with a line for each damaged file.
-    pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> Result<(), StateError> {
+    pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> io::Result<()> {
         let _growing = lock(&self.growing);
         let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
         let keep = |_, bits| key_counter::is_beside(bits, today);

@@ -28,7 +28,6 @@ mod mapped;
 mod word;
 
 pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
-pub use counter_file::StateError;
 pub use day_file::DayFile;
 pub use keyed::KeyedQuota;
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]

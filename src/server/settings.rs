@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::keys::{KeyPrefix, KeyStoreError};
 use crate::observe::SystemdEnvironment;
-use crate::quota::{StateError, TableSize, TierLimits};
+use crate::quota::{TableSize, TierLimits};
 use crate::request::TrustedProxies;
 #[cfg(feature = "shared-quota")]
 use crate::shared::SharedQuotaSettings;
@@ -152,8 +152,8 @@ pub(crate) enum StartError {
     NoCertificate,
     SignUp(SignupStartError),
     Keys(KeyStoreError),
-    /// The files of the quota counters cannot be opened.
-    State(StateError),
+    /// The files of the quota counters cannot be opened; the error has the path.
+    State(io::Error),
 }
 
 impl fmt::Display for StartError {
@@ -193,11 +193,5 @@ impl fmt::Display for StartError {
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
         StartError::Runtime(error)
-    }
-}
-
-impl From<StateError> for StartError {
-    fn from(error: StateError) -> StartError {
-        StartError::State(error)
     }
 }

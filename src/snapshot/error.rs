@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
 
+use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
 /// A published file that cannot be used, or a body in it that must not be sent.
@@ -23,10 +24,11 @@ impl SnapshotError {
 
     /// Adds the path of the file to the message.
     pub(crate) fn in_file(self, path: &Path) -> SnapshotError {
-        let text = format!("{}: {self}", path.display());
         match self {
-            SnapshotError::Io(error) => SnapshotError::Io(io::Error::new(error.kind(), text)),
-            SnapshotError::Damaged(_) => SnapshotError::Damaged(text),
+            SnapshotError::Io(error) => SnapshotError::Io(with_path(path)(error)),
+            SnapshotError::Damaged(problem) => {
+                SnapshotError::Damaged(format!("{}: {problem}", path.display()))
+            }
         }
     }
 
@@ -80,18 +82,13 @@ pub enum Missing {
 
 /// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log,
 /// so that repeated requests for a damaged body do not fill it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CorruptionLog {
     /// The number of errors and the last of them.
     errors: Mutex<(u64, String)>,
 }
 
 impl CorruptionLog {
-    pub(crate) fn new() -> CorruptionLog {
-        let errors = Mutex::new((0, String::new()));
-        CorruptionLog { errors }
-    }
-
     /// Counts a body that could not be sent.
     pub(crate) fn record(&self, error: &SnapshotError) {
         let text = error.to_string();
@@ -119,7 +116,7 @@ mod models {
     #[test]
     fn a_thread_that_sees_a_count_finds_an_error() {
         loom::model(|| {
-            let log = Arc::new(CorruptionLog::new());
+            let log = Arc::new(CorruptionLog::default());
             let worker = Arc::clone(&log);
             let working = loom::thread::spawn(move || {
                 worker.record(&SnapshotError::malformed("a body", "it is damaged"));

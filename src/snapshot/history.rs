@@ -150,7 +150,7 @@ impl History {
             cache: ResponseCache::new(memory_bytes),
             identity,
             storage: file.storage,
-            corruption: Arc::new(CorruptionLog::new()),
+            corruption: Arc::default(),
         })
     }
 

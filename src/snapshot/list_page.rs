@@ -33,12 +33,9 @@ impl History {
     pub(super) fn find_list(&self, route: &Route, base_url: &str) -> Option<ListPage<'_>> {
         Some(match route {
             Route::Islands(query) => {
-                let filters = [
-                    query.tag.is_some(),
-                    query.creator.is_some(),
-                    query.created_in.is_some(),
-                ];
-                let filters = filters.into_iter().filter(|is| *is).count();
+                let filters = usize::from(query.tag.is_some())
+                    + usize::from(query.creator.is_some())
+                    + usize::from(query.created_in.is_some());
                 ListPage {
                     template: &self.island_template,
                     rows: &self.rows,

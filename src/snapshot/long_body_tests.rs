@@ -50,7 +50,7 @@ impl Scene {
                 storage: Storage::File(Arc::clone(&file)),
                 body,
                 gzip,
-                corruption: Arc::new(CorruptionLog::new()),
+                corruption: Arc::default(),
             },
             file,
             packed,

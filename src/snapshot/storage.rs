@@ -10,14 +10,13 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
-use std::thread;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
-use super::throttle::{chunk_bytes, in_background, parallelism, yield_point};
-use crate::sync::{Mutex, lock};
+use super::throttle::{chunk_bytes, in_background, parallelism, work_in_background, yield_point};
+use crate::sync::{Mutex, in_order, lock};
 
 /// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each
 /// page is filled by one thread.
@@ -104,13 +103,22 @@ pub(crate) fn read_resident(
     if is_large && !in_background() {
         advise_huge(&memory);
     }
-    let mut tasks = tasks(&mut memory, offset, lengths);
+    let tasks = tasks(&mut memory, offset, lengths);
     let threads = if is_large { parallelism() } else { 1 };
-    run_tasks(storage, &mut tasks, threads)?;
+    let is_background = in_background();
+    let begin = || {
+        if is_background {
+            work_in_background();
+        }
+    };
     let mut hashers = vec![Hasher::new(); lengths.len()];
-    for task in tasks {
-        hashers[task.part].combine(&task.hasher);
-    }
+    in_order(
+        (threads, tasks.len()),
+        begin,
+        |(), at| lock(&tasks[at]).run(storage),
+        |_, read| read.map(|(part, hasher)| hashers[part].combine(&hasher)),
+    )?;
+    drop(tasks);
     if is_large {
         advise_huge(&memory);
     }
@@ -124,24 +132,25 @@ struct Task<'a> {
     part: usize,
     offset: u64,
     bytes: &'a mut [u8],
-    hasher: Hasher,
 }
 
 impl Task<'_> {
-    fn run(&mut self, storage: &Storage) -> io::Result<()> {
-        let mut offset = self.offset;
+    /// Reads the piece. Returns its part and its checksum.
+    fn run(&mut self, storage: &Storage) -> io::Result<(usize, Hasher)> {
+        let (mut offset, mut hasher) = (self.offset, Hasher::new());
         for chunk in self.bytes.chunks_mut(chunk_bytes()) {
             yield_point(0);
             storage.read_into(offset, chunk)?;
             // While it is in the cache of the core.
-            self.hasher.update(chunk);
+            hasher.update(chunk);
             offset += chunk.len() as u64;
         }
-        Ok(())
+        Ok((self.part, hasher))
     }
 }
 
-fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Task<'a>> {
+/// Divides the parts. Each task is locked by the one thread that runs it.
+fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Mutex<Task<'a>>> {
     let (mut at, mut tasks) = (0, Vec::new());
     for (part, length) in lengths.iter().enumerate() {
         let end = at + length;
@@ -149,41 +158,23 @@ fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Ta
             let step = (end - at).min(BLOCK_BYTES - at % BLOCK_BYTES);
             let (bytes, rest) = memory.split_at_mut(step);
             memory = rest;
-            tasks.push(Task {
+            let offset = offset + at as u64;
+            tasks.push(Mutex::new(Task {
                 part,
-                offset: offset + at as u64,
+                offset,
                 bytes,
-                hasher: Hasher::new(),
-            });
+            }));
             at += step;
         }
     }
     tasks
 }
 
-/// Runs all tasks on that many threads, including this one.
-fn run_tasks(storage: &Storage, tasks: &mut [Task<'_>], threads: usize) -> io::Result<()> {
-    let tasks = Mutex::new(tasks.iter_mut());
-    let work = || -> io::Result<()> {
-        loop {
-            let task = lock(&tasks).next();
-            let Some(task) = task else { return Ok(()) };
-            task.run(storage)?;
-        }
-    };
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        others.into_iter().fold(work(), |result, other| {
-            let other = other.join();
-            result.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
-    use crate::snapshot::work_in_background;
 
     /// Creates an unnamed file of these bytes.
     fn file(bytes: &[u8]) -> File {

@@ -24,10 +24,11 @@
 //! All of this holds while the days of concurrent threads, and of words not yet reused, are at most
 //! 2047 apart. After a greater leap of the clock, the words of other days are set to zero.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::counter_file::{FileLayout, HashSeeds, StateError, hash, open, random_seeds};
+use super::counter_file::{FileLayout, HashSeeds, hash, open, random_seeds};
 use super::counter_slab::{CounterSlab, LINE};
 use super::lease::LeaseClient;
 use super::limits::Decision;
@@ -185,7 +186,7 @@ impl AnonymousQuota {
         sizes: TableSize,
         today: UtcDay,
         log: &dyn Fn(&str),
-    ) -> Result<AnonymousQuota, StateError> {
+    ) -> io::Result<AnonymousQuota> {
         let layout = FileLayout {
             kind: FILE_KIND,
             sizes: [sizes.slots_log2, sizes.overflow_log2],

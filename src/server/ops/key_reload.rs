@@ -2,10 +2,10 @@
 //! be loaded is refused, and the previous keys stay valid.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use crate::keys::{KeyFileVersion, KeyPrefix, KeyStore, KeyStoreError, KeyTable};
-use crate::quota::StateError;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::ReloadStatus;
 use crate::server::settings::StartError;
@@ -61,14 +61,15 @@ impl KeyReloader {
         };
         reloader.reserved_fds.refill();
         reloader.version = reloader.store.version().map_err(StartError::Keys)?;
-        reloader.load().map_err(StartError::Keys)??;
+        let reserved = reloader.load().map_err(StartError::Keys)?;
+        reserved.map_err(StartError::State)?;
         Ok(reloader)
     }
 
     /// Reads the key file and reserves the quota counters of its keys, before the keys become
     /// valid: a key without a counter is refused. The inner error is that counters could not be
     /// reserved.
-    fn load(&self) -> Result<Result<(), StateError>, KeyStoreError> {
+    fn load(&self) -> Result<io::Result<()>, KeyStoreError> {
         let log = |line: &str| self.status.log.write(line);
         let records = self.store.read()?;
         let today = self.quota.clock.now().day;
@@ -112,7 +113,7 @@ impl KeyReloader {
             Ok(Err(error)) => Err(format!("{error}; the newest keys are refused")),
             Err(error) => {
                 // A damaged file is read once: only another change can repair it.
-                if matches!(error, KeyStoreError::Damaged { .. }) {
+                if matches!(error, KeyStoreError::Damaged(_)) {
                     self.version = version;
                 }
                 Err(format!("{error}; {KEPT}"))

@@ -31,7 +31,7 @@ impl QuotaState {
         let (clock, anonymous, day_file) = match &settings.state {
             None => (Clock::system(None), AnonymousQuota::new(sizes), None),
             Some(directory) => {
-                let file = DayFile::open(directory, &log)?;
+                let file = DayFile::open(directory, &log).map_err(StartError::State)?;
                 let clock = Clock::system(file.day());
                 let today = clock.now().day;
                 if let Some(newest) = file.day().filter(|newest| today.0 > newest.0 + 1) {
@@ -39,7 +39,8 @@ impl QuotaState {
                         "the quota counters belong to {newest}; today is {today}"
                     ));
                 }
-                let anonymous = AnonymousQuota::open(directory, sizes, today, &log)?;
+                let anonymous = AnonymousQuota::open(directory, sizes, today, &log)
+                    .map_err(StartError::State)?;
                 (clock, anonymous, Some(file))
             }
         };

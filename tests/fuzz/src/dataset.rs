@@ -136,6 +136,6 @@ fuzz_target!(|input: &[u8]| {
                 .iter()
                 .for_each(|fault| has_its_place(fault, &given));
         }
-        Err(error @ LoadError::Io { .. }) => panic!("memory cannot fail: {error}"),
+        Err(error @ LoadError::Io(_)) => panic!("memory cannot fail: {error}"),
     }
 });

@@ -2,7 +2,7 @@
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, Cell, CsvWriter, DatasetReader, Day, FileKind, Files, Island, LiveStep, LoadError,
+    Catalogue, Cell, CsvWriter, DatasetReader, DayRow, FileKind, Files, Island, LiveStep, LoadError,
     Profile,
 };
 use island_metrics::model::IslandCode;
@@ -11,7 +11,7 @@ use island_metrics::model::IslandCode;
 #[derive(Debug)]
 pub struct Whole {
     catalogue: Catalogue,
-    days: Vec<(UtcDay, Day)>,
+    days: Vec<(UtcDay, Vec<DayRow>)>,
     steps: Vec<LiveStep>,
     platform: Option<Vec<(UnixSeconds, u64)>>,
 }
@@ -63,12 +63,12 @@ impl Whole {
             ),
         ];
         for (date, day) in &self.days {
-            let rows = day.daily.iter();
-            let rows = rows.map(|row| row.metrics.cells(code(row.island)));
-            files.push(file(&format!("daily/{date}.csv"), FileKind::Daily, rows));
-            let rows = day.ccu.iter();
-            let rows = rows.map(|row| [Cell::Code(code(row.island)), Cell::Count(row.peak_ccu)]);
-            files.push(file(&format!("ccu/{date}.csv"), FileKind::Ccu, rows));
+            for (folder, kind) in [("daily", FileKind::Daily), ("ccu", FileKind::Ccu)] {
+                let is_daily = kind == FileKind::Daily;
+                let rows = day.iter().filter(|row| row.is_daily == is_daily);
+                let rows = rows.map(|row| row.cells(code(row.island)));
+                files.push(file(&format!("{folder}/{date}.csv"), kind, rows));
+            }
         }
         for step in &self.steps {
             let rows = step.players.iter();
