@@ -63,7 +63,6 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         shared_keys: None,
         clock,
         registry: Arc::default(),
-        buffers: Arc::default(),
         complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         limits: ConnectionLimits::default(),
         metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),

@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use crate::calendar::RequestTime;
 use crate::quota::{Decision, NoLease};
@@ -16,12 +16,13 @@ use crate::request::{
     self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError, SentKey, SiteRoute,
 };
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
+use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, QuotaStatus};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
-use crate::server::http::worker_cache::{TargetForm, WorkerCache};
+use crate::server::http::worker_cache::{CachedResponse, TargetForm, WorkerCache};
 use crate::server::web::pages::{self, PageRequest, Pages, SignUp};
 use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
 
@@ -61,9 +62,10 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     let is_cacheable =
         head.path.starts_with("/v1") && matches!(*head.method, Method::GET | Method::HEAD);
     let cached = is_cacheable.then(|| context.cache.get(form, context.generation));
-    let Some((endpoint, found)) = cached.flatten() else {
+    let Some(cached) = cached.flatten() else {
         return respond_parsed(head, form, context);
     };
+    let endpoint = cached.endpoint;
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
     if let Some(response) = form_response(head, endpoint, context) {
@@ -71,8 +73,23 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     }
     // No cached target has a key in its query.
     metered(head, None, endpoint, context, |caller| {
-        context.admit(caller, || found_response(head, found, None))
+        context.admit(caller, || cached_response(head, cached))
     })
+}
+
+/// The response from the worker's cache.
+fn cached_response(head: &RequestHead<'_>, cached: CachedResponse) -> ApiResponse {
+    let CachedResponse { found, lines, .. } = cached;
+    match found.content {
+        Content::Whole(body) if *head.method == Method::GET && !head.knows(&found.etag) => {
+            let mut response = ApiResponse::new(StatusCode::OK, &[]);
+            response.gzip = found.gzip;
+            response.prepared_lines = Some(lines);
+            response.body = ResponseBody::Whole(body);
+            response
+        }
+        _ => found_response(head, found, None),
+    }
 }
 
 /// Responds to a request whose target the worker's cache does not have.
@@ -104,7 +121,7 @@ fn respond_parsed(
 }
 
 /// A response of which nothing is spent. It shows the quota of the address.
-#[inline(never)]
+#[cold]
 fn unmetered(
     head: &RequestHead<'_>,
     endpoint: Endpoint,
@@ -331,9 +348,14 @@ fn look_up(
         })?;
     // No key stays in memory for longer than its connection.
     if request::key(form.1) == SentKey::None {
+        let write_lines = |lines: &mut Vec<u8>| {
+            ApiResponse::cacheable(false, found.clone(), &[CACHED_A_MINUTE], JSON)
+                .write_own_lines(lines);
+        };
+        let cached = (endpoint, &found);
         context
             .cache
-            .put(form, endpoint, context.generation, &found);
+            .put(form, context.generation, cached, write_lines);
     }
     Ok(found)
 }

@@ -23,7 +23,7 @@ use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
-use crate::server::conn::send_buffer::BufferPool;
+use crate::server::conn::send_buffer::take_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::deferred::DeferredResponse;
@@ -54,7 +54,6 @@ pub(crate) struct Worker {
     pub(crate) shared_keys: Option<Arc<ArcSwap<SharedKeysState>>>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) registry: Arc<ConnectionRegistry>,
-    pub(crate) buffers: Arc<BufferPool>,
     pub(crate) complaints: Arc<RateLimitedLog>,
     pub(crate) limits: ConnectionLimits,
     pub(crate) metrics: Arc<WorkerMetrics>,
@@ -91,7 +90,7 @@ impl Worker {
         is_tls: bool,
     ) -> Arc<ConnectionContext> {
         let access_log = self.access.clone();
-        ConnectionContext::new(handle, is_tls, &self.buffers, &self.metrics, access_log)
+        ConnectionContext::new(handle, is_tls, &self.metrics, access_log)
     }
 
     /// Serves the requests that come on a socket. Returns it when all is written, with the time
@@ -254,7 +253,7 @@ impl Worker {
             response.body = ResponseBody::Omitted(body_bytes);
             body_bytes = 0;
         }
-        let mut lines = context.buffers.take();
+        let mut lines = take_buffer();
         response.write_lines(handled.quota, id, &mut lines);
         if context.is_tls {
             lines.extend_from_slice(STRICT_TRANSPORT);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::observe::{AccessLogBuffer, LocalCounter, WorkerMetrics};
 use crate::server::conn::pending::{PendingAccessLog, PendingResponse};
 use crate::server::conn::registry::ConnectionHandle;
-use crate::server::conn::send_buffer::BufferPool;
 use crate::server::conn::time_slice::TimeSlice;
 
 /// The state that the request handler, the I/O adapter and the driver of one connection share.
@@ -18,8 +17,6 @@ pub(crate) struct ConnectionContext {
     pub(crate) handle: ConnectionHandle,
     /// Whether the client speaks TLS.
     pub(crate) is_tls: bool,
-    /// The worker's buffers.
-    pub(crate) buffers: Arc<BufferPool>,
     /// The worker's counters.
     pub(crate) metrics: Arc<WorkerMetrics>,
 }
@@ -28,7 +25,6 @@ impl ConnectionContext {
     pub(in crate::server) fn new(
         handle: ConnectionHandle,
         is_tls: bool,
-        buffers: &Arc<BufferPool>,
         metrics: &Arc<WorkerMetrics>,
         access_log: Option<Arc<AccessLogBuffer>>,
     ) -> Arc<ConnectionContext> {
@@ -39,7 +35,6 @@ impl ConnectionContext {
             requests: LocalCounter::default(),
             handle,
             is_tls,
-            buffers: Arc::clone(buffers),
             metrics: Arc::clone(metrics),
         })
     }

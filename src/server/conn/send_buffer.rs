@@ -1,14 +1,13 @@
 //! `SendBuffer`: the bytes that hyper has written and the socket has not taken yet, and the
 //! worker's pool of such buffers.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use hyper::rt::Write;
-
-use crate::sync::{Mutex, lock};
 
 /// Bytes that are gathered before they are written.
 pub(in crate::server) const GATHERED_BYTES_MAX: usize = 16 * 1024;
@@ -19,31 +18,32 @@ const POOLED_MAX: usize = 64;
 /// Buffers that have grown to this capacity are freed.
 const GROWN_BYTES: usize = 64 * 1024;
 
-/// A worker's buffers. A connection has one only while something is buffered, so thousands of idle
-/// connections have none, and busy ones share one that is in the CPU's cache.
-#[derive(Debug, Default)]
-pub(crate) struct BufferPool(Mutex<Vec<Vec<u8>>>);
+thread_local! {
+    /// The buffers of this thread's worker. A connection has one only while something is buffered, so
+    /// thousands of idle connections have none, and busy ones share one that is in the CPU's cache.
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
 
-impl BufferPool {
-    /// An empty buffer.
-    pub(crate) fn take(&self) -> Vec<u8> {
-        let pooled = lock(&self.0).pop();
-        pooled.unwrap_or_else(|| Vec::with_capacity(GATHERED_BYTES_MAX))
-    }
+/// Takes an empty buffer from the pool.
+pub(crate) fn take_buffer() -> Vec<u8> {
+    let pooled = POOL.with_borrow_mut(Vec::pop);
+    pooled.unwrap_or_else(|| Vec::with_capacity(GATHERED_BYTES_MAX))
+}
 
-    /// Buffers in the pool.
-    #[cfg(test)]
-    pub(crate) fn size(&self) -> usize {
-        lock(&self.0).len()
-    }
-
-    pub(crate) fn put(&self, mut buffer: Vec<u8>) {
-        let mut pooled = lock(&self.0);
-        if pooled.len() < POOLED_MAX && buffer.capacity() < GROWN_BYTES {
+/// Returns a buffer to the pool.
+pub(crate) fn put_buffer(mut buffer: Vec<u8>) {
+    POOL.with_borrow_mut(|pool| {
+        if pool.len() < POOLED_MAX && buffer.capacity() < GROWN_BYTES {
             buffer.clear();
-            pooled.push(buffer);
+            pool.push(buffer);
         }
-    }
+    });
+}
+
+/// Buffers in the pool.
+#[cfg(test)]
+pub(crate) fn pooled_buffers() -> usize {
+    POOL.with_borrow(Vec::len)
 }
 
 /// Buffered bytes, and behind them a body that is not copied. Has no capacity while it is empty.
@@ -57,9 +57,9 @@ pub(in crate::server) struct SendBuffer {
 
 impl SendBuffer {
     /// Takes a buffer from the pool, if it has none.
-    pub(in crate::server) fn reserve(&mut self, pool: &BufferPool) {
+    pub(in crate::server) fn reserve(&mut self) {
         if self.bytes.capacity() == 0 {
-            self.bytes = pool.take();
+            self.bytes = take_buffer();
         }
     }
 
@@ -89,11 +89,11 @@ impl SendBuffer {
     }
 
     /// Returns the buffer to the pool. To be called when the socket has taken all.
-    pub(in crate::server) fn release(&mut self, pool: &BufferPool) {
+    pub(in crate::server) fn release(&mut self) {
         debug_assert!(self.is_taken());
         if self.bytes.capacity() > 0 {
             self.taken = 0;
-            pool.put(std::mem::take(&mut self.bytes));
+            put_buffer(std::mem::take(&mut self.bytes));
         }
     }
 
@@ -131,17 +131,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_keeps_few_buffers_and_none_that_grew_much() {
-        let pool = BufferPool::default();
-        pool.put(Vec::with_capacity(64 * 1024));
-        assert_eq!(pool.size(), 0);
+    fn the_pool_keeps_few_buffers_and_none_that_grew_much() {
+        put_buffer(Vec::with_capacity(GROWN_BYTES));
+        assert_eq!(pooled_buffers(), 0);
         for _ in 0..2 * POOLED_MAX {
-            pool.put(b"left by another".to_vec());
+            put_buffer(b"left by another".to_vec());
         }
-        assert_eq!(pool.size(), POOLED_MAX);
+        assert_eq!(pooled_buffers(), POOLED_MAX);
         for _ in 0..POOLED_MAX {
-            assert_eq!(pool.take(), b"");
+            assert_eq!(take_buffer(), b"");
         }
-        assert!(pool.take().capacity() >= GATHERED_BYTES_MAX, "a new one");
+        assert!(take_buffer().capacity() >= GATHERED_BYTES_MAX, "a new one");
     }
 }

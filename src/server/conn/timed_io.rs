@@ -31,7 +31,7 @@ use memchr::memmem;
 use crate::server::conn::connection_state::ConnectionPhase;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::pending::{BodyStream, ResponseBody};
-use crate::server::conn::send_buffer::SendBuffer;
+use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
 use crate::server::conn::time_slice::poll_yield;
 
 /// Writes from this length on count against the connection's time slice: they take tens of
@@ -144,7 +144,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
 
     /// Buffers a head of hyper's and its response. Returns how many bytes of the head were taken.
     fn take_head(&mut self, head: &[u8]) -> usize {
-        self.buffer.reserve(&self.context.buffers);
+        self.buffer.reserve();
         // Before a form that its client holds back until then.
         if head.starts_with(CONTINUE) {
             // A response that is ready already stands behind it, and is offered again by itself.
@@ -171,7 +171,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         for part in [status_line, &response.lines, connection, date] {
             self.buffer.extend(part);
         }
-        self.context.buffers.put(response.lines);
+        put_buffer(response.lines);
         match response.body {
             ResponseBody::Whole(body) => self.buffer.put_body(body),
             ResponseBody::Omitted(_) => {}
@@ -182,7 +182,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
     /// Buffers the response to an unreadable head, which is the last.
     pub(crate) fn take_error(&mut self, status: u16) {
         self.responded = true;
-        self.buffer.reserve(&self.context.buffers);
+        self.buffer.reserve();
         self.buffer.extend(&(self.error_response)(status));
     }
 }
@@ -208,7 +208,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
                     return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
                 }
             }
-            self.buffer.release(&self.context.buffers);
+            self.buffer.release();
             if self.is_drained() {
                 return self.flush(cx);
             }

@@ -14,6 +14,7 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::connection::is_last;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -132,7 +133,7 @@ pub(in crate::server) fn respond(
             disk,
         }))
     };
-    let mut buffer = context.buffers.take();
+    let mut buffer = take_buffer();
     buffer.extend_from_slice(text.as_bytes());
     context.pending.put(buffer, body);
     let mut response = Response::new(Empty::new());

@@ -18,7 +18,7 @@ use crate::observe::WorkerMetrics;
 use crate::request::Endpoint;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::registry::ConnectionRegistry;
-use crate::server::conn::send_buffer::BufferPool;
+use crate::server::conn::send_buffer::{pooled_buffers, put_buffer};
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::connection::drive;
 use crate::sync::{AtomicBool, Ordering};
@@ -221,12 +221,9 @@ pub(in crate::server) fn take_all(rest: &mut &[u8], cases: &[Case]) -> bool {
 }
 
 /// The context of a new connection.
-pub(in crate::server) fn context(
-    registry: &Arc<ConnectionRegistry>,
-    buffers: &Arc<BufferPool>,
-) -> Arc<ConnectionContext> {
+pub(in crate::server) fn context(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
     let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
-    ConnectionContext::new(registry.join(None), false, buffers, &metrics, None)
+    ConnectionContext::new(registry.join(None), false, &metrics, None)
 }
 
 struct Woken(AtomicBool);
@@ -243,9 +240,8 @@ pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     let wire = Rc::new(RefCell::new(wire));
     let registry = Arc::new(ConnectionRegistry::default());
     // One buffer, which is here again when no response needs it.
-    let pool = Arc::new(BufferPool::default());
-    pool.put(b"left by another".to_vec());
-    let context = context(&registry, &pool);
+    put_buffer(b"left by another".to_vec());
+    let context = context(&registry);
     let socket = Socket(Rc::clone(&wire));
     let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
     let served = Cell::new(0);
@@ -295,6 +291,6 @@ pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
         assert!(rest == plan.refusal.map_or(Vec::new(), refusal), "{plan:?}");
     }
     if !closes {
-        assert!(pool.size() > 0, "it holds a buffer");
+        assert!(pooled_buffers() > 0, "it holds a buffer");
     }
 }

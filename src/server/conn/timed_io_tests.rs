@@ -95,7 +95,7 @@ type Guarded = (
 /// A `TimedIo` over a socket, and its context.
 fn guarded(registry: &Arc<ConnectionRegistry>, wire: Wire) -> Guarded {
     let wire = Rc::new(RefCell::new(wire));
-    let context = context(registry, &Arc::default());
+    let context = context(registry);
     let refusal: fn(u16) -> Vec<u8> = refusal;
     let socket = Socket(Rc::clone(&wire));
     let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
@@ -208,7 +208,7 @@ fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
         .unwrap();
     let registry = Arc::new(ConnectionRegistry::default());
     let metrics = runtime.block_on(async {
-        let context = context(&registry, &Arc::default());
+        let context = context(&registry);
         let metrics = Arc::clone(&context.metrics);
         let ended = tokio::spawn(async move {
             let _context = context;

@@ -116,6 +116,8 @@ pub(crate) struct ApiResponse {
     pub(crate) retry_after_seconds: Option<u32>,
     /// Header lines with values of their own, which few kinds have.
     pub(crate) more_lines: String,
+    /// All of these lines, if they were written before.
+    pub(crate) prepared_lines: Option<Bytes>,
     /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
     pub(crate) body: ResponseBody,
     pub(crate) pending_body: Option<Box<PendingBody>>,
@@ -144,6 +146,7 @@ impl ApiResponse {
             gzip: false,
             retry_after_seconds: None,
             more_lines: String::new(),
+            prepared_lines: None,
             body: ResponseBody::Whole(Bytes::new()),
             pending_body: None,
         }
@@ -238,6 +241,15 @@ impl ApiResponse {
         number(out, "x-ratelimit-remaining: ", quota.remaining);
         number(out, "x-ratelimit-reset: ", quota.reset_seconds);
         line(out, "x-request-id: ", &id.digits());
+        match &self.prepared_lines {
+            Some(lines) => out.extend_from_slice(lines),
+            None => self.write_own_lines(out),
+        }
+    }
+
+    /// Appends the lines that are the same for all clients.
+    #[inline(never)]
+    pub(crate) fn write_own_lines(&self, out: &mut Vec<u8>) {
         let common = if self.is_cross_origin {
             CROSS_ORIGIN
         } else {

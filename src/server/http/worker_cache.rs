@@ -23,11 +23,20 @@ const SLOTS: usize = 256;
 const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longer targets are not cached: they are searches that find nothing.
 const TARGET_BYTES_MAX: usize = 1024;
-/// The size of an entry besides its body, its links and its target: blocks of the allocator.
+/// The size of an entry besides its body, its lines, its links and its target: blocks of the allocator.
 const ENTRY_BYTES: usize = 512;
 
 /// A request target as sent: path and query; and whether the client accepts gzip.
 pub(crate) type TargetForm<'a> = (&'a str, Option<&'a str>, bool);
+
+/// A response in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedResponse {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) found: Encoded,
+    /// The header lines of a 200 that are the same for all clients.
+    pub(crate) lines: Bytes,
+}
 
 /// One worker's cache of at most a given number of bytes.
 #[derive(Debug)]
@@ -64,8 +73,7 @@ struct CachedEntry {
     path: Box<str>,
     query: Option<Box<str>>,
     accepts_gzip: bool,
-    endpoint: Endpoint,
-    found: Encoded,
+    response: CachedResponse,
     bytes: usize,
     /// Whether it was sent since another target was requested twice in a row.
     used: bool,
@@ -81,8 +89,8 @@ impl WorkerCache {
         }
     }
 
-    /// Returns the endpoint of a target, and the response from the snapshot of a generation.
-    pub(crate) fn get(&self, form: TargetForm<'_>, generation: u64) -> Option<(Endpoint, Encoded)> {
+    /// Returns the response to a target, from the snapshot of a generation.
+    pub(crate) fn get(&self, form: TargetForm<'_>, generation: u64) -> Option<CachedResponse> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
@@ -90,7 +98,7 @@ impl WorkerCache {
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
                 entry.used = true;
-                return Some((entry.endpoint, entry.found.clone()));
+                return Some(entry.response.clone());
             }
             Some(entry) => std::mem::take(&mut entry.used),
             None => false,
@@ -101,13 +109,13 @@ impl WorkerCache {
     }
 
     /// Caches the response to the target that was not found last, if it is requested often and
-    /// short.
+    /// short. `write_lines` appends the header lines of a 200.
     pub(crate) fn put(
         &self,
         form: TargetForm<'_>,
-        endpoint: Endpoint,
         generation: u64,
-        found: &Encoded,
+        (endpoint, found): (Endpoint, &Encoded),
+        write_lines: impl FnOnce(&mut Vec<u8>),
     ) {
         let (path, query, accepts_gzip) = form;
         let mut table = self.table(generation);
@@ -119,7 +127,9 @@ impl WorkerCache {
             return;
         }
         let links = found.links.as_ref().map_or(0, Bytes::len);
-        let bytes = body.len() + links + target_bytes + ENTRY_BYTES;
+        let mut lines = Vec::new();
+        write_lines(&mut lines);
+        let bytes = body.len() + links + lines.len() + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
@@ -130,8 +140,11 @@ impl WorkerCache {
             path: path.into(),
             query: query.map(Box::from),
             accepts_gzip,
-            endpoint,
-            found: found.with_own_refcount(),
+            response: CachedResponse {
+                endpoint,
+                found: found.with_own_refcount(),
+                lines: lines.into_boxed_slice().into(),
+            },
             bytes,
             used: false,
         });
@@ -203,19 +216,26 @@ mod tests {
         let form = (path, Some("limit=2"), gzip);
         let cached = cache.get(form, generation);
         let was_there = cached.is_some();
-        let (endpoint, found) = cached.unwrap_or_else(|| {
-            let found = found(text.to_owned());
-            cache.put(form, Endpoint::Creator, generation, &found);
-            (Endpoint::Creator, found)
+        let response = cached.unwrap_or_else(|| {
+            let (endpoint, found) = (Endpoint::Creator, found(text.to_owned()));
+            let write = |lines: &mut Vec<u8>| lines.extend_from_slice(text.as_bytes());
+            cache.put(form, generation, (endpoint, &found), write);
+            CachedResponse {
+                endpoint,
+                found,
+                lines: text.to_owned().into(),
+            }
         });
-        assert_eq!(endpoint, Endpoint::Creator);
-        (was_there, found.content.into_bytes().unwrap())
+        assert_eq!(response.endpoint, Endpoint::Creator);
+        let body = response.found.content.into_bytes().unwrap();
+        assert_eq!(response.lines, body);
+        (was_there, response.lines)
     }
 
     #[test]
     fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
         arbtest::arbtest(|u| {
-            let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 30))?;
+            let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 60))?;
             let cache = WorkerCache::new(bytes_max);
             let mut generation = 0;
             for _ in 0..u.int_in_range(0..=2000)? {
@@ -246,16 +266,16 @@ mod tests {
             for _ in 0..2 {
                 assert!(cache.get(form, 1).is_none(), "{form:?}");
                 let text = found(format!("{form:?}"));
-                cache.put(form, Endpoint::Index, 1, &text);
+                cache.put(form, 1, (Endpoint::Index, &text), |_| {});
             }
         }
         let mut hits = 0;
         for form in forms {
             // Two of them may have one slot.
-            let Some((_, found)) = cache.get(form, 1) else {
+            let Some(response) = cache.get(form, 1) else {
                 continue;
             };
-            let body = found.content.into_bytes().unwrap();
+            let body = response.found.content.into_bytes().unwrap();
             assert_eq!(body, format!("{form:?}"));
             hits += 1;
         }

@@ -51,7 +51,6 @@ impl InMemoryServer {
             shared_keys: None,
             clock: Arc::new(clock),
             registry: Arc::new(ConnectionRegistry::default()),
-            buffers: Arc::default(),
             complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
             limits: ConnectionLimits::default(),
             metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),

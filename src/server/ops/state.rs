@@ -96,7 +96,6 @@ impl ServerState {
                 shared_keys: shared_keys.clone().flatten(),
                 clock: Arc::clone(&quota.clock),
                 registry: Arc::new(ConnectionRegistry::new(settings.connections)),
-                buffers: Arc::default(),
                 complaints: Arc::clone(&complaints),
                 limits: settings.connections,
                 metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
