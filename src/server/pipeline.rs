@@ -61,7 +61,8 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     // The cache has no other targets, and no responses to other methods.
     let is_cacheable =
         head.path.starts_with("/v1") && matches!(*head.method, Method::GET | Method::HEAD);
-    let cached = is_cacheable.then(|| context.cache.get(form, context.generation));
+    let knows = |etag: &EntityTag| head.knows(etag);
+    let cached = is_cacheable.then(|| context.cache.get(form, context.generation, knows));
     let Some(cached) = cached.flatten() else {
         return respond_parsed(head, form, context);
     };

@@ -13,7 +13,7 @@ use ahash::RandomState;
 use bytes::Bytes;
 
 use crate::request::Endpoint;
-use crate::snapshot::{Content, Encoded};
+use crate::snapshot::{Content, Encoded, EntityTag};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Slots in the table, of which each target has one.
@@ -89,16 +89,26 @@ impl WorkerCache {
         }
     }
 
-    /// Returns the response to a target, from the snapshot of a generation.
-    pub(crate) fn get(&self, form: TargetForm<'_>, generation: u64) -> Option<CachedResponse> {
+    /// Returns the response to a target, from the snapshot of a generation. It has no content only if
+    /// the client knows its entity tag.
+    pub(crate) fn get(
+        &self,
+        form: TargetForm<'_>,
+        generation: u64,
+        knows: impl FnOnce(&EntityTag) -> bool,
+    ) -> Option<CachedResponse> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
         let slot = &mut table.slots[at];
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
-                entry.used = true;
-                return Some(entry.response.clone());
+                let found = &entry.response.found;
+                if matches!(found.content, Content::Whole(_)) || knows(&found.etag) {
+                    entry.used = true;
+                    return Some(entry.response.clone());
+                }
+                false
             }
             Some(entry) => std::mem::take(&mut entry.used),
             None => false,
@@ -119,17 +129,24 @@ impl WorkerCache {
     ) {
         let (path, query, accepts_gzip) = form;
         let mut table = self.table(generation);
-        let (Some(at), Content::Whole(body)) = (table.wanted.take(), &found.content) else {
+        let Some(at) = table.wanted.take() else {
             return;
         };
+        let mut lines = Vec::new();
+        let body_bytes = match &found.content {
+            Content::Whole(body) => {
+                write_lines(&mut lines);
+                body.len()
+            }
+            Content::Omitted(_) => 0,
+            Content::Long(_) => return,
+        };
         let target_bytes = path.len() + query.map_or(0, str::len);
-        if body.len() > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
+        if body_bytes > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
             return;
         }
         let links = found.links.as_ref().map_or(0, Bytes::len);
-        let mut lines = Vec::new();
-        write_lines(&mut lines);
-        let bytes = body.len() + links + lines.len() + target_bytes + ENTRY_BYTES;
+        let bytes = body_bytes + links + lines.len() + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
@@ -194,7 +211,6 @@ impl CacheTable {
 mod tests {
     use super::*;
     use crate::calendar::UnixSeconds;
-    use crate::snapshot::EntityTag;
 
     fn found(text: String) -> Encoded {
         Encoded {
@@ -214,7 +230,7 @@ mod tests {
         text: &str,
     ) -> (bool, Bytes) {
         let form = (path, Some("limit=2"), gzip);
-        let cached = cache.get(form, generation);
+        let cached = cache.get(form, generation, |_| false);
         let was_there = cached.is_some();
         let response = cached.unwrap_or_else(|| {
             let (endpoint, found) = (Endpoint::Creator, found(text.to_owned()));
@@ -264,7 +280,7 @@ mod tests {
         ];
         for form in forms {
             for _ in 0..2 {
-                assert!(cache.get(form, 1).is_none(), "{form:?}");
+                assert!(cache.get(form, 1, |_| false).is_none(), "{form:?}");
                 let text = found(format!("{form:?}"));
                 cache.put(form, 1, (Endpoint::Index, &text), |_| {});
             }
@@ -272,7 +288,7 @@ mod tests {
         let mut hits = 0;
         for form in forms {
             // Two of them may have one slot.
-            let Some(response) = cache.get(form, 1) else {
+            let Some(response) = cache.get(form, 1, |_| false) else {
                 continue;
             };
             let body = response.found.content.into_bytes().unwrap();
@@ -290,6 +306,29 @@ mod tests {
             .collect();
         assert_eq!(hits[..2], [false, false]);
         assert!(hits[2..].iter().all(|hit| *hit));
+    }
+
+    #[test]
+    fn a_response_without_content_is_for_clients_that_know_it_until_another_asks() {
+        let cache = WorkerCache::new(10_000);
+        let form = ("/v1", None, false);
+        let whole = found("x".to_owned());
+        let bare = Encoded {
+            content: Content::Omitted(None),
+            ..whole.clone()
+        };
+        let get = |knows: bool| {
+            let response = cache.get(form, 1, |etag| knows && *etag == whole.etag)?;
+            Some(matches!(response.found.content, Content::Whole(_)))
+        };
+        for _ in 0..2 {
+            assert_eq!(get(true), None);
+            cache.put(form, 1, (Endpoint::Index, &bare), |_| {});
+        }
+        assert_eq!(get(true), Some(false));
+        assert_eq!(get(false), None);
+        cache.put(form, 1, (Endpoint::Index, &whole), |_| {});
+        assert_eq!((get(false), get(true)), (Some(true), Some(true)));
     }
 
     #[test]
