@@ -1,12 +1,10 @@
 //! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Instant;
 
 use crate::common::Outcome;
-use crate::common::http::{Head, connect, get};
+use crate::common::http::{Head, exchange, get};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
 use crate::common::stats::{median, median_ratio};
@@ -14,24 +12,6 @@ use crate::{Pair, TARGET};
 
 /// Concurrent clients.
 const CLIENTS: usize = 32;
-
-/// Connects, sends a request, reads the response, closes.
-fn visit(from: Ipv4Addr, to: SocketAddr, request: &[u8], buffer: &mut [u8]) -> io::Result<()> {
-    let mut stream = connect(from, to, None)?;
-    stream.write_all(request)?;
-    let mut received = 0;
-    loop {
-        match stream.read(&mut buffer[received..])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => received += count,
-        }
-        match Head::of_whole(&buffer[..received]).map(|head| head.status) {
-            None => {}
-            Some(200) => return Ok(()),
-            Some(status) => return Err(io::Error::other(format!("status {status}"))),
-        }
-    }
-}
 
 /// Makes so many visits; returns the server's CPU microseconds for each, and visits a second.
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
@@ -41,8 +21,14 @@ fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64,
         let clients = (0..CLIENTS).map(|_| {
             let from = sources.fresh();
             scope.spawn(move || {
-                let (request, mut buffer) = (get(TARGET, ""), vec![0; 16 * 1024]);
-                (0..each).try_for_each(|_| visit(from, to, &request, &mut buffer))
+                let request = get(TARGET, "");
+                (0..each).try_for_each(|_| -> Outcome<()> {
+                    let response = exchange(from, to, &request)?;
+                    match Head::read(&response).map(|head| head.status) {
+                        Some(200) => Ok(()),
+                        status => Err(format!("status {status:?}").into()),
+                    }
+                })
             })
         });
         for client in clients.collect::<Vec<_>>() {

@@ -44,7 +44,7 @@ pub(crate) struct Publish {
 
 pub(crate) struct Publisher {
     feed: Feed,
-    versions: Versions,
+    pub(crate) versions: Versions,
     dataset: PathBuf,
     pub(crate) directory: PathBuf,
     before: Manifest,
@@ -62,13 +62,13 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// Publishes the first version of the synthetic dataset in `scratch`.
-    pub(crate) fn new(versions: Versions, scratch: &Path, pace: Pace) -> Outcome<Publisher> {
+    pub(crate) fn new(scratch: &Path, pace: Pace) -> Outcome<Publisher> {
         let dataset = scratch.join("dataset");
         let feed = Feed::new(&dataset, &scratch.join("unfinished"))?;
         let first = feed.first()?;
         let mut publisher = Publisher {
             feed,
-            versions,
+            versions: Versions::default(),
             dataset,
             directory: scratch.join("published"),
             before: Manifest::default(),

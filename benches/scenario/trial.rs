@@ -61,7 +61,7 @@ pub(super) fn run(platform: &mut Platform, address: SocketAddr, targets: &[Targe
     platform.publisher.settle(address)?;
     let second = samples(address, targets)?;
     let mut trial = Trial {
-        versions: &platform.versions,
+        versions: &platform.publisher.versions,
         targets,
         altered: 0,
     };

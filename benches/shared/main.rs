@@ -290,7 +290,7 @@ fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<
     let rounds = if is_quick() { 1 } else { 5 };
     let mut added = Vec::new();
     for (name, kind) in [("frozen", Outage::Frozen), ("killed", Outage::Killed)] {
-        let (mut usual, mut during) = (Histogram::new(), Histogram::new());
+        let (mut usual, mut during) = (Histogram::default(), Histogram::default());
         for _ in 0..rounds {
             let before = outage(&server, store, clients, Outage::None)?;
             usual.add(&before);

@@ -3,18 +3,17 @@
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::common::http::{self, get};
-use crate::common::process::{Server, installed, run};
+use crate::common::http::{connect_slow, get};
+use crate::common::process::Server;
 use crate::common::{Outcome, world};
 
 /// Descriptors that the server may open, and clients that connect.
-const DESCRIPTORS: usize = 64;
+const DESCRIPTORS: u64 = 64;
 const CLIENTS: u8 = 120;
 /// Time over which CPU time is measured.
 const MEASURED: Duration = Duration::from_secs(3);
@@ -54,7 +53,7 @@ impl Starved {
 /// Connects a client that requests more than is buffered and reads nothing, so that the server does
 /// not close its connection. Each has an address of its own: one may have half of all connections.
 fn connect(to: SocketAddr, number: u8) -> Outcome<TcpStream> {
-    let mut stream = http::connect(Ipv4Addr::new(127, 4, 0, number), to, Some(4096))?;
+    let mut stream = connect_slow(Ipv4Addr::new(127, 4, 0, number), to)?;
     stream.write_all(&get("/v1/islands?limit=200", "").repeat(64))?;
     stream.set_nonblocking(true)?;
     Ok(stream)
@@ -76,19 +75,13 @@ pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
     starve("limit known at start", &server, times)
 }
 
-/// With the limit lowered while the server runs, so that accepting fails; `None` without `prlimit`.
-pub(crate) fn lowered_limit(times: usize) -> Outcome<Option<Starved>> {
-    if installed("prlimit").is_none() {
-        return Ok(None);
-    }
+/// With the limit lowered while the server runs, so that accepting fails.
+pub(crate) fn lowered_limit(times: usize) -> Outcome<Starved> {
     let server = world::serve("true", |serve| {
         serve.args(["--send-seconds", "60"]);
     })?;
-    let mut limit = Command::new("prlimit");
-    limit.arg("--pid").arg(server.id().to_string());
-    limit.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
-    run(limit)?;
-    starve("limit lowered", &server, times).map(Some)
+    server.limit_descriptors(DESCRIPTORS)?;
+    starve("limit lowered", &server, times)
 }
 
 fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved> {

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 
 use super::Stage;
 use crate::common::Outcome;
 use crate::common::http::{Head, connect, get};
-use crate::scenario::floods;
+use crate::scenario::{floods, source};
 
-const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
-/// Connections from one address before the next.
-const PER_ADDRESS: u32 = 300;
+/// Network of the source addresses.
+const NETWORK: u8 = 6;
 /// Requests of each kind in a burst.
 const EACH: usize = 8;
 /// Connections of each flood in a burst.
@@ -19,7 +18,7 @@ const FLOOD: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Abuse {
-    sent: u32,
+    sent: usize,
     seed: u64,
     /// Number of responses by kind and status; the status is 0 without a response.
     responses: BTreeMap<(&'static str, u16), u64>,
@@ -83,8 +82,7 @@ impl Abuse {
     /// Sends bytes and returns the status of the response; 0 without one.
     fn send(&mut self, to: SocketAddr, bytes: &[u8]) -> Outcome<u16> {
         self.sent += 1;
-        let from = Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + self.sent / PER_ADDRESS);
-        let mut stream = connect(from, to, None)?;
+        let mut stream = connect(source(NETWORK, self.sent), to)?;
         // The server may close the connection before all is sent.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
