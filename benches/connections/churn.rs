@@ -7,7 +7,7 @@ use crate::common::Outcome;
 use crate::common::http::{Head, exchange, get};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
-use crate::common::stats::{median, median_ratio};
+use crate::common::stats::{in_turns, median};
 use crate::{Pair, TARGET};
 
 /// Concurrent clients.
@@ -49,26 +49,21 @@ pub(crate) fn measure(
     count: usize,
     rounds: usize,
 ) -> Outcome<()> {
-    let mut cpu = [Vec::new(), Vec::new()];
-    let mut speed = [Vec::new(), Vec::new()];
-    for round in 0..=rounds {
-        for turn in 0..2 {
-            // The first of a round finds a cooler core, so the order alternates.
-            let at = (turn + round) % 2;
-            let (micros, rate) = visits(sources, &pair[at].1, count)?;
-            // The first round warms up.
-            if round > 0 {
-                cpu[at].push(micros);
-                speed[at].push(rate);
-            }
-        }
-    }
+    let mut visits = |side: usize| visits(sources, &pair[side].1, count);
+    // Both warm up.
+    in_turns(1, &mut visits)?;
+    let [ours, hyper] = in_turns(rounds, &mut visits)?;
     println!("\nconnect, one request, close: {count} times in each of {rounds} interleaved rounds");
     println!("  {:<16}{:>10}{:>16}", "", "CPU us", "connections/s");
-    for ((name, _), (cpu, speed)) in pair.iter().zip(cpu.iter().zip(&speed)) {
-        let [micros, rate] = [cpu, speed].map(|values| median(values.iter().copied()));
+    for ((name, _), rounds) in pair.iter().zip([&ours, &hyper]) {
+        let micros = median(rounds.iter().map(|(micros, _)| *micros));
+        let rate = median(rounds.iter().map(|(_, rate)| *rate));
         println!("  {name:<16}{micros:>10.1}{rate:>16.0}");
     }
-    println!("  ratio of CPU {:.2}", median_ratio(&cpu[0], &cpu[1]));
+    let ratios = ours
+        .iter()
+        .zip(&hyper)
+        .map(|(ours, hyper)| ours.0 / hyper.0);
+    println!("  ratio of CPU {:.2}", median(ratios));
     Ok(())
 }

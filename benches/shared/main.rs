@@ -23,7 +23,7 @@ use crate::common::http::{fetch, get};
 use crate::common::loops::{Requests, closed, open};
 use crate::common::pool::Sources;
 use crate::common::process::{Scratch, Server, command, installed, pin_load};
-use crate::common::stats::{largest, median, median_ratio};
+use crate::common::stats::{in_turns, largest, median, median_ratio};
 use crate::common::world::issue_key;
 use crate::common::{BINARY, Outcome, SERVER_CORE, is_quick};
 
@@ -157,28 +157,24 @@ fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
         let server = serve(&state, sharing)?;
         let pool = sources.pool(server.address, CONNECTIONS)?;
         let requests = Requests::same(&request, 1, 200);
-        sides.push((server, pool, requests, Vec::new()));
+        sides.push((server, pool, requests));
     }
-    for round in 0..=rounds {
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for at in order {
-            let (server, pool, requests, micros) = &mut sides[at];
-            let before = server.cpu_nanos()?;
-            let (responses, _) = closed(pool, requests, duration)?;
-            // The first round is a warm-up.
-            if round > 0 {
-                let nanos = server.cpu_nanos()? - before;
-                micros.push(nanos as f64 / 1000.0 / responses as f64);
-            }
-        }
-    }
-    let [alone, shared] = [&sides[0].3, &sides[1].3];
+    let mut micros = |side: usize| -> Outcome<f64> {
+        let (server, pool, requests) = &mut sides[side];
+        let before = server.cpu_nanos()?;
+        let (responses, _) = closed(pool, requests, duration)?;
+        let nanos = server.cpu_nanos()? - before;
+        Ok(nanos as f64 / 1000.0 / responses as f64)
+    };
+    // Both warm up.
+    in_turns(1, &mut micros)?;
+    let [alone, shared] = in_turns(rounds, &mut micros)?;
     println!(
         "CPU per request: {:.2} us alone, {:.2} us shared",
         median(alone.iter().copied()),
         median(shared.iter().copied())
     );
-    Ok(median_ratio(shared, alone))
+    Ok(median_ratio(&shared, &alone))
 }
 
 /// The p99 that a store adds for clients that use up their limit, in milliseconds.
@@ -192,21 +188,16 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
     ] {
         let server = serve(&scratch.join(name), sharing)?;
         let pool = sources.pool(server.address, CONNECTIONS)?;
-        sides.push((server, pool, Vec::new()));
+        sides.push((server, pool));
     }
-    for round in 0..rounds {
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for at in order {
-            let (_, pool, micros) = &mut sides[at];
-            // Not the last requests: with a late answer, one could be refused.
-            let mut requests = clients.requests(1, count, LIMIT - 10);
-            let all = f64::from(count * (LIMIT - 10));
-            let duration = Duration::from_secs_f64(all / RATE);
-            let latencies = open(pool, &mut requests, RATE, duration)?;
-            micros.push(latencies.quantile_micros(0.99));
-        }
-    }
-    let [alone, shared] = [&sides[0].2, &sides[1].2];
+    let [alone, shared] = in_turns(rounds, |side| {
+        // Not the last requests: with a late answer, one could be refused.
+        let mut requests = clients.requests(1, count, LIMIT - 10);
+        let all = f64::from(count * (LIMIT - 10));
+        let duration = Duration::from_secs_f64(all / RATE);
+        let latencies = open(&mut sides[side].1, &mut requests, RATE, duration)?;
+        Ok(latencies.quantile_micros(0.99))
+    })?;
     println!(
         "p99 near a limit: {:.0} us alone, {:.0} us shared",
         median(alone.iter().copied()),
@@ -214,7 +205,7 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
     );
     let added = shared
         .iter()
-        .zip(alone)
+        .zip(&alone)
         .map(|(shared, alone)| shared - alone);
     Ok(median(added) / 1000.0)
 }

@@ -7,6 +7,7 @@ use std::net::{Shutdown, SocketAddr};
 use super::Stage;
 use crate::common::Outcome;
 use crate::common::http::{Head, connect, get};
+use crate::common::random::Random;
 use crate::scenario::{floods, source};
 
 /// Network of the source addresses.
@@ -19,7 +20,7 @@ const FLOOD: usize = 64;
 #[derive(Default)]
 pub(crate) struct Abuse {
     sent: usize,
-    seed: u64,
+    random: Random,
     /// Number of responses by kind and status; the status is 0 without a response.
     responses: BTreeMap<(&'static str, u16), u64>,
 }
@@ -29,7 +30,7 @@ impl Abuse {
     pub(crate) fn burst(&mut self, stage: &Stage<'_>) -> Outcome<()> {
         let address = stage.subject.address;
         for _ in 0..EACH {
-            let garbage: Vec<u8> = (0..200).map(|_| self.random() as u8).collect();
+            let garbage: Vec<u8> = (0..200).map(|_| self.random.next() as u8).collect();
             let long = format!("x-long: {}\r\n", "a".repeat(24 * 1024));
             let mut body = get("/v1", "content-length: 5000000\r\n");
             body.extend(std::iter::repeat_n(b'a', 64 * 1024));
@@ -62,18 +63,11 @@ impl Abuse {
         Ok(())
     }
 
-    fn random(&mut self) -> u64 {
-        // A step of a Weyl sequence, mixed.
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.seed ^ self.seed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ mixed >> 29
-    }
-
     /// A well-formed key that was not issued.
     fn guess(&mut self) -> String {
         const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let mut digits = |count: usize| -> String {
-            let digit = |_| char::from(DIGITS[self.random() as usize % DIGITS.len()]);
+            let digit = |_| char::from(DIGITS[self.random.next() % DIGITS.len()]);
             (0..count).map(digit).collect()
         };
         format!("im_live_{}_{}", digits(10), digits(38))
