@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 use crate::common::process::{Scratch, Server, Usage, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{self, Size, TINY};
-use crate::common::{Outcome, histogram, is_quick};
+use crate::common::{Outcome, histogram};
 use load::{Flow, Load, Plan, Validate};
 use metrics::free_address;
 use publisher::{Pace, Publisher};
@@ -77,30 +77,18 @@ const PER_ADDRESS: usize = 500;
 const SERVING: &str = "serving the publish of ";
 const STOPPING: &str = "stopping: ";
 
-/// How much a run does, by the arguments of the bench.
-#[derive(Clone, Copy)]
-struct Extent {
-    is_quick: bool,
-    /// Replaces the length of a full run.
-    length: Option<Duration>,
-}
-
 /// Runs a scenario by its name, as the arguments of the process require.
 pub(crate) fn main(scenario: &str) -> Outcome<()> {
-    let extent = Extent {
-        is_quick: is_quick(),
-        length: env::args().find_map(|word| word.parse().ok().map(Duration::from_secs)),
-    };
     raise_limit()?;
     histogram::check();
     println!("{}; publishes and attackers beside the load", pin_load()?);
     let scratch = Scratch::new()?;
     let (faults, begun) = (Faults::default(), Instant::now());
     match scenario {
-        "attack" => attack::run(&extent, &faults),
-        "refresh" => refresh::run(&extent, scratch.path(), &faults),
-        "soak" => soak::run(&extent, scratch.path(), &faults),
-        "swap" => swap::run(&extent, scratch.path(), &faults),
+        "attack" => attack::run(&faults),
+        "refresh" => refresh::run(scratch.path(), &faults),
+        "soak" => soak::run(scratch.path(), &faults),
+        "swap" => swap::run(scratch.path(), &faults),
         _ => Err("no such scenario".into()),
     }?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
@@ -109,6 +97,11 @@ pub(crate) fn main(scenario: &str) -> Outcome<()> {
         count => return Err(format!("{count} faults").into()),
     }
     Ok(())
+}
+
+/// The length of a run, where the arguments of the bench have one.
+fn length() -> Option<Duration> {
+    env::args().find_map(|word| word.parse().ok().map(Duration::from_secs))
 }
 
 /// Faults, printed as they are found.

@@ -11,13 +11,13 @@ use super::publisher::{Pace, Publish, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
 use super::{
-    CONNECTIONS, Chore, Column, Extent, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING,
-    STOPPING, Scale, Subject, feed, report_rounds, run_beside, trial,
+    CONNECTIONS, Chore, Column, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING,
+    Scale, Subject, feed, length, report_rounds, run_beside, trial,
 };
-use crate::common::Outcome;
 use crate::common::process::Server;
 use crate::common::stats::{in_turns, largest, median};
 use crate::common::world::Size;
+use crate::common::{Outcome, is_quick};
 
 /// The longest part of a run whose median is compared, and the longest left out before the first.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -60,9 +60,9 @@ const QUICK: Settings = Settings {
 };
 
 impl Settings {
-    fn new(extent: &Extent) -> Settings {
-        let Some(length) = extent.length else {
-            return if extent.is_quick { QUICK } else { FULL };
+    fn new() -> Settings {
+        let Some(length) = length() else {
+            return if is_quick() { QUICK } else { FULL };
         };
         // Histories change more often in a short run.
         let mut pace = FULL.pace;
@@ -91,8 +91,8 @@ impl Settings {
     }
 }
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new(extent);
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = Settings::new();
     let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);

@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
+use super::directory::names;
 use super::load::{Fault, Load, Plan, Validate};
 use super::publisher::wait_served;
-use super::{CONNECTIONS, Column, Extent, Faults, report_rounds};
-use crate::common::Outcome;
+use super::{CONNECTIONS, Column, Faults, report_rounds};
 use crate::common::http::{Response, found, text};
 use crate::common::process::run as run_command;
 use crate::common::stats::in_turns;
 use crate::common::text::values;
 use crate::common::world::{self, Size, TINY, publish_command};
+use crate::common::{Outcome, is_quick};
 
 /// `generatedAt` of the two versions.
 const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
@@ -68,8 +69,8 @@ const QUICK: Settings = Settings {
     rate: 1_000.0,
 };
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = if extent.is_quick { QUICK } else { FULL };
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = if is_quick() { QUICK } else { FULL };
     let mut publisher = Swapper::new(scratch, settings.size)?;
     let server = world::serve("true", |serve| {
         serve.arg("--published").arg(&publisher.served);
@@ -144,24 +145,22 @@ impl Swapper {
         let prepared = ["first", "second"].map(|name| scratch.join(name));
         world::synthesize(&dataset, size, &[])?;
         run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
-        let days = fs::read_dir(dataset.join("daily"))?;
-        let days = days.map(|entry| entry.map(|entry| entry.path()));
-        let mut days: Vec<PathBuf> = days.collect::<Result<_, _>>()?;
-        days.sort();
+        let daily = dataset.join("daily");
+        let days = names(&daily)?;
         let [.., before, last] = &days[..] else {
             return Err("fewer than two days".into());
         };
-        let aside = dataset.join("aside");
-        fs::rename(last, &aside)?;
-        fs::rename(before, last)?;
-        fs::rename(&aside, before)?;
+        let [before, last, aside] = [before, last, "aside"].map(|name| daily.join(name));
+        fs::rename(&last, &aside)?;
+        fs::rename(&before, &last)?;
+        fs::rename(&aside, &before)?;
         run_command(publish_command(&dataset, &prepared[1], STAMPS[1]))?;
         fs::remove_dir_all(&dataset)?;
         let served = scratch.join("served");
         fs::create_dir(&served)?;
         for version in &prepared {
             let manifest = Manifest::read(&Directory::open(version)?)?.ok_or("no manifest")?;
-            for payload in [manifest.history, manifest.live].into_iter().flatten() {
+            for payload in manifest.payloads() {
                 fs::hard_link(version.join(&payload.file), served.join(&payload.file))?;
             }
         }

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use super::hostile::{Kind, KindResult, Wave, set_timeouts};
 use super::load::{Fault, Flow, Load, Plan, Validate};
 use super::metrics::Page;
-use super::{Extent, Faults, GZIP, STOPPING, Subject, floods, source};
-use crate::common::Outcome;
+use super::{Faults, GZIP, STOPPING, Subject, floods, source};
 use crate::common::http::{Head, exchange, get, text};
 use crate::common::process::Usage;
 use crate::common::text::values;
+use crate::common::{Outcome, is_quick};
 
 /// Honest keep-alive connections, and visits a second.
 const CONNECTIONS: usize = 50;
@@ -97,8 +97,8 @@ impl Validate for StatusOnly {
     }
 }
 
-pub(super) fn run(extent: &Extent, faults: &Faults) -> Outcome<()> {
-    let settings = if extent.is_quick { QUICK } else { FULL };
+pub(super) fn run(faults: &Faults) -> Outcome<()> {
+    let settings = if is_quick() { QUICK } else { FULL };
     control()?;
     let subject = Subject::start(|serve| {
         set_timeouts(settings.wave.timeout_seconds, serve);

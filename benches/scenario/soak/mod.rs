@@ -23,14 +23,14 @@ use super::publisher::{Pace, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
 use super::{
-    Chore, Extent, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING, Scale, Subject,
+    Chore, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING, Scale, Subject, length,
     run_beside,
 };
-use crate::common::Outcome;
+use crate::common::{Outcome, is_quick};
 use abuse::Abuse;
 use access_log::AccessLog;
 use keys::KeyChanges;
-use service_manager::{ServiceManager, WATCHDOG};
+use service_manager::WATCHDOG;
 
 /// Share of the highest rate at which the load runs.
 const RATE_SHARE: f64 = 0.7;
@@ -99,9 +99,9 @@ const QUICK: Settings = Settings {
 };
 
 impl Settings {
-    fn new(extent: &Extent) -> Settings {
-        let Some(length) = extent.length else {
-            return if extent.is_quick { QUICK } else { FULL };
+    fn new() -> Settings {
+        let Some(length) = length() else {
+            return if is_quick() { QUICK } else { FULL };
         };
         Settings {
             length,
@@ -232,10 +232,10 @@ fn scrape(stage: &Stage<'_>, last: &mut Page) -> Outcome<()> {
     Ok(())
 }
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new(extent);
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = Settings::new();
     let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
-    let manager = ServiceManager::start(&scratch.join("manager"))?;
+    let notifications = service_manager::listen(&scratch.join("manager"))?;
     let (state_directory, log) = (scratch.join("state"), scratch.join("access.log"));
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
@@ -254,7 +254,7 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         faults,
     };
     let mut records = Records {
-        access_log: AccessLog::new(log, &platform.keys),
+        access_log: AccessLog::new(log.clone(), &platform.keys),
         ..Records::default()
     };
     let targets = targets(subject.address, settings.scale.islands)?;
@@ -274,7 +274,7 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     if secrets.are_in(lines.join("\n").as_bytes()) {
         faults.add("the log shows a key");
     }
-    records.access_log.read_last(&secrets, faults)?;
+    records.access_log.read(&log, &secrets, faults)?;
     compare_logs(&records, &load, faults);
     faults.add_load(&load.total);
     faults.add_all(publisher.faults.drain(..));
@@ -283,7 +283,9 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         publisher.publishes.len()
     );
     records.report(&settings, faults);
-    manager.end()?.report(faults);
+    let notifications = notifications.join();
+    let notifications = notifications.map_err(|_| "the service manager panicked")?;
+    notifications.report(faults);
     Ok(())
 }
 
