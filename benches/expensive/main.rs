@@ -172,14 +172,8 @@ fn costs(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
         let millis = cpu_millis(server, line, headers, 100)?;
         table.row(name, millis, "ms CPU", 3.0);
     }
-    let request = pipeline(&read, "", 1);
-    let bytes = exchange(server, &request)?;
-    let before = server.cpu_nanos()?;
-    for _ in 0..5 {
-        exchange(server, &request)?;
-    }
-    let millis = (server.cpu_nanos()? - before) as f64 / 5e6;
-    let megabytes = bytes as f64 / 1e6;
+    let megabytes = exchange(server, &pipeline(&read, "", 1))? as f64 / 1e6;
+    let millis = cpu_millis(server, &read, "", 5)?;
     println!(
         "all of it, {megabytes:.0} MB: {:.2} ms of CPU a MB",
         millis / megabytes

@@ -3,7 +3,6 @@
 //! A fault ends nothing: it is counted, reported, and the connection is replaced if necessary.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::thread;
@@ -26,20 +25,31 @@ const STALL_CHECK: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Fault of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It did not arrive, is incomplete, or is not a 200 with a readable body.
-    Failed(String),
-    /// Its parts are of two versions, or it follows a response of a later version.
-    Mixed(String),
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// Its parts are of two versions, or it follows a response of a later version. Otherwise it failed:
+    /// it did not arrive, is incomplete, or is not a 200 with a readable body.
+    pub(crate) is_mixed: bool,
+    pub(crate) reason: String,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Failed(reason) => write!(out, "failed: {reason}"),
-            Fault::Mixed(reason) => write!(out, "mixed: {reason}"),
+impl Fault {
+    pub(crate) fn failed(reason: impl Into<String>) -> Fault {
+        Fault {
+            is_mixed: false,
+            reason: reason.into(),
         }
+    }
+
+    pub(crate) fn mixed(reason: impl Into<String>) -> Fault {
+        Fault {
+            is_mixed: true,
+            ..Fault::failed(reason)
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.is_mixed { "mixed" } else { "failed" }
     }
 }
 
@@ -263,14 +273,13 @@ impl<V: Validate> Load<V> {
     }
 
     fn count(&mut self, number: usize, fault: &Fault) {
-        match fault {
-            Fault::Failed(_) => self.flow.failed += 1,
-            Fault::Mixed(_) => self.flow.mixed += 1,
-        }
+        self.flow.failed += u64::from(!fault.is_mixed);
+        self.flow.mixed += u64::from(fault.is_mixed);
         let before = self.total.failed + self.total.mixed;
         if before + self.flow.failed + self.flow.mixed <= PRINTED_MAX {
             let (target, headers) = &self.plan.requests[number];
-            println!("{fault}; {target} {}", headers.trim_end());
+            let (kind, reason) = (fault.kind(), &fault.reason);
+            println!("{kind}: {reason}; {target} {}", headers.trim_end());
         }
     }
 
@@ -282,7 +291,7 @@ impl<V: Validate> Load<V> {
             // It is in `idle` already.
             return self.replace(at);
         };
-        self.count(number, &Fault::Failed(reason.to_owned()));
+        self.count(number, &Fault::failed(reason));
         self.release(at, true)
     }
 

@@ -261,7 +261,7 @@ impl Validate for Versions {
     fn validate(&mut self, connection: usize, number: usize, response: &[u8]) -> Result<(), Fault> {
         let mut versions = self.versions.iter();
         let Some(version) = versions.position(|known| known[number].is_of(response)) else {
-            return Err(Fault::Mixed("it is of neither version".to_owned()));
+            return Err(Fault::mixed("it is of neither version"));
         };
         let (last, changes) = &mut self.connections[connection];
         *changes += usize::from(last.is_some_and(|last| last != version));

@@ -30,7 +30,7 @@ const FIRST: usize = 40;
 const THEN_EVERY: usize = 31;
 
 /// Reasons of the validator.
-const OUTDATED: &str = "or before, after a response of";
+const OUTDATED: &str = ", after a response of";
 const OTHER_BYTES: &str = "came with other bytes before";
 /// The samples of `/v1` and of the first page of islands; each target has two samples.
 const NEWEST: usize = 0;
@@ -124,25 +124,21 @@ impl Trial<'_> {
 
     /// Requires the last response, and none before, to be rejected for a reason that contains `why`.
     fn mixed(&mut self, why: &str, responses: &[&Sample]) -> Outcome<()> {
-        self.rejects(&Fault::Mixed(why.to_owned()), responses)
+        self.rejects(&Fault::mixed(why), responses)
     }
 
     fn failed(&mut self, why: &str, responses: &[&Sample]) -> Outcome<()> {
-        self.rejects(&Fault::Failed(why.to_owned()), responses)
+        self.rejects(&Fault::failed(why), responses)
     }
 
     fn rejects(&mut self, expected: &Fault, responses: &[&Sample]) -> Outcome<()> {
         self.altered += 1;
         let last = responses.len() - 1;
         let result = self.validate(responses);
-        let is_rejected = match (&result, expected) {
-            (Err((number, Fault::Mixed(reason))), Fault::Mixed(why))
-            | (Err((number, Fault::Failed(reason))), Fault::Failed(why)) => {
-                *number == last && reason.contains(why)
-            }
-            _ => false,
-        };
-        if is_rejected {
+        if let Err((number, fault)) = &result
+            && (*number, fault.is_mixed) == (last, expected.is_mixed)
+            && fault.reason.contains(&expected.reason)
+        {
             return Ok(());
         }
         let path = &self.targets[responses[last].request.target].path;

@@ -92,7 +92,7 @@ impl Validate for StatusOnly {
     fn validate(&mut self, _: usize, _: usize, response: &[u8]) -> Result<(), Fault> {
         match Head::read(response).map(|head| head.status) {
             Some(200) => Ok(()),
-            status => Err(Fault::Failed(format!("status {status:?}"))),
+            status => Err(Fault::failed(format!("status {status:?}"))),
         }
     }
 }
@@ -366,7 +366,7 @@ fn visit(
         let (target, headers) = &requests[number % requests.len()];
         let from = source(NETWORK, first + number);
         let response = exchange(from, address, &get(target, headers));
-        let failed = |error: std::io::Error| Fault::Failed(error.to_string());
+        let failed = |error: std::io::Error| Fault::failed(error.to_string());
         match response
             .map_err(failed)
             .and_then(|raw| validator.validate(0, 0, &raw))
@@ -374,7 +374,7 @@ fn visit(
             Ok(()) => flow.valid += 1,
             Err(fault) => {
                 flow.failed += 1;
-                println!("{fault}; a visit of {target}");
+                println!("failed: {}; a visit of {target}", fault.reason);
             }
         }
         flow.latencies.record(due.elapsed().as_nanos() as u64);
