@@ -72,7 +72,7 @@ fn main() {
 }
 
 fn gate(keys: &KeyFile<'_>) -> QuotaGate {
-    let records = KeyStore::new(keys.directory()).read().unwrap();
+    let records = KeyStore::new(keys.directory).read().unwrap();
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
     keyed
@@ -209,7 +209,7 @@ fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
 
 fn first_use(gate: &QuotaGate, keys: &KeyFile<'_>) -> f64 {
     // Only keys that are not revoked.
-    let count = (keys.len() / 3).min(20_000);
+    let count = (keys.count / 3).min(20_000);
     let bearer = |at: u32| format!("Bearer {}", keys::known(3 * at + 1));
     let sent: Vec<HeaderMap> = (0..count)
         .map(|at| headers(&[("authorization", &bearer(at))]))
@@ -317,7 +317,7 @@ fn counters(keys: u32) {
 
 /// Memory and loading time of the keys.
 fn key_table(keys: &KeyFile<'_>) {
-    let store = KeyStore::new(keys.directory());
+    let store = KeyStore::new(keys.directory);
     let before = resident_kib();
     let begun = Instant::now();
     let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());

@@ -65,7 +65,7 @@ const KINDS: [&str; 4] = [
 /// Prints the verification time of each kind, and Welch's t against the last: `count` measurements
 /// of each, in random order, without the slowest hundredth of all.
 pub(crate) fn same_time(keys: &KeyFile<'_>, count: usize) {
-    let records = KeyStore::new(keys.directory()).read().unwrap();
+    let records = KeyStore::new(keys.directory).read().unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), &records);
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut random = Random(2);
@@ -73,7 +73,7 @@ pub(crate) fn same_time(keys: &KeyFile<'_>, count: usize) {
     while times.iter().any(|times| times.len() < count) {
         let kind = random.next() % 4;
         // Any key with the same probability: its place in memory matters more than its kind.
-        let any = random.next() as u32 % (keys.len() / 3 - 1) * 3;
+        let any = random.next() as u32 % (keys.count / 3 - 1) * 3;
         let text = match kind {
             0 => unknown(any + random.next() as u32 % 3),
             1 => wrong_secret(any),

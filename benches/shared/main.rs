@@ -229,20 +229,16 @@ fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
     Ok(calls * 1000.0 / f64::from(LIMIT))
 }
 
-/// An event at the store under load.
-#[derive(Clone, Copy)]
-enum Outage {
-    None,
-    Frozen,
-    Killed,
-}
+/// Signals by which the store is lost.
+const FREEZE: &str = "STOP";
+const KILL: &str = "KILL";
 
-/// Latencies of a load during which the store is lost.
+/// Latencies of a load during which the store is lost by a signal, if one is given.
 fn outage(
     server: &Server,
     store: &mut Store,
     clients: &mut Clients,
-    kind: Outage,
+    lost_by: Option<&str>,
 ) -> Outcome<Histogram> {
     let groups = if is_quick() { 100 } else { 300 };
     let all = f64::from(groups * REQUESTS_OF_CLIENT);
@@ -253,23 +249,19 @@ fn outage(
         let store = &*store;
         let losing = scope.spawn(move || {
             thread::sleep(duration / 3);
-            match kind {
-                Outage::None => Ok(()),
-                Outage::Frozen => store.signal("STOP"),
-                Outage::Killed => store.signal("KILL"),
-            }
+            lost_by.map_or(Ok(()), |signal| store.signal(signal))
         });
         let latencies = open(&mut pool, &mut requests, RATE, duration);
         losing.join().map_err(|_| "a thread panicked")??;
         latencies
     })?;
-    match kind {
-        Outage::None => {}
-        Outage::Frozen => store.signal("CONT")?,
-        Outage::Killed => {
+    match lost_by {
+        Some(FREEZE) => store.signal("CONT")?,
+        Some(_) => {
             store.process = None;
             store.run()?;
         }
+        None => {}
     }
     Ok(latencies)
 }
@@ -280,12 +272,12 @@ fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<
     let server = serve(&scratch.join("outages"), Some(Sharing(store, 2, "share")))?;
     let rounds = if is_quick() { 1 } else { 5 };
     let mut added = Vec::new();
-    for (name, kind) in [("frozen", Outage::Frozen), ("killed", Outage::Killed)] {
+    for (name, signal) in [("frozen", FREEZE), ("killed", KILL)] {
         let (mut usual, mut during) = (Histogram::default(), Histogram::default());
         for _ in 0..rounds {
-            let before = outage(&server, store, clients, Outage::None)?;
+            let before = outage(&server, store, clients, None)?;
             usual.add(&before);
-            during.add(&outage(&server, store, clients, kind)?);
+            during.add(&outage(&server, store, clients, Some(signal))?);
             recovered(&server, clients, Instant::now())?;
             // The circuit breaker is closed, and all servers have settled.
             thread::sleep(Duration::from_secs(3));
@@ -330,7 +322,7 @@ fn recovery(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome
     };
     for _ in 0..rounds {
         recovered(&server, clients, Instant::now())?;
-        store.signal("STOP")?;
+        store.signal(FREEZE)?;
         lost(clients, &server)?;
         store.signal("CONT")?;
         frozen.push(recovered(&server, clients, Instant::now())?);

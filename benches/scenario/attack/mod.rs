@@ -119,7 +119,7 @@ pub(super) fn run(faults: &Faults) -> Outcome<()> {
     attack.report_usage();
     attack.report_honest();
     subject.end(&EXPECTED_LOG, faults)?;
-    starved(&settings, faults)
+    starved::run(settings.starved, faults)
 }
 
 /// Self-test: attackers of a server with raised timeouts have to be reported as not closed.
@@ -397,24 +397,4 @@ fn counted(wave: &Wave, before: &Page, now: &Page) -> Vec<String> {
         }
     }
     faults
-}
-
-fn starved(settings: &Settings, faults: &Faults) -> Outcome<()> {
-    println!(
-        "\n{:<24}{:>12}{:>12}{:>16}",
-        "starved server", "served", "CPU %", "byte, ms max"
-    );
-    let times = settings.starved;
-    for one in [starved::known_limit(times)?, starved::lowered_limit(times)?] {
-        println!(
-            "{:<24}{:>12}{:>12.2}{:>16.1}",
-            one.name,
-            one.served,
-            one.cpu_share * 100.0,
-            one.slowest.as_secs_f64() * 1000.0
-        );
-        faults.add_all(one.faults());
-    }
-    println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
-    Ok(())
 }

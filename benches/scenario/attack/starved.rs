@@ -11,6 +11,7 @@ use socket2::SockRef;
 use crate::common::http::{connect_slow, get};
 use crate::common::process::Server;
 use crate::common::{Outcome, world};
+use crate::scenario::Faults;
 
 /// Descriptors that the server may open, and clients that connect.
 const DESCRIPTORS: u64 = 64;
@@ -22,32 +23,37 @@ const SERVED_WITHIN: Duration = Duration::from_millis(150);
 /// Longest wait for a client to be served.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) struct Starved {
-    pub(crate) name: &'static str,
+struct Starved {
+    name: &'static str,
     /// Clients served while there was no free descriptor.
-    pub(crate) served: usize,
-    pub(crate) cpu_share: f64,
+    served: usize,
+    cpu_share: f64,
     /// The longest time from a free descriptor to the first byte for another client.
-    pub(crate) slowest: Duration,
+    slowest: Duration,
 }
 
-impl Starved {
-    pub(crate) fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let (name, served) = (self.name, self.served);
+/// Measures both servers; a descriptor becomes free so many times.
+pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
+    println!(
+        "\n{:<24}{:>12}{:>12}{:>16}",
+        "starved server", "served", "CPU %", "byte, ms max"
+    );
+    for one in [known_limit(times)?, lowered_limit(times)?] {
+        let (name, served, percent) = (one.name, one.served, one.cpu_share * 100.0);
+        let millis = one.slowest.as_secs_f64() * 1000.0;
+        println!("{name:<24}{served:>12}{percent:>12.2}{millis:>16.1}");
         if !(1..usize::from(CLIENTS)).contains(&served) {
-            faults.push(format!("{name}: {served} of {CLIENTS} were served"));
+            faults.add(&format!("{name}: {served} of {CLIENTS} were served"));
         }
-        if self.cpu_share > CPU_SHARE_MAX {
-            let percent = self.cpu_share * 100.0;
-            faults.push(format!("{name}: {percent:.1} % of a core while it waited"));
+        if one.cpu_share > CPU_SHARE_MAX {
+            faults.add(&format!("{name}: {percent:.1} % of a core while it waited"));
         }
-        if self.slowest > SERVED_WITHIN {
-            let millis = self.slowest.as_millis();
-            faults.push(format!("{name}: a response came after {millis} ms"));
+        if one.slowest > SERVED_WITHIN {
+            faults.add(&format!("{name}: a response came after {millis:.0} ms"));
         }
-        faults
     }
+    println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
+    Ok(())
 }
 
 /// Connects a client that requests more than is buffered and reads nothing, so that the server does
@@ -67,7 +73,7 @@ fn is_served(stream: &TcpStream) -> bool {
 }
 
 /// With the limit set before the start: the server allows fewer connections.
-pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
+fn known_limit(times: usize) -> Outcome<Starved> {
     let before = format!("ulimit -n {DESCRIPTORS}");
     let server = world::serve(&before, |serve| {
         serve.args(["--send-seconds", "60", "--connections-per-address", "1024"]);
@@ -76,7 +82,7 @@ pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
 }
 
 /// With the limit lowered while the server runs, so that accepting fails.
-pub(crate) fn lowered_limit(times: usize) -> Outcome<Starved> {
+fn lowered_limit(times: usize) -> Outcome<Starved> {
     let server = world::serve("true", |serve| {
         serve.args(["--send-seconds", "60"]);
     })?;
