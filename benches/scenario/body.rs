@@ -12,8 +12,21 @@ fn require(is_right: bool, reason: impl FnOnce() -> String) -> Result<(), String
 }
 
 /// The rows of a member; none if it is absent.
-fn rows<'a>(body: &'a Value, member: &str) -> &'a [Value] {
-    body[member].as_array().map_or(&[], Vec::as_slice)
+fn rows<'a>(body: &'a Value, member: &str) -> Result<&'a [Value], String> {
+    match &body[member] {
+        Value::Null => Ok(&[]),
+        Value::Array(rows) => Ok(rows),
+        other => Err(format!("its {member} are {other}")),
+    }
+}
+
+/// The text of a member; `None` if it is absent.
+fn text<'a>(body: &'a Value, member: &str) -> Result<Option<&'a str>, String> {
+    match &body[member] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        other => Err(format!("its {member} is {other}")),
+    }
 }
 
 /// Checks that all of a body is of one version.
@@ -44,7 +57,7 @@ fn check_index(body: &Value, version: &Version) -> Result<(), String> {
 fn check_live(body: &Value, version: &Version) -> Result<(), String> {
     let (time, step) = (&body["time"], version.step);
     require(*time == step, || format!("its time is {time}, not {step}"))?;
-    let players = rows(body, "islands").iter();
+    let players = rows(body, "islands")?.iter();
     let sum: u64 = players.filter_map(|row| row["players"].as_u64()).sum();
     let (total, published) = (&body["players"], version.players);
     require(*total == published && sum == published, || {
@@ -54,7 +67,7 @@ fn check_live(body: &Value, version: &Version) -> Result<(), String> {
 }
 
 fn check_intraday(body: &Value, version: &Version) -> Result<(), String> {
-    let points = rows(body, "points");
+    let points = rows(body, "points")?;
     let last = points.last();
     let is_newest = last.is_some_and(|last| last[0] == version.step && last[1] == version.players);
     require(is_newest, || format!("its last point is {last:?}"))?;
@@ -83,38 +96,41 @@ fn check_length(body: &Value) -> Result<(), String> {
 fn check_rows(body: &Value, marks: &Marks) -> Result<(), String> {
     let newest = marks.newest_day.as_str();
     // Rows of a day's new islands have that day's metrics, all others those of the newest day.
-    let day = body["date"].as_str().unwrap_or(newest);
-    if let Some(latest) = body["latest"].as_str() {
+    let day = text(body, "date")?.unwrap_or(newest);
+    if let Some(latest) = text(body, "latest")? {
         require(latest == newest, || format!("its latest day is {latest}"))?;
     }
-    let ranked = rows(body, "islands").iter().chain(rows(body, "ranking"));
+    let ranked = rows(body, "islands")?.iter().chain(rows(body, "ranking")?);
     for row in ranked.chain(body.get("island")) {
         check_island(row, day, marks)?;
     }
-    for creator in rows(body, "creators").iter().chain(body.get("creator")) {
+    for creator in rows(body, "creators")?.iter().chain(body.get("creator")) {
+        require(creator["slug"].is_string(), || format!("{creator}"))?;
         check_count(creator, &creator["slug"], marks)?;
-        for row in rows(creator, "islands") {
+        for row in rows(creator, "islands")? {
             check_island(row, newest, marks)?;
         }
     }
-    let last = rows(body, "ccu").last().and_then(|peak| peak[0].as_str());
-    require(last.is_none_or(|day| day <= newest), || {
+    let last = rows(body, "ccu")?.last().map(|peak| peak[0].as_str());
+    let is_past = |day: Option<&str>| day.is_some_and(|day| day <= newest);
+    require(last.is_none_or(is_past), || {
         format!("its last day is {last:?}, after {newest}")
     })
 }
 
 fn check_island(row: &Value, day: &str, marks: &Marks) -> Result<(), String> {
     let (code, title) = (&row["code"], row["title"].as_str().unwrap_or_default());
-    require(title.ends_with(&marks.title_end), || {
-        format!("{code} is {title:?}, not {:?}", marks.title_end)
-    })?;
-    if let Some(date) = row["date"].as_str() {
+    require(
+        code.is_string() && title.ends_with(&marks.title_end),
+        || format!("{code} is {title:?}, not {:?}", marks.title_end),
+    )?;
+    if let Some(date) = text(row, "date")? {
         require(date == day, || format!("{code} is of {date}, not {day}"))?;
         if date == marks.newest_day {
             check_count(row, code, marks)?;
         }
     }
-    let Some(last) = rows(row, "series").last() else {
+    let Some(last) = rows(row, "series")?.last() else {
         return Ok(());
     };
     let (date, newest) = (last["date"].as_str(), marks.newest_day.as_str());
