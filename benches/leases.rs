@@ -106,15 +106,6 @@ struct Sums {
     leases: u64,
 }
 
-/// Which server a request of a client reaches.
-#[derive(Clone, Copy)]
-enum Balancer {
-    /// The same one for all requests of a client.
-    ByClient,
-    /// Any.
-    Random,
-}
-
 /// A hash of a few numbers, for reproducible choices.
 fn hash(numbers: [u32; 2]) -> u32 {
     let mut x = (u64::from(numbers[0]) << 32 | u64::from(numbers[1])) ^ 0x9e37_79b9_7f4a_7c15;
@@ -131,7 +122,8 @@ fn requests_of(client: u32, limit: u32) -> u32 {
     ((-mean * (1.0 - uniform).ln()) as u32).clamp(1, 2 * limit)
 }
 
-fn simulate(servers: u32, clients: u32, balancer: Balancer) -> Sums {
+/// A request reaches any server if `is_random`, else the same one as all others of its client.
+fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
     let settings = SharingSettings {
         servers,
         outage: OutagePolicy::Share,
@@ -164,10 +156,7 @@ fn simulate(servers: u32, clients: u32, balancer: Balancer) -> Sums {
         let requests = requests_of(client, limit);
         let mut day = ClientDay::default();
         for number in 0..requests {
-            let at = match balancer {
-                Balancer::ByClient => hash([client, 2]),
-                Balancer::Random => hash([client, 3 + number]),
-            };
+            let at = hash([client, if is_random { 3 + number } else { 2 }]);
             request(
                 &servers,
                 at as usize % servers.len(),
@@ -238,11 +227,8 @@ fn main() {
         "leases/client"
     );
     for servers in [2, 10, 100] {
-        for (name, balancer) in [
-            ("by client", Balancer::ByClient),
-            ("random", Balancer::Random),
-        ] {
-            let sums = simulate(servers, clients, balancer);
+        for (name, is_random) in [("by client", false), ("random", true)] {
+            let sums = simulate(servers, clients, is_random);
             assert!(sums.admitted <= sums.allowed, "more than the limits allow");
             let per_thousand = |count: u64| count as f64 * 1_000.0 / sums.requests as f64;
             println!(

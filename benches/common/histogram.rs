@@ -25,12 +25,14 @@ fn floor(bucket: usize) -> u64 {
     ((bucket - shift * PARTS) as u64) << shift
 }
 
-impl Histogram {
-    pub(crate) fn new() -> Histogram {
+impl Default for Histogram {
+    fn default() -> Histogram {
         let counts = vec![0; PARTS * (POWERS + 1)];
         Histogram { counts, total: 0 }
     }
+}
 
+impl Histogram {
     pub(crate) fn record(&mut self, nanos: u64) {
         self.counts[bucket(nanos)] += 1;
         self.total += 1;
@@ -69,7 +71,7 @@ pub(crate) fn check() {
         let at = bucket(nanos);
         assert!(floor(at) <= nanos && nanos < floor(at + 1), "{nanos} ns");
     }
-    let mut latencies = Histogram::new();
+    let mut latencies = Histogram::default();
     (1..=1000).for_each(|micros| latencies.record(micros * 1000));
     let middle = latencies.quantile_micros(0.5);
     assert!((500.0..505.0).contains(&middle), "median {middle}");

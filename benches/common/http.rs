@@ -13,6 +13,8 @@ use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
 const OWN_HEADERS: [&str; 3] = ["date", "server", "connection"];
+/// Receive buffer of slow readers.
+pub(crate) const SLOW_BYTES: usize = 4096;
 
 pub(crate) fn get(target: &str, headers: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nhost: bench\r\n{headers}\r\n").into_bytes()
@@ -138,16 +140,20 @@ pub(crate) fn read_available(
     }
 }
 
-/// Connects from a local address, with a receive buffer of so many bytes if that is given.
-pub(crate) fn connect(
-    from: Ipv4Addr,
-    to: SocketAddr,
-    receive_bytes: Option<usize>,
-) -> io::Result<TcpStream> {
+/// Connects from a local address.
+pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    connect_by(Socket::new(Domain::IPV4, Type::STREAM, None)?, from, to)
+}
+
+/// The same for a slow reader.
+pub(crate) fn connect_slow(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    if let Some(bytes) = receive_bytes {
-        socket.set_recv_buffer_size(bytes)?;
-    }
+    socket.set_recv_buffer_size(SLOW_BYTES)?;
+    connect_by(socket, from, to)
+}
+
+/// The same by a prepared socket.
+pub(crate) fn connect_by(socket: Socket, from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect_timeout(&to.into(), STALL)?;
     socket.set_tcp_nodelay(true)?;
@@ -157,21 +163,23 @@ pub(crate) fn connect(
     Ok(stream)
 }
 
-/// Sends a request on a connection of its own and returns the response.
-pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
-    let mut stream = connect(Ipv4Addr::LOCALHOST, address, None)?;
+/// Sends a request on a connection of its own, and returns the response as received.
+pub(crate) fn exchange(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = connect(from, to)?;
     stream.write_all(request)?;
-    let (mut received, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
-    loop {
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        received.extend_from_slice(&chunk[..count]);
-        if Head::of_whole(&received).is_some() {
-            return Response::parse(received);
+    let (mut received, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+    while Head::of_whole(&received).is_none() {
+        match stream.read(&mut chunk)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => received.extend_from_slice(&chunk[..count]),
         }
     }
+    Ok(received)
+}
+
+/// The same, parsed.
+pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
+    Response::parse(exchange(Ipv4Addr::LOCALHOST, address, request)?)
 }
 
 /// Sends GET for a resource that must exist.

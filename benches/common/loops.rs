@@ -111,7 +111,7 @@ pub(crate) fn open(
     rate: f64,
     duration: Duration,
 ) -> Outcome<Histogram> {
-    let mut latencies = Histogram::new();
+    let mut latencies = Histogram::default();
     let all = ((rate * duration.as_secs_f64()) as usize).min(requests.limit());
     let (mut sent, mut answered) = (0, 0);
     let mut idle: Vec<usize> = (0..pool.len()).rev().collect();

@@ -15,6 +15,7 @@ pub(crate) mod loops;
 pub(crate) mod nginx;
 pub(crate) mod pool;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod requests;
 pub(crate) mod stats;
 pub(crate) mod text;

@@ -60,7 +60,7 @@ impl Pool {
         let poll = Poll::new()?;
         let mut connections = Vec::new();
         for (at, from) in froms.into_iter().enumerate() {
-            let stream = connect(from, to, None)?;
+            let stream = connect(from, to)?;
             stream.set_nonblocking(true)?;
             let mut stream = TcpStream::from_std(stream);
             let registry = poll.registry();

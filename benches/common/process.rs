@@ -10,16 +10,14 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+
 use super::{LOAD_CORE, Outcome};
 
 /// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
 /// Time a server has to start listening, or to exit after SIGTERM.
 const STOPPING: Duration = Duration::from_secs(2);
-/// Argument that marks a process started by [`with_raised_limit`].
-pub(crate) const RAISED: &str = "--raised";
-/// Shell command that raises the descriptor limit to the hard limit.
-pub(crate) const RAISE_LIMIT: &str = "ulimit -n \"$(ulimit -Hn)\"";
 
 /// A temporary directory, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -149,8 +147,14 @@ impl Server {
         }))
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+    /// Lowers its limit of descriptors while it runs.
+    pub(crate) fn limit_descriptors(&self, descriptors: u64) -> Outcome<()> {
+        let limit = Rlimit {
+            current: Some(descriptors),
+            maximum: Some(descriptors),
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, limit)?;
+        Ok(())
     }
 
     /// Sends a signal by its name for `kill`.
@@ -298,15 +302,9 @@ pub(crate) fn run(mut command: Command) -> Outcome<String> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Runs this program again with the descriptor limit raised, which a process cannot do for itself
-/// without calling C.
-pub(crate) fn with_raised_limit() -> Outcome<()> {
-    let mut again = Command::new("sh");
-    again.args(["-c", &format!("{RAISE_LIMIT}; exec \"$0\" \"$@\"")]);
-    again.arg(env::current_exe()?).args(env::args_os().skip(1));
-    let status = again.arg(RAISED).status()?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(format!("the run with a raised descriptor limit ended with {status}").into())
+/// Raises the limit of descriptors of this process, and of all that it starts, to the hard limit.
+pub(crate) fn raise_limit() -> Outcome<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }

@@ -1,5 +1,23 @@
 //! Medians, and ratios that a slow moment does not distort.
 
+use super::Outcome;
+
+/// Measures two sides in turns, so many times each. The first of a round finds a cooler core, so the
+/// order alternates.
+pub(crate) fn in_turns<T>(
+    rounds: usize,
+    mut measure: impl FnMut(usize) -> Outcome<T>,
+) -> Outcome<[Vec<T>; 2]> {
+    let mut sides = [Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        for turn in 0..2 {
+            let side = (round + turn) % 2;
+            sides[side].push(measure(side)?);
+        }
+    }
+    Ok(sides)
+}
+
 /// The median; NaN without values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();

@@ -66,18 +66,13 @@ pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
     Ok(run(issue)?.trim().to_owned())
 }
 
-/// A command run by a shell that first runs `before`, such as `ulimit`.
-pub(crate) fn shell(before: &str, inner: &Command) -> Command {
-    let mut shell = command("sh", None);
-    shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
-    shell.arg(inner.get_program()).args(inner.get_args());
-    shell
-}
-
 /// Starts the release server with one worker and limits above any load, from a shell that first
-/// runs `before`. `configure` adds arguments.
+/// runs `before`, such as `ulimit`. `configure` adds arguments.
 pub(crate) fn serve(before: &str, configure: impl FnOnce(&mut Command)) -> Outcome<Server> {
-    let mut serve = shell(before, &command(BINARY, Some(SERVER_CORE)));
+    let mut serve = command("sh", None);
+    serve.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
+    let server = command(BINARY, Some(SERVER_CORE));
+    serve.arg(server.get_program()).args(server.get_args());
     serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
     serve.args(["--limit-anonymous", "65535", "--limit-pro", "4000000000"]);
     configure(&mut serve);

@@ -1,37 +1,17 @@
 //! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Instant;
 
 use crate::common::Outcome;
-use crate::common::http::{Head, connect, get};
+use crate::common::http::{Head, exchange, get};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
-use crate::common::stats::{median, median_ratio};
+use crate::common::stats::{in_turns, median};
 use crate::{Pair, TARGET};
 
 /// Concurrent clients.
 const CLIENTS: usize = 32;
-
-/// Connects, sends a request, reads the response, closes.
-fn visit(from: Ipv4Addr, to: SocketAddr, request: &[u8], buffer: &mut [u8]) -> io::Result<()> {
-    let mut stream = connect(from, to, None)?;
-    stream.write_all(request)?;
-    let mut received = 0;
-    loop {
-        match stream.read(&mut buffer[received..])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => received += count,
-        }
-        match Head::of_whole(&buffer[..received]).map(|head| head.status) {
-            None => {}
-            Some(200) => return Ok(()),
-            Some(status) => return Err(io::Error::other(format!("status {status}"))),
-        }
-    }
-}
 
 /// Makes so many visits; returns the server's CPU microseconds for each, and visits a second.
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
@@ -41,8 +21,14 @@ fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64,
         let clients = (0..CLIENTS).map(|_| {
             let from = sources.fresh();
             scope.spawn(move || {
-                let (request, mut buffer) = (get(TARGET, ""), vec![0; 16 * 1024]);
-                (0..each).try_for_each(|_| visit(from, to, &request, &mut buffer))
+                let request = get(TARGET, "");
+                (0..each).try_for_each(|_| -> Outcome<()> {
+                    let response = exchange(from, to, &request)?;
+                    match Head::read(&response).map(|head| head.status) {
+                        Some(200) => Ok(()),
+                        status => Err(format!("status {status:?}").into()),
+                    }
+                })
             })
         });
         for client in clients.collect::<Vec<_>>() {
@@ -63,26 +49,21 @@ pub(crate) fn measure(
     count: usize,
     rounds: usize,
 ) -> Outcome<()> {
-    let mut cpu = [Vec::new(), Vec::new()];
-    let mut speed = [Vec::new(), Vec::new()];
-    for round in 0..=rounds {
-        for turn in 0..2 {
-            // The first of a round finds a cooler core, so the order alternates.
-            let at = (turn + round) % 2;
-            let (micros, rate) = visits(sources, &pair[at].1, count)?;
-            // The first round warms up.
-            if round > 0 {
-                cpu[at].push(micros);
-                speed[at].push(rate);
-            }
-        }
-    }
+    let mut visits = |side: usize| visits(sources, &pair[side].1, count);
+    // Both warm up.
+    in_turns(1, &mut visits)?;
+    let [ours, hyper] = in_turns(rounds, &mut visits)?;
     println!("\nconnect, one request, close: {count} times in each of {rounds} interleaved rounds");
     println!("  {:<16}{:>10}{:>16}", "", "CPU us", "connections/s");
-    for ((name, _), (cpu, speed)) in pair.iter().zip(cpu.iter().zip(&speed)) {
-        let [micros, rate] = [cpu, speed].map(|values| median(values.iter().copied()));
+    for ((name, _), rounds) in pair.iter().zip([&ours, &hyper]) {
+        let micros = median(rounds.iter().map(|(micros, _)| *micros));
+        let rate = median(rounds.iter().map(|(_, rate)| *rate));
         println!("  {name:<16}{micros:>10.1}{rate:>16.0}");
     }
-    println!("  ratio of CPU {:.2}", median_ratio(&cpu[0], &cpu[1]));
+    let ratios = ours
+        .iter()
+        .zip(&hyper)
+        .map(|(ours, hyper)| ours.0 / hyper.0);
+    println!("  ratio of CPU {:.2}", median(ratios));
     Ok(())
 }

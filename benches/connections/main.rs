@@ -21,10 +21,8 @@ use std::io::Write as _;
 
 use crate::common::http::found;
 use crate::common::pool::Sources;
-use crate::common::process::{
-    RAISE_LIMIT, RAISED, Scratch, Server, pin_load, reference, with_raised_limit,
-};
-use crate::common::world::{self, TINY, shell};
+use crate::common::process::{Scratch, Server, pin_load, raise_limit, reference};
+use crate::common::world::{self, TINY};
 use crate::common::{Outcome, SERVER_CORE, bare, is_quick};
 
 /// Requested on every connection.
@@ -36,25 +34,27 @@ pub(crate) type Pair = [(&'static str, Server); 2];
 /// Starts the release server, and a bare hyper that sends the same response.
 fn start(scratch: &Scratch) -> Outcome<Pair> {
     let published = world::published(scratch.path(), TINY)?;
-    let real = world::serve(RAISE_LIMIT, |serve| {
+    let real = world::serve("true", |serve| {
         serve.arg("--published").arg(&published);
     })?;
     let captured = found(real.address, TARGET)?;
     let path = scratch.path().join("captured");
     File::create(&path)?.write_all(&captured.raw)?;
     let hyper = reference(bare::FLAG, &path, Some(SERVER_CORE))?;
-    let hyper = Server::start(shell(RAISE_LIMIT, &hyper))?;
+    let hyper = Server::start(hyper)?;
     if let Some(difference) = captured.difference(&found(hyper.address, TARGET)?) {
         return Err(format!("the bare hyper sends something else: {difference}").into());
     }
     Ok([("island-metrics", real), ("bare hyper", hyper)])
 }
 
-fn benchmark(quick: bool) -> Outcome<()> {
+fn benchmark() -> Outcome<()> {
+    raise_limit()?;
     println!("{}", pin_load()?);
     let scratch = Scratch::new()?;
     let pair = start(&scratch)?;
     let mut sources = Sources::new();
+    let quick = is_quick();
     let (count, rounds) = if quick { (100, 1) } else { (10_000, 7) };
     idle::measure(&pair, &mut sources, count)?;
     churn::measure(&pair, &mut sources, if quick { 64 } else { 4_000 }, rounds)
@@ -64,7 +64,6 @@ fn main() -> Outcome<()> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     match &arguments[..] {
         [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref()),
-        [.., last] if last == RAISED => benchmark(is_quick()),
-        _ => with_raised_limit(),
+        _ => benchmark(),
     }
 }

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::histogram::Histogram;
-use crate::common::http::{Response, connect, get};
+use crate::common::http::{Response, connect, connect_slow, get};
 use crate::common::process::{Scratch, Server, pin_load, run};
 use crate::common::world::{self, GENERATED_AT, Size, publish_command};
 use crate::common::{Outcome, is_quick};
@@ -72,7 +72,7 @@ fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
 }
 
 fn open(server: &Server) -> Outcome<TcpStream> {
-    Ok(connect(Ipv4Addr::LOCALHOST, server.address, None)?)
+    Ok(connect(Ipv4Addr::LOCALHOST, server.address)?)
 }
 
 /// Sends requests and reads until the server closes; returns the number of bytes received.
@@ -113,7 +113,7 @@ fn health_beside(server: &Server, work: impl FnOnce() -> Outcome<()>) -> Outcome
     thread::scope(|scope| {
         let watching = scope.spawn(|| -> Outcome<(Histogram, u64)> {
             let mut stream = open(server)?;
-            let (mut seen, mut longest) = (Histogram::new(), 0);
+            let (mut seen, mut longest) = (Histogram::default(), 0);
             let mut buffer = [0; 4096];
             while !is_over.load(Ordering::Relaxed) {
                 let begun = Instant::now();
@@ -142,7 +142,7 @@ fn memory_of_slow_readers(server: &Server, request: &[u8], readers: usize) -> Ou
     let before = server.usage()?.anonymous_kib;
     let mut streams = Vec::new();
     for _ in 0..readers {
-        let mut stream = connect(Ipv4Addr::LOCALHOST, server.address, Some(4096))?;
+        let mut stream = connect_slow(Ipv4Addr::LOCALHOST, server.address)?;
         stream.write_all(request)?;
         streams.push(stream);
     }
@@ -172,14 +172,8 @@ fn costs(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
         let millis = cpu_millis(server, line, headers, 100)?;
         table.row(name, millis, "ms CPU", 3.0);
     }
-    let request = pipeline(&read, "", 1);
-    let bytes = exchange(server, &request)?;
-    let before = server.cpu_nanos()?;
-    for _ in 0..5 {
-        exchange(server, &request)?;
-    }
-    let millis = (server.cpu_nanos()? - before) as f64 / 5e6;
-    let megabytes = bytes as f64 / 1e6;
+    let megabytes = exchange(server, &pipeline(&read, "", 1))? as f64 / 1e6;
+    let millis = cpu_millis(server, &read, "", 5)?;
     println!(
         "all of it, {megabytes:.0} MB: {:.2} ms of CPU a MB",
         millis / megabytes

@@ -8,8 +8,8 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 /// A state directory with a key file.
 pub(crate) struct KeyFile<'a> {
-    directory: &'a Path,
-    keys: u32,
+    pub(crate) directory: &'a Path,
+    pub(crate) count: u32,
 }
 
 fn digits(mut number: u64, count: usize) -> String {
@@ -57,15 +57,10 @@ impl<'a> KeyFile<'a> {
         );
         #[expect(clippy::disallowed_methods, reason = "a crash may lose it")]
         fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();
-        KeyFile { directory, keys }
-    }
-
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.keys
+        KeyFile {
+            directory,
+            count: keys,
+        }
     }
 }
 

@@ -35,14 +35,16 @@ use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
 use common::is_quick;
 use common::process::{Scratch, status_kib};
+use common::random::Random;
 use keys::KeyFile;
-use timing::{Chase, Round, report};
+use timing::{Chase, nanos_each, report};
 
 const DAY: i32 = 20_777;
 /// Requests a day, below every limit, so that all are admitted.
 const A_DAY: usize = 60_000;
 /// Days in a round.
 const DAYS: i32 = 5;
+const A_ROUND: usize = A_DAY * DAYS.unsigned_abs() as usize;
 const KEYS: u32 = 100_000;
 
 fn resident_kib() -> i64 {
@@ -70,7 +72,7 @@ fn main() {
 }
 
 fn gate(keys: &KeyFile<'_>) -> QuotaGate {
-    let records = KeyStore::new(keys.directory()).read().unwrap();
+    let records = KeyStore::new(keys.directory).read().unwrap();
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
     keyed
@@ -124,42 +126,40 @@ fn admitted(
     headers: &HeaderMap,
     query: Option<&str>,
     first: i32,
-) -> Round {
+) -> f64 {
     let visit = gate.connect(from);
-    let mut round = Round::start();
-    for day in first..first + DAYS {
-        for _ in 0..A_DAY {
-            let caller = gate.authenticate(&visit, black_box(headers), black_box(query));
-            let now = RequestTime {
-                day: UtcDay(day),
-                reset_seconds: 1,
-            };
-            let decision = gate.admit(caller.unwrap(), now, true);
-            assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
+    nanos_each(A_ROUND, || {
+        for day in first..first + DAYS {
+            for _ in 0..A_DAY {
+                let caller = gate.authenticate(&visit, black_box(headers), black_box(query));
+                let now = RequestTime {
+                    day: UtcDay(day),
+                    reset_seconds: 1,
+                };
+                let decision = gate.admit(caller.unwrap(), now, true);
+                assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
+            }
         }
-    }
-    round.stop(A_DAY * DAYS.unsigned_abs() as usize);
-    round
+    })
 }
 
 /// Counting of a response for metrics: route, status, bytes, and the time of one in 16.
-fn counted() -> Round {
+fn counted() -> f64 {
     let metrics = WorkerMetrics::new(Endpoint::LABELS.len());
-    let requests = A_DAY * DAYS.unsigned_abs() as usize;
-    let mut round = Round::start();
-    for number in 0..requests {
-        let begun = metrics.times_next().then(Instant::now);
-        let (route, status) = (black_box(number % 16), black_box(STATUS_CODES[number % 4]));
-        metrics.count_response(route, status, black_box(300), black_box(false));
-        metrics.sent_bytes.add(black_box(900));
-        metrics.count_batch();
-        if let Some(begun) = begun {
-            metrics.durations.observe(begun.elapsed());
+    let nanos = nanos_each(A_ROUND, || {
+        for number in 0..A_ROUND {
+            let begun = metrics.times_next().then(Instant::now);
+            let (route, status) = (black_box(number % 16), black_box(STATUS_CODES[number % 4]));
+            metrics.count_response(route, status, black_box(300), black_box(false));
+            metrics.sent_bytes.add(black_box(900));
+            metrics.count_batch();
+            if let Some(begun) = begun {
+                metrics.durations.observe(begun.elapsed());
+            }
         }
-    }
-    round.stop(requests);
+    });
     black_box(&metrics);
-    round
+    nanos
 }
 
 /// Kinds of requests, measured in turn.
@@ -175,7 +175,7 @@ fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
     let run = |from: IpAddr, headers: &HeaderMap, query: Option<&str>, day: i32| {
         admitted(gate, from, headers, query, day)
     };
-    let kinds: [(&str, &dyn Fn(i32) -> Round); 9] = [
+    let kinds: [(&str, &dyn Fn(i32) -> f64); 9] = [
         ("a cache miss, for comparison", &|_| chase.round()),
         ("address", &|day| run(peer, &plain, None, day)),
         // The same address as before, so on other days.
@@ -197,7 +197,7 @@ fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
         ("key, malformed", &|_| refused(gate, &bearer)),
         ("counting a response for metrics", &|_| counted()),
     ];
-    let mut all: [Vec<Round>; 9] = Default::default();
+    let mut all: [Vec<f64>; 9] = Default::default();
     let days = (DAY..).step_by(2 * DAYS.unsigned_abs() as usize);
     for day in days.take(rounds) {
         for ((_, kind), rounds) in kinds.iter().zip(&mut all) {
@@ -207,42 +207,36 @@ fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
     report(&kinds.map(|(name, _)| name), &all);
 }
 
-fn first_use(gate: &QuotaGate, keys: &KeyFile<'_>) -> Round {
+fn first_use(gate: &QuotaGate, keys: &KeyFile<'_>) -> f64 {
     // Only keys that are not revoked.
-    let count = (keys.len() / 3).min(20_000);
+    let count = (keys.count / 3).min(20_000);
+    let bearer = |at: u32| format!("Bearer {}", keys::known(3 * at + 1));
     let sent: Vec<HeaderMap> = (0..count)
-        .map(|at| {
-            headers(&[(
-                "authorization",
-                &format!("Bearer {}", keys::known(3 * at + 1)),
-            )])
-        })
+        .map(|at| headers(&[("authorization", &bearer(at))]))
         .collect();
     let visits: Vec<ConnectionIdentity> = sent
         .iter()
         .map(|_| gate.connect(Ipv4Addr::LOCALHOST.into()))
         .collect();
-    let mut round = Round::start();
-    for (visit, headers) in visits.iter().zip(&sent) {
-        let caller = gate.authenticate(visit, headers, None);
-        assert!(matches!(black_box(caller), Ok(Caller::Keyed(_))));
-    }
-    round.stop(count);
-    round
+    nanos_each(sent.len(), || {
+        for (visit, headers) in visits.iter().zip(&sent) {
+            let caller = gate.authenticate(visit, headers, None);
+            assert!(matches!(black_box(caller), Ok(Caller::Keyed(_))));
+        }
+    })
 }
 
-fn refused(gate: &QuotaGate, bearer: &HeaderMap) -> Round {
+fn refused(gate: &QuotaGate, bearer: &HeaderMap) -> f64 {
     let mut broken = bearer.clone();
     let text = format!("{}0", bearer["authorization"].to_str().unwrap());
     broken.insert("authorization", text.parse().unwrap());
     let visit = gate.connect(Ipv4Addr::LOCALHOST.into());
-    let mut round = Round::start();
-    for _ in 0..A_DAY {
-        let caller = gate.authenticate(&visit, black_box(&broken), None);
-        assert_eq!(black_box(caller), Err(KeyError::Invalid));
-    }
-    round.stop(A_DAY);
-    round
+    nanos_each(A_DAY, || {
+        for _ in 0..A_DAY {
+            let caller = gate.authenticate(&visit, black_box(&broken), None);
+            assert_eq!(black_box(caller), Err(KeyError::Invalid));
+        }
+    })
 }
 
 /// Admissions a second of two threads, with a million clients at random.
@@ -253,15 +247,12 @@ fn throughput(calls: usize) {
         .collect();
     let begun = Instant::now();
     let admitted: usize = thread::scope(|scope| {
-        let run = |mut state: u64| {
+        let run = |seed: u64| {
             let (quota, clients) = (&quota, &clients);
             move || {
-                let mut admitted = 0;
+                let (mut random, mut admitted) = (Random(seed), 0);
                 for _ in 0..calls / 2 {
-                    state = state
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1);
-                    let client = clients[(state >> 33) as usize % clients.len()];
+                    let client = clients[random.next() % clients.len()];
                     let decision = quota.admit(client, 60_000, UtcDay(DAY));
                     admitted += usize::from(matches!(decision, Decision::Admit { .. }));
                 }
@@ -326,7 +317,7 @@ fn counters(keys: u32) {
 
 /// Memory and loading time of the keys.
 fn key_table(keys: &KeyFile<'_>) {
-    let store = KeyStore::new(keys.directory());
+    let store = KeyStore::new(keys.directory);
     let before = resident_kib();
     let begun = Instant::now();
     let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());

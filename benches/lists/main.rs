@@ -70,12 +70,12 @@ pub(crate) fn at(offset: u64, query: IslandQuery) -> IslandQuery {
     IslandQuery { page, ..query }
 }
 
-/// The default query with a search.
-pub(crate) fn searching(needle: &str) -> IslandQuery {
+/// A query with a search.
+pub(crate) fn searching(needle: &str, query: IslandQuery) -> IslandQuery {
     IslandQuery {
         q: Some(needle.to_owned()),
         folded: Some(fold(needle)),
-        ..plain()
+        ..query
     }
 }
 
@@ -171,9 +171,9 @@ fn growth(worlds: &[World], rounds: usize) {
             filtered(world.tag(0), None, TOOL)
         }),
         ("search for a common word", &|world| {
-            searching(&world.words[0])
+            searching(&world.words[0], plain())
         }),
-        ("search for one byte", &|_| searching("a")),
+        ("search for one byte", &|_| searching("a", plain())),
     ];
     let work = kinds.iter().flat_map(|(_, query)| {
         worlds

@@ -1,13 +1,13 @@
 //! Searches by kind of needle, beside scans of all titles with a prebuilt finder.
 
 use island_metrics::model::fold;
-use island_metrics::request::{CreatorQuery, IslandQuery, Page};
+use island_metrics::request::{CreatorQuery, IslandQuery};
 use memchr::memmem::Finder;
 
 use crate::common::stats::{largest, median, median_ratio};
 use crate::data::{TOOL, World};
 use crate::rounds::{self, Work, medians};
-use crate::{at, filtered, in_every_order, searching};
+use crate::{at, filtered, in_every_order, plain, searching};
 
 /// Kinds of needles, and the needles of each.
 fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
@@ -72,7 +72,7 @@ const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
 fn filters(world: &World) -> [(&'static str, IslandQuery); 6] {
     let tag = |place| world.tag(place);
     [
-        ("no filter", filtered(None, None, None)),
+        ("no filter", plain()),
         ("commonest tag", filtered(tag(0), None, None)),
         (
             "middling tag",
@@ -105,12 +105,7 @@ struct Measured {
 /// Measures one needle at every offset, and both scans.
 fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> Vec<Measured> {
     let finder = Finder::new(needle.as_bytes());
-    let query = IslandQuery {
-        tag: filter.tag.clone(),
-        creator: filter.creator.clone(),
-        created_in: filter.created_in,
-        ..searching(needle)
-    };
+    let query = searching(needle, filter.clone());
     let total = world.history.select_islands(&query).total;
     let mut kinds: Vec<Work<'_>> = vec![
         Box::new(|| scan_titles(world, &finder)),
@@ -180,15 +175,10 @@ fn row(kind: &str, measured: &[Measured]) {
 fn creators(world: &World, rounds: usize) {
     let needles = ["a", "er", "studios", "lucky", "zzz", "fox_koala"];
     let work = needles.iter().map(|needle| -> Work<'_> {
-        let page = Page {
-            limit: 50,
-            offset: 0,
-        };
-        let query = CreatorQuery {
-            q: Some((*needle).to_owned()),
-            folded: Some((*needle).to_owned()),
-            page,
-        };
+        let IslandQuery {
+            q, folded, page, ..
+        } = searching(needle, plain());
+        let query = CreatorQuery { q, folded, page };
         Box::new(move || world.history.select_creators(&query).rows.len())
     });
     let times = medians(&work.collect::<Vec<_>>(), rounds);

@@ -35,7 +35,6 @@ struct Settings {
     long_run_days: u32,
     rows: u32,
     rounds: usize,
-    starts: usize,
 }
 
 const FULL: Settings = Settings {
@@ -47,7 +46,6 @@ const FULL: Settings = Settings {
     long_run_days: 700,
     rows: 60_000,
     rounds: 3,
-    starts: 15,
 };
 const SMALL: Settings = Settings {
     size: Size {
@@ -58,7 +56,6 @@ const SMALL: Settings = Settings {
     long_run_days: 360,
     rows: 4_000,
     rounds: 5,
-    starts: 15,
 };
 /// Two days are enough for all rows, orders and indexes.
 const STARTS: Settings = Settings {
@@ -79,7 +76,6 @@ const QUICK: Settings = Settings {
     long_run_days: 8,
     rows: 80,
     rounds: 1,
-    starts: 3,
 };
 
 /// Variable with the path of a Python that has DuckDB.
@@ -111,34 +107,35 @@ impl Places {
     }
 }
 
-/// The runs of each row of the table.
-#[derive(Default)]
-struct Runs {
-    full: Vec<Run>,
-    live: Vec<Run>,
-    day: Vec<Run>,
-    duckdb: Vec<Run>,
-}
+/// The runs of a round, which are the rows of the table. The last needs DuckDB.
+const RUNS: [&str; 4] = [
+    "publish, from nothing",
+    "publish, a live file more",
+    "publish, a day more",
+    "DuckDB, the islands' JSON alone",
+];
+const FROM_NOTHING: usize = 0;
+const DUCKDB_RUN: usize = 3;
 
-fn round(places: &Places, python: Option<&OsString>, runs: &mut Runs) -> Outcome<()> {
+fn round(places: &Places, python: Option<&OsString>) -> Outcome<Vec<Run>> {
     empty(&places.published)?;
-    runs.full.push(watch(places.publish(STAMPS[0]))?);
+    let mut runs = vec![watch(places.publish(STAMPS[0]))?];
     let live = places.dataset.join("live");
     let added = live.join("1795263000.csv");
     fs::copy(live.join("1795262400.csv"), &added)?;
-    runs.live.push(watch(places.publish(STAMPS[1]))?);
+    runs.push(watch(places.publish(STAMPS[1]))?);
     let daily = places.dataset.join("daily");
     let next = daily.join("2026-11-21.csv");
     fs::copy(daily.join("2026-11-20.csv"), &next)?;
-    runs.day.push(watch(places.publish(STAMPS[2]))?);
+    runs.push(watch(places.publish(STAMPS[2]))?);
     fs::remove_file(added)?;
     fs::remove_file(next)?;
     if let Some(python) = python {
         empty(&places.published)?;
         empty(&places.rival)?;
-        runs.duckdb.push(watch(places.duckdb(python))?);
+        runs.push(watch(places.duckdb(python))?);
     }
-    Ok(())
+    Ok(runs)
 }
 
 fn empty(directory: &Path) -> Outcome<()> {
@@ -177,16 +174,14 @@ fn benchmark(settings: &Settings) -> Outcome<()> {
             "without DuckDB: it needs {DUCKDB}=VENV/bin/python, of a venv with `pip install duckdb`"
         );
     }
-    let mut runs = Runs::default();
-    for _ in 0..settings.rounds {
-        round(&places, python.as_ref(), &mut runs)?;
-    }
+    let rounds = (0..settings.rounds).map(|_| round(&places, python.as_ref()));
+    let rounds = rounds.collect::<Outcome<Vec<_>>>()?;
     if settings.rounds > 0 {
-        table(&runs, input_bytes);
+        table(&rounds, input_bytes);
     }
     empty(&places.published)?;
     run(places.publish(STAMPS[0]))?;
-    starts::measure(&places.published, settings.starts)?;
+    starts::measure(&places.published, if is_quick() { 3 } else { 15 })?;
     if python.is_some() && settings.rounds > 0 {
         let compared = same::compare(&places.published, &places.rival)?;
         println!("DuckDB's JSON is the same: {compared} islands compared, detail and history");
@@ -209,42 +204,36 @@ fn bytes_below(directory: &Path) -> Outcome<u64> {
     Ok(bytes)
 }
 
-fn table(runs: &Runs, input_bytes: u64) {
+fn table(rounds: &[Vec<Run>], input_bytes: u64) {
     println!(
         "  {:<34}{:>9}{:>9}{:>11}{:>12}{:>12}",
         "", "wall s", "CPU s", "peak MiB", "to inputs", "CPU to full"
     );
-    let cpu = |runs: &[Run]| median(runs.iter().map(|run| run.cpu_seconds));
-    let full_cpu = cpu(&runs.full);
-    for (name, runs) in [
-        ("publish, from nothing", &runs.full),
-        ("publish, a live file more", &runs.live),
-        ("publish, a day more", &runs.day),
-        ("DuckDB, the islands' JSON alone", &runs.duckdb),
-    ] {
-        if runs.is_empty() {
-            continue;
-        }
-        let of = |value: fn(&Run) -> f64| median(runs.iter().map(value));
-        let peak = of(|run| run.peak_bytes);
-        let to_inputs = peak / input_bytes as f64;
+    let of =
+        |run: usize, value: fn(&Run) -> f64| median(rounds.iter().map(|runs| value(&runs[run])));
+    let (wall, cpu) = (|run: &Run| run.wall_seconds, |run: &Run| run.cpu_seconds);
+    let full_cpu = of(FROM_NOTHING, cpu);
+    let all = rounds[0].len();
+    for (run, name) in RUNS.iter().enumerate().take(all) {
+        let peak = of(run, |run| run.peak_bytes);
         println!(
-            "  {name:<34}{:>9.2}{:>9.2}{:>11.0}{to_inputs:>12.2}{:>12.4}",
-            of(|run| run.wall_seconds),
-            cpu(runs),
+            "  {name:<34}{:>9.2}{:>9.2}{:>11.0}{:>12.2}{:>12.4}",
+            of(run, wall),
+            of(run, cpu),
             peak / f64::from(1 << 20),
-            cpu(runs) / full_cpu,
+            peak / input_bytes as f64,
+            of(run, cpu) / full_cpu,
         );
     }
-    if !runs.duckdb.is_empty() {
+    if all > DUCKDB_RUN {
         let ratio = |value: fn(&Run) -> f64| {
-            let pairs = runs.full.iter().zip(&runs.duckdb);
-            median(pairs.map(|(ours, theirs)| value(ours) / value(theirs)))
+            let ratio = |runs: &Vec<Run>| value(&runs[FROM_NOTHING]) / value(&runs[DUCKDB_RUN]);
+            median(rounds.iter().map(ratio))
         };
         println!(
             "publish to DuckDB, median of rounds: {:.2} in wall time, {:.2} in CPU time; goal below 1",
-            ratio(|run| run.wall_seconds),
-            ratio(|run| run.cpu_seconds)
+            ratio(wall),
+            ratio(cpu)
         );
     }
 }

@@ -1,202 +1,159 @@
 //! The members of a JSON body that depend on its version. Other members are ignored.
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::feed::{STEP_SECONDS, STEPS};
 use super::targets::Kind;
 use super::versions::{Marks, Version};
-
-/// Members of any body.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Body {
-    pub(crate) meta: Meta,
-    generated_at: Option<String>,
-    time: Option<i64>,
-    players: Option<u64>,
-    points: Option<Vec<(i64, u64)>>,
-    counts: Option<Counts>,
-    latest: Option<String>,
-    date: Option<String>,
-    island: Option<Island>,
-    creator: Option<Creator>,
-    ccu: Option<Vec<(String, u64)>>,
-    islands: Option<Vec<Island>>,
-    creators: Option<Vec<Creator>>,
-    ranking: Option<Vec<Island>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Meta {
-    pub(crate) generated_at: String,
-    total: Option<u64>,
-    limit: Option<u64>,
-    offset: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    rankings: u64,
-}
-
-#[derive(Deserialize)]
-struct Island {
-    code: String,
-    title: String,
-    date: Option<String>,
-    recommendations: Option<u64>,
-    players: Option<u64>,
-    #[serde(default)]
-    series: Vec<Day>,
-}
-
-#[derive(Deserialize)]
-struct Day {
-    date: String,
-    recommendations: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Creator {
-    slug: String,
-    recommendations: Option<u64>,
-    #[serde(default)]
-    islands: Vec<Island>,
-}
 
 /// Fails with `reason` unless `is_right`.
 fn require(is_right: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
     if is_right { Ok(()) } else { Err(reason()) }
 }
 
-impl Body {
-    /// Checks that all of it is of one version.
-    pub(crate) fn check(&self, kind: Kind, version: &Version) -> Result<(), String> {
-        match kind {
-            Kind::Index => self.check_index(version),
-            Kind::Live => self.check_live(version),
-            Kind::Intraday => self.check_intraday(version),
-            Kind::Fixed => self.check_rows(&version.marks),
-            Kind::Page => {
-                self.check_length()?;
-                self.check_rows(&version.marks)
-            }
-        }
-    }
-
-    fn check_index(&self, version: &Version) -> Result<(), String> {
-        let stamp = self.generated_at.as_ref();
-        require(stamp == Some(&version.stamp), || {
-            format!("its generatedAt is {stamp:?}")
-        })?;
-        let (days, published) = (self.counts.as_ref(), version.marks.days);
-        let days = days.map(|counts| counts.rankings);
-        require(days == Some(published), || {
-            format!("it counts {days:?} days, not {published}")
-        })
-    }
-
-    fn check_live(&self, version: &Version) -> Result<(), String> {
-        let (time, step) = (self.time, version.step);
-        require(time == Some(step), || {
-            format!("its time is {time:?}, not {step}")
-        })?;
-        let rows = self.islands.as_deref().unwrap_or_default();
-        let sum: u64 = rows.iter().filter_map(|row| row.players).sum();
-        let (total, published) = (self.players, version.players);
-        require([total, Some(sum)] == [Some(published); 2], || {
-            format!("{total:?} players and {sum} in its rows, not {published}")
-        })?;
-        self.check_rows(&version.marks)
-    }
-
-    fn check_intraday(&self, version: &Version) -> Result<(), String> {
-        let points = self.points.as_deref().unwrap_or_default();
-        let last = points.last();
-        require(last == Some(&(version.step, version.players)), || {
-            format!("its last point is {last:?}")
-        })?;
-        let times = (0..STEPS)
-            .rev()
-            .map(|back| version.step - back * STEP_SECONDS);
-        let is_complete = times.eq(points.iter().map(|(time, _)| *time));
-        require(is_complete, || {
-            format!("its {} points are not the last day", points.len())
-        })
-    }
-
-    /// Checks the number of rows of a page.
-    fn check_length(&self) -> Result<(), String> {
-        let islands = self.islands.as_ref().map(Vec::len);
-        let rows = islands.or(self.creators.as_ref().map(Vec::len));
-        let rows = rows.map(|rows| rows as u64);
-        let meta = &self.meta;
-        let expected = meta.total.zip(meta.limit).zip(meta.offset);
-        let expected =
-            expected.map(|((total, limit), offset)| total.saturating_sub(offset).min(limit));
-        require(rows.is_some() && rows == expected, || {
-            format!("it has {rows:?} rows, not {expected:?}")
-        })
-    }
-
-    fn check_rows(&self, marks: &Marks) -> Result<(), String> {
-        let newest = marks.newest_day.as_str();
-        // Rows of a day's new islands have that day's metrics, all others those of the newest day.
-        let day = self.date.as_deref().unwrap_or(newest);
-        if let Some(latest) = &self.latest {
-            require(latest == newest, || format!("its latest day is {latest}"))?;
-        }
-        let rows = [&self.islands, &self.ranking].into_iter().flatten();
-        for row in rows.flatten().chain(&self.island) {
-            row.check(day, marks)?;
-        }
-        for creator in self.creators.iter().flatten().chain(&self.creator) {
-            marks.check_count(creator.recommendations, &creator.slug)?;
-            for row in &creator.islands {
-                row.check(newest, marks)?;
-            }
-        }
-        let last = self.ccu.as_ref().and_then(|peaks| peaks.last());
-        require(last.is_none_or(|(day, _)| day.as_str() <= newest), || {
-            format!("its last day is {last:?}, after {newest}")
-        })
+/// The rows of a member; none if it is absent.
+fn rows<'a>(body: &'a Value, member: &str) -> Result<&'a [Value], String> {
+    match &body[member] {
+        Value::Null => Ok(&[]),
+        Value::Array(rows) => Ok(rows),
+        other => Err(format!("its {member} are {other}")),
     }
 }
 
-impl Island {
-    fn check(&self, day: &str, marks: &Marks) -> Result<(), String> {
-        let (code, title) = (&self.code, &self.title);
-        require(title.ends_with(&marks.title_end), || {
-            format!("{code} is {title:?}, not {:?}", marks.title_end)
-        })?;
-        if let Some(date) = &self.date {
-            require(date == day, || format!("{code} is of {date}, not {day}"))?;
-            if *date == marks.newest_day {
-                marks.check_count(self.recommendations, code)?;
-            }
-        }
-        let Some(last) = self.series.last() else {
-            return Ok(());
-        };
-        require(last.date <= marks.newest_day, || {
-            format!("the last day of {code} is {}", last.date)
-        })?;
-        if last.date == marks.newest_day {
-            marks.check_count(last.recommendations, code)?;
-        }
-        Ok(())
+/// The text of a member; `None` if it is absent.
+fn text<'a>(body: &'a Value, member: &str) -> Result<Option<&'a str>, String> {
+    match &body[member] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        other => Err(format!("its {member} is {other}")),
     }
 }
 
-impl Marks {
-    fn check_count(&self, count: Option<u64>, of: &str) -> Result<(), String> {
-        let is_right = count.is_none_or(|count| count.is_multiple_of(self.factor));
-        require(is_right, || {
+/// Checks that all of a body is of one version.
+pub(crate) fn check(body: &Value, kind: Kind, version: &Version) -> Result<(), String> {
+    match kind {
+        Kind::Index => check_index(body, version),
+        Kind::Live => check_live(body, version),
+        Kind::Intraday => check_intraday(body, version),
+        Kind::Fixed => check_rows(body, &version.marks),
+        Kind::Page => {
+            check_length(body)?;
+            check_rows(body, &version.marks)
+        }
+    }
+}
+
+fn check_index(body: &Value, version: &Version) -> Result<(), String> {
+    let stamp = &body["generatedAt"];
+    require(*stamp == version.stamp, || {
+        format!("its generatedAt is {stamp}")
+    })?;
+    let (days, published) = (&body["counts"]["rankings"], version.marks.days);
+    require(*days == published, || {
+        format!("it counts {days} days, not {published}")
+    })
+}
+
+fn check_live(body: &Value, version: &Version) -> Result<(), String> {
+    let (time, step) = (&body["time"], version.step);
+    require(*time == step, || format!("its time is {time}, not {step}"))?;
+    let players = rows(body, "islands")?.iter();
+    let sum: u64 = players.filter_map(|row| row["players"].as_u64()).sum();
+    let (total, published) = (&body["players"], version.players);
+    require(*total == published && sum == published, || {
+        format!("{total} players and {sum} in its rows, not {published}")
+    })?;
+    check_rows(body, &version.marks)
+}
+
+fn check_intraday(body: &Value, version: &Version) -> Result<(), String> {
+    let points = rows(body, "points")?;
+    let last = points.last();
+    let is_newest = last.is_some_and(|last| last[0] == version.step && last[1] == version.players);
+    require(is_newest, || format!("its last point is {last:?}"))?;
+    let times = (0..STEPS)
+        .rev()
+        .map(|back| version.step - back * STEP_SECONDS);
+    let found = points.iter().map(|point| point[0].as_i64());
+    let is_complete = times.map(Some).eq(found);
+    require(is_complete, || {
+        format!("its {} points are not the last day", points.len())
+    })
+}
+
+/// Checks the number of rows of a page.
+fn check_length(body: &Value) -> Result<(), String> {
+    let found = body["islands"].as_array().or(body["creators"].as_array());
+    let found = found.map(|rows| rows.len() as u64);
+    let number = |member: &str| body["meta"][member].as_u64();
+    let expected = number("total").zip(number("limit")).zip(number("offset"));
+    let expected = expected.map(|((total, limit), offset)| total.saturating_sub(offset).min(limit));
+    require(found.is_some() && found == expected, || {
+        format!("it has {found:?} rows, not {expected:?}")
+    })
+}
+
+fn check_rows(body: &Value, marks: &Marks) -> Result<(), String> {
+    let newest = marks.newest_day.as_str();
+    // Rows of a day's new islands have that day's metrics, all others those of the newest day.
+    let day = text(body, "date")?.unwrap_or(newest);
+    if let Some(latest) = text(body, "latest")? {
+        require(latest == newest, || format!("its latest day is {latest}"))?;
+    }
+    let ranked = rows(body, "islands")?.iter().chain(rows(body, "ranking")?);
+    for row in ranked.chain(body.get("island")) {
+        check_island(row, day, marks)?;
+    }
+    for creator in rows(body, "creators")?.iter().chain(body.get("creator")) {
+        require(creator["slug"].is_string(), || format!("{creator}"))?;
+        check_count(creator, &creator["slug"], marks)?;
+        for row in rows(creator, "islands")? {
+            check_island(row, newest, marks)?;
+        }
+    }
+    let last = rows(body, "ccu")?.last().map(|peak| peak[0].as_str());
+    let is_past = |day: Option<&str>| day.is_some_and(|day| day <= newest);
+    require(last.is_none_or(is_past), || {
+        format!("its last day is {last:?}, after {newest}")
+    })
+}
+
+fn check_island(row: &Value, day: &str, marks: &Marks) -> Result<(), String> {
+    let (code, title) = (&row["code"], row["title"].as_str().unwrap_or_default());
+    require(
+        code.is_string() && title.ends_with(&marks.title_end),
+        || format!("{code} is {title:?}, not {:?}", marks.title_end),
+    )?;
+    if let Some(date) = text(row, "date")? {
+        require(date == day, || format!("{code} is of {date}, not {day}"))?;
+        if date == marks.newest_day {
+            check_count(row, code, marks)?;
+        }
+    }
+    let Some(last) = rows(row, "series")?.last() else {
+        return Ok(());
+    };
+    let (date, newest) = (last["date"].as_str(), marks.newest_day.as_str());
+    require(date.is_some_and(|date| date <= newest), || {
+        format!("the last day of {code} is {date:?}")
+    })?;
+    if date == Some(newest) {
+        check_count(last, code, marks)?;
+    }
+    Ok(())
+}
+
+/// Checks the recommendations of a row, if it has any.
+fn check_count(row: &Value, of: &Value, marks: &Marks) -> Result<(), String> {
+    let count = &row["recommendations"];
+    let is_multiple = |count: u64| count.is_multiple_of(marks.factor);
+    require(
+        count.is_null() || count.as_u64().is_some_and(is_multiple),
+        || {
             format!(
-                "{of} has {count:?} recommendations, not a multiple of {}",
-                self.factor
+                "{of} has {count} recommendations, not a multiple of {}",
+                marks.factor
             )
-        })
-    }
+        },
+    )
 }

@@ -2,6 +2,7 @@
 //! manifest before, and has no others.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use island_metrics::regular_file::Directory;
@@ -12,24 +13,26 @@ use crate::common::Outcome;
 /// Files that no manifest names.
 const ALWAYS: [&str; 4] = [Manifest::FILE, "sources.json", ".lock", DumpIndex::LINK];
 
+/// The sorted names of a directory's entries.
+pub(crate) fn names(directory: &Path) -> Outcome<Vec<String>> {
+    let entries = fs::read_dir(directory)?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.collect::<io::Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
 /// Unexpected and missing entries.
 pub(crate) fn strays(directory: &Path, before: &Manifest, now: &Manifest) -> Outcome<Vec<String>> {
-    let mut found = Vec::new();
-    let mut present = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let named = before.names(&name) || now.names(&name);
-        if !named && !ALWAYS.contains(&name.as_str()) {
-            found.push(format!("{name} is left over"));
-        }
-        present.push(name);
-    }
-    let payloads = [&now.history, &now.live].into_iter().flatten();
+    let present = names(directory)?;
     let dumps = now.dumps.as_ref().map(|dumps| dumps.directory.as_str());
-    let named = payloads.map(|payload| payload.file.as_str()).chain(dumps);
-    for name in ALWAYS.into_iter().chain(named) {
-        if !present.iter().any(|present| present == name) {
-            found.push(format!("{name} is missing"));
+    let payloads = now.payloads().map(|payload| payload.file.as_str());
+    let expected = ALWAYS.into_iter().chain(payloads).chain(dumps);
+    let missing = expected.filter(|name| !present.iter().any(|present| present == name));
+    let mut found: Vec<String> = missing.map(|name| format!("{name} is missing")).collect();
+    for name in &present {
+        if !before.names(name) && !now.names(name) && !ALWAYS.contains(&name.as_str()) {
+            found.push(format!("{name} is left over"));
         }
     }
     let link = fs::read_link(directory.join(DumpIndex::LINK))?;
@@ -53,13 +56,10 @@ pub(crate) fn stray_dumps(
         named.push(DumpIndex::FILE.to_owned());
         let mut present = Vec::new();
         for folder in ["", "daily/", "ccu/", "live/"] {
-            for entry in fs::read_dir(root.join(folder))? {
-                let entry = entry?;
-                if !entry.file_type()?.is_dir() {
-                    present.push(format!("{folder}{}", entry.file_name().display()));
-                }
-            }
+            let inside = names(&root.join(folder))?.into_iter();
+            present.extend(inside.map(|name| format!("{folder}{name}")));
         }
+        present.retain(|name| !root.join(name).is_dir());
         named.sort();
         present.sort();
         if named != present {

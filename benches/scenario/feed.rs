@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 
+use super::directory::names;
 use super::versions::{Marks, Version};
 use crate::common::Outcome;
 
@@ -49,12 +50,13 @@ impl Feed {
         // Without the platform's totals the intraday curve is the sum of the live files.
         fs::remove_file(dataset.join("platform.csv"))?;
         let day_names = names(&dataset.join("daily"))?;
-        let newest_day = day_names.last().ok_or("no days")?.clone();
+        let newest_day = day_names.last().ok_or("no days")?;
+        let newest_day = newest_day.trim_end_matches(".csv").to_owned();
         let days = day_names.len() + names(&dataset.join("ccu"))?.len();
         let live = dataset.join("live");
         let steps = names(&live)?;
         let newest_step = steps.last().ok_or("no live steps")?;
-        let played = played(&live.join(format!("{newest_step}.csv")))?;
+        let played = played(&live.join(newest_step))?;
         fs::remove_dir_all(&live)?;
         fs::create_dir(&live)?;
         let midnight = UnixSeconds::parse(&format!("{newest_day}T00:00:00Z")).ok_or("no day")?;
@@ -186,17 +188,6 @@ fn step_time(step: i64) -> i64 {
 
 fn step_name(step: i64) -> String {
     format!("live/{}.csv", step_time(step))
-}
-
-/// The sorted names of a folder's files, without `.csv`.
-fn names(folder: &Path) -> Outcome<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        names.push(name.trim_end_matches(".csv").to_owned());
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// The rows of a live file.

@@ -1,22 +1,20 @@
 //! Floods of connections: closed immediately, or reset at each byte of a request and its response.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
+use super::source;
 use crate::common::Outcome;
 use crate::common::http::{self, get};
 
-const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 3, 0, 1);
-/// Connections from one address before the next.
-const PER_ADDRESS: usize = 500;
+/// Network of the source addresses.
+const NETWORK: u8 = 3;
 
-fn connect(number: usize, to: SocketAddr) -> Outcome<TcpStream> {
-    let more = u32::try_from(number / PER_ADDRESS)?;
-    let from = Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + more);
-    Ok(http::connect(from, to, None)?)
+fn connect(number: usize, to: SocketAddr) -> io::Result<TcpStream> {
+    http::connect(source(NETWORK, number), to)
 }
 
 /// Connects and closes `count` times; returns connections a second.

@@ -2,7 +2,7 @@
 //! began to do so and when the server closed it.
 
 use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{self, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,14 +12,12 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, SockRef, Socket, Type};
 
+use super::{PER_ADDRESS, source};
 use crate::common::Outcome;
-use crate::common::http::{Head, get, read_available};
+use crate::common::http::{Head, SLOW_BYTES, connect_by, get, read_available};
 
-/// Clients of one source address: half of what the server allows.
-const PER_ADDRESS: usize = 500;
-const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 2, 0, 1);
-/// Receive buffer of slow readers.
-const RECEIVED_BYTES: usize = 4096;
+/// Network of the source addresses.
+const NETWORK: u8 = 2;
 /// Segment size of an Ethernet. With loopback's 65,483 the system buffers thirty times as much.
 const SEGMENT_BYTES: u32 = 1460;
 /// The request of slow readers, pipelined: its responses exceed what any system buffers.
@@ -78,50 +76,61 @@ impl Kind {
     }
 }
 
-/// Timeouts of the server, in seconds.
-#[derive(Clone, Copy)]
-pub(crate) struct Timeouts {
-    pub(crate) first_byte: u64,
-    pub(crate) head: u64,
-    pub(crate) idle: u64,
-    pub(crate) send: u64,
+/// Sets all timeouts of a server to so many seconds, and that of idle connections to twice as many.
+pub(crate) fn set_timeouts(seconds: u64, serve: &mut Command) {
+    for flag in ["--first-byte-seconds", "--head-seconds", "--send-seconds"] {
+        serve.arg(flag).arg(seconds.to_string());
+    }
+    serve.arg("--idle-seconds").arg((2 * seconds).to_string());
 }
 
-impl Timeouts {
-    /// Adds them to the arguments of `serve`.
-    pub(crate) fn set(self, serve: &mut Command) {
-        for (flag, seconds) in [
-            ("--first-byte-seconds", self.first_byte),
-            ("--head-seconds", self.head),
-            ("--idle-seconds", self.idle),
-            ("--send-seconds", self.send),
-        ] {
-            serve.arg(flag).arg(seconds.to_string());
-        }
+/// Clients that are connected at the same time.
+#[derive(Clone, Copy)]
+pub(crate) struct Wave {
+    /// Number of each kind, in the order of [`Kind::ALL`].
+    pub(crate) counts: [usize; 5],
+    /// Time in which they connect.
+    pub(crate) ramp: Duration,
+    /// Time after which those still connected give up.
+    pub(crate) wait: Duration,
+    /// The server's timeouts, by [`set_timeouts`].
+    pub(crate) timeout_seconds: u64,
+}
+
+impl Wave {
+    /// For the short form of a bench.
+    pub(crate) const QUICK: Wave = Wave {
+        counts: [60, 60, 0, 30, 30],
+        ramp: Duration::from_millis(300),
+        wait: Duration::from_secs(8),
+        timeout_seconds: 1,
+    };
+
+    pub(crate) fn size(&self) -> usize {
+        self.counts.iter().sum()
     }
 
     /// Seconds after which a connection is to be closed.
-    pub(crate) fn of(self, kind: Kind) -> Outcome<f64> {
+    pub(crate) fn limit(&self, kind: Kind) -> Outcome<f64> {
         let seconds = match kind {
-            Kind::SlowHead => self.head,
-            Kind::Silent => self.first_byte,
-            Kind::Idle => self.idle,
+            Kind::SlowHead | Kind::Silent => self.timeout_seconds,
+            Kind::Idle => 2 * self.timeout_seconds,
             Kind::SlowReader | Kind::LoopbackReader => {
                 let grace = send_buffer_bytes(kind)? / 3 / CLIENT_BYTES_A_SECOND;
-                self.send + grace as u64
+                self.timeout_seconds + grace as u64
             }
         };
         Ok(seconds as f64)
     }
 
-    /// Faults of the results of a wave.
-    pub(crate) fn check(self, wave: &Wave, results: &[KindResult]) -> Outcome<Vec<String>> {
+    /// Faults of its results.
+    pub(crate) fn faults(&self, results: &[KindResult]) -> Outcome<Vec<String>> {
         let mut faults = Vec::new();
-        for (result, count) in results.iter().zip(wave.counts) {
+        for (result, count) in results.iter().zip(self.counts) {
             if count == 0 {
                 continue;
             }
-            let (kind, limit) = (result.kind, self.of(result.kind)?);
+            let (kind, limit) = (result.kind, self.limit(result.kind)?);
             let name = kind.name();
             if result.opened < count {
                 faults.push(format!("{name}: {} of {count} could begin", result.opened));
@@ -133,7 +142,7 @@ impl Timeouts {
             let minimum = if kind.reads() {
                 limit
             } else {
-                self.send as f64
+                self.timeout_seconds as f64
             };
             let (first, last) = (result.first, result.last);
             if last > limit + LATE_SECONDS {
@@ -146,23 +155,6 @@ impl Timeouts {
             }
         }
         Ok(faults)
-    }
-}
-
-/// Clients that are connected at the same time.
-#[derive(Clone, Copy)]
-pub(crate) struct Wave {
-    /// Number of each kind, in the order of [`Kind::ALL`].
-    pub(crate) counts: [usize; 5],
-    /// Time in which they connect.
-    pub(crate) ramp: Duration,
-    /// Time after which those still connected give up.
-    pub(crate) wait: Duration,
-}
-
-impl Wave {
-    pub(crate) fn size(&self) -> usize {
-        self.counts.iter().sum()
     }
 
     /// The kinds of all clients in the order in which they connect, evenly mixed.
@@ -179,8 +171,7 @@ impl Wave {
     /// Runs a wave to its end. Waves with different numbers use different source addresses.
     pub(crate) fn run(&self, to: SocketAddr, number: usize) -> Outcome<Vec<KindResult>> {
         let kinds = self.mixed();
-        let first = number % 64 * kinds.len().div_ceil(PER_ADDRESS);
-        let first = FIRST_SOURCE.to_bits() as usize + first;
+        let first = number % 64 * kinds.len().next_multiple_of(PER_ADDRESS);
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(4096);
         let mut chunk = vec![0; 64 * 1024];
@@ -192,20 +183,12 @@ impl Wave {
             let due = ((kinds.len() as f64 * share) as usize).min(kinds.len());
             while clients.len() < due {
                 let at = clients.len();
-                let from = Ipv4Addr::from_bits((first + at / PER_ADDRESS) as u32);
-                let mut stream = dial(from, to, kinds[at])?;
-                let interest = Interest::READABLE | Interest::WRITABLE;
-                poll.registry().register(&mut stream, Token(at), interest)?;
-                clients.push(Client {
-                    kind: kinds[at],
-                    stream: Some(stream),
-                    is_open: false,
-                    received: Vec::new(),
-                    began: None,
-                    sent: 0,
-                    next_byte: None,
-                    closed_after: None,
-                });
+                let stream = connect(source(NETWORK, first + at), to, kinds[at])?;
+                stream.set_nonblocking(true)?;
+                let mut stream = TcpStream::from_std(stream);
+                let registry = poll.registry();
+                registry.register(&mut stream, Token(at), Interest::READABLE)?;
+                clients.push(Client::open(kinds[at], stream));
             }
             let is_over = clients.iter().all(|client| client.stream.is_none());
             if (clients.len() == kinds.len() && is_over) || elapsed > self.ramp + self.wait {
@@ -263,9 +246,9 @@ impl KindResult {
 }
 
 /// The most that the system buffers for a slow reader, as seen by its server.
-pub(crate) fn send_buffer_bytes(kind: Kind) -> Outcome<usize> {
+fn send_buffer_bytes(kind: Kind) -> Outcome<usize> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let client = dial(Ipv4Addr::LOCALHOST, listener.local_addr()?, kind)?;
+    let client = connect(Ipv4Addr::LOCALHOST, listener.local_addr()?, kind)?;
     let (mut server, _) = listener.accept()?;
     server.set_nonblocking(true)?;
     let mut most = 0;
@@ -278,31 +261,21 @@ pub(crate) fn send_buffer_bytes(kind: Kind) -> Outcome<usize> {
     Ok(most)
 }
 
-/// Begins to connect, without waiting.
-pub(crate) fn dial(from: Ipv4Addr, to: SocketAddr, kind: Kind) -> io::Result<TcpStream> {
+fn connect(from: Ipv4Addr, to: SocketAddr, kind: Kind) -> io::Result<net::TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     if !kind.reads() {
-        socket.set_recv_buffer_size(RECEIVED_BYTES)?;
+        socket.set_recv_buffer_size(SLOW_BYTES)?;
     }
     if kind == Kind::SlowReader {
         socket.set_tcp_mss(SEGMENT_BYTES)?;
     }
-    socket.bind(&SocketAddr::from((from, 0)).into())?;
-    socket.set_nonblocking(true)?;
-    socket.set_tcp_nodelay(true)?;
-    match socket.connect(&to.into()) {
-        // EINPROGRESS has no `ErrorKind`.
-        Err(error) if error.raw_os_error() != Some(115) => return Err(error),
-        _ => {}
-    }
-    Ok(TcpStream::from_std(socket.into()))
+    connect_by(socket, from, to)
 }
 
 struct Client {
     kind: Kind,
     /// `None` after its end.
     stream: Option<TcpStream>,
-    is_open: bool,
     /// Bytes of its response.
     received: Vec<u8>,
     /// When it began to hold the connection for nothing.
@@ -315,29 +288,29 @@ struct Client {
 }
 
 impl Client {
-    /// Sends its request when it is connected.
-    fn open(&mut self) -> io::Result<()> {
-        self.is_open = true;
-        let Some(stream) = &mut self.stream else {
-            return Ok(());
+    /// A client that sends its request, if it has one.
+    fn open(kind: Kind, mut stream: TcpStream) -> Client {
+        let requests = match kind {
+            Kind::SlowHead | Kind::Silent => Vec::new(),
+            Kind::SlowReader | Kind::LoopbackReader => get(BIG, "").repeat(BIG_TIMES),
+            Kind::Idle => get("/v1", ""),
         };
+        let is_sent = stream.write_all(&requests).is_ok();
         let now = Instant::now();
-        match self.kind {
-            Kind::SlowHead => self.next_byte = Some(now),
-            Kind::SlowReader | Kind::LoopbackReader => {
-                let requests = get(BIG, "").repeat(BIG_TIMES);
-                if stream.write(&requests)? < requests.len() {
-                    return Err(io::Error::other("a socket took a part of a request"));
-                }
-                self.began = Some(now);
-                self.next_byte = Some(now + DRIP);
-            }
-            Kind::Silent => self.began = Some(now),
-            Kind::Idle => {
-                stream.write_all(&get("/v1", ""))?;
-            }
+        let holds = is_sent && (kind == Kind::Silent || !kind.reads());
+        Client {
+            kind,
+            stream: is_sent.then_some(stream),
+            received: Vec::new(),
+            began: holds.then_some(now),
+            sent: 0,
+            next_byte: match kind {
+                Kind::SlowHead => Some(now),
+                Kind::SlowReader | Kind::LoopbackReader => Some(now + DRIP),
+                Kind::Silent | Kind::Idle => None,
+            },
+            closed_after: None,
         }
-        Ok(())
     }
 
     /// Sends the next byte if it is due. Slow readers send some too, which the server does not read:
@@ -363,9 +336,6 @@ impl Client {
 
     /// Handles an event. An error is the end of the connection.
     fn handle(&mut self, event: &Event, chunk: &mut [u8]) -> io::Result<()> {
-        if !self.is_open && event.is_writable() && !event.is_error() {
-            self.open()?;
-        }
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };

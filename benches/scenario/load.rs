@@ -1,10 +1,8 @@
-//! Load that validates every response: keep-alive connections, in a closed loop or at a constant
-//! rate, and visits, each of which connects, sends one request and closes.
+//! Load that validates every response: keep-alive connections, in a closed loop or at a constant rate.
 //!
 //! A fault ends nothing: it is counted, reported, and the connection is replaced if necessary.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::thread;
@@ -14,15 +12,11 @@ use memchr::memmem;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use super::hostile::{Kind, dial};
 use crate::common::histogram::Histogram;
-use crate::common::http::{Head, read_available};
+use crate::common::http::{Head, connect, get, read_available};
 use crate::common::pool::Sources;
 use crate::common::{Outcome, STALL};
 
-/// Visits in progress at most, and visits from one source address.
-const VISITS_MAX: usize = 256;
-const VISITS_PER_ADDRESS: u64 = 500;
 /// Faults that are printed.
 const PRINTED_MAX: u64 = 20;
 /// Longest wait for an event, so that a closed loop reads the clock.
@@ -31,20 +25,31 @@ const STALL_CHECK: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Fault of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It did not arrive, is incomplete, or is not a 200 with a readable body.
-    Failed(String),
-    /// Its parts are of two versions, or it follows a response of a later version.
-    Mixed(String),
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// Its parts are of two versions, or it follows a response of a later version. Otherwise it failed:
+    /// it did not arrive, is incomplete, or is not a 200 with a readable body.
+    pub(crate) is_mixed: bool,
+    pub(crate) reason: String,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Failed(reason) => write!(out, "failed: {reason}"),
-            Fault::Mixed(reason) => write!(out, "mixed: {reason}"),
+impl Fault {
+    pub(crate) fn failed(reason: impl Into<String>) -> Fault {
+        Fault {
+            is_mixed: false,
+            reason: reason.into(),
         }
+    }
+
+    pub(crate) fn mixed(reason: impl Into<String>) -> Fault {
+        Fault {
+            is_mixed: true,
+            ..Fault::failed(reason)
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.is_mixed { "mixed" } else { "failed" }
     }
 }
 
@@ -62,19 +67,18 @@ pub(crate) trait Validate {
 pub(crate) struct Plan {
     /// Keep-alive connections.
     pub(crate) connections: usize,
-    /// Requests in the order sent, each without the empty line at its end.
-    pub(crate) requests: Vec<String>,
+    /// Target and header lines of each request, in the order sent.
+    pub(crate) requests: Vec<(String, &'static str)>,
     /// Further header lines, one text for each connection in turn.
     pub(crate) headers: Vec<String>,
-    /// Requests per second on the connections; a closed loop if `None`.
+    /// Requests per second; a closed loop if `None`.
     pub(crate) rate: Option<f64>,
-    /// Visits a second.
-    pub(crate) visits: f64,
     /// Sleep of an open loop that finds no event. Zero costs the core and measures best.
     pub(crate) nap: Duration,
 }
 
 /// The result of a run.
+#[derive(Default)]
 pub(crate) struct Flow {
     /// Valid responses.
     pub(crate) valid: u64,
@@ -86,16 +90,6 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new() -> Flow {
-        Flow {
-            valid: 0,
-            failed: 0,
-            mixed: 0,
-            seconds: 0.0,
-            latencies: Histogram::new(),
-        }
-    }
-
     pub(crate) fn add(&mut self, other: &Flow) {
         self.valid += other.valid;
         self.failed += other.failed;
@@ -111,7 +105,6 @@ impl Flow {
 
 struct Connection {
     stream: TcpStream,
-    is_connected: bool,
     /// Bytes of the current response.
     received: Vec<u8>,
     /// The number of the request in progress, and when it was due.
@@ -125,15 +118,11 @@ pub(crate) struct Load<V> {
     /// The sum of all runs.
     pub(crate) total: Flow,
     sources: Sources,
-    visits: u64,
     next_request: usize,
     poll: Poll,
-    /// The keep-alive connections, then places for visits.
-    connections: Vec<Option<Connection>>,
-    /// Idle keep-alive connections. The one idle for longest is next, so that none times out.
+    connections: Vec<Connection>,
+    /// Idle connections. The one idle for longest is next, so that none times out.
     idle: VecDeque<usize>,
-    free_visits: Vec<usize>,
-    request: Vec<u8>,
     chunk: Vec<u8>,
     /// The current run.
     flow: Flow,
@@ -146,43 +135,33 @@ impl<V: Validate> Load<V> {
             address,
             plan,
             validator,
-            total: Flow::new(),
+            total: Flow::default(),
             sources: Sources::new(),
-            visits: 0,
             next_request: 0,
             poll: Poll::new()?,
-            connections: (0..count + VISITS_MAX).map(|_| None).collect(),
+            connections: Vec::new(),
             idle: (0..count).collect(),
-            free_visits: (count..count + VISITS_MAX).collect(),
-            request: Vec::new(),
             chunk: vec![0; CHUNK_BYTES],
-            flow: Flow::new(),
+            flow: Flow::default(),
         };
         for at in 0..count {
-            load.connect(at)?;
+            let connection = load.connect(at)?;
+            load.connections.push(connection);
         }
         Ok(load)
     }
 
-    fn connect(&mut self, at: usize) -> Outcome<()> {
-        let is_visit = at >= self.plan.connections;
-        let from = if is_visit && !self.visits.is_multiple_of(VISITS_PER_ADDRESS) {
-            self.sources.last()
-        } else {
-            self.sources.fresh()
-        };
-        self.visits += u64::from(is_visit);
-        let mut stream = dial(from, self.address, Kind::Idle)?;
-        let interest = Interest::READABLE | Interest::WRITABLE;
+    fn connect(&mut self, at: usize) -> Outcome<Connection> {
+        let stream = connect(self.sources.fresh(), self.address)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = TcpStream::from_std(stream);
         let registry = self.poll.registry();
-        registry.register(&mut stream, Token(at), interest)?;
-        self.connections[at] = Some(Connection {
+        registry.register(&mut stream, Token(at), Interest::READABLE)?;
+        Ok(Connection {
             stream,
-            is_connected: false,
             received: Vec::new(),
             pending: None,
-        });
-        Ok(())
+        })
     }
 
     /// Runs the load for `duration`.
@@ -208,33 +187,22 @@ impl<V: Validate> Load<V> {
         self.replace_closed()?;
         let mut events = Events::with_capacity(1024);
         let begun = Instant::now();
-        let (mut sent, mut visited, mut next_check) = (0, 0, STALL_CHECK);
-        let after = |count: u64, rate: f64| begun + Duration::from_secs_f64(count as f64 / rate);
+        let (mut sent, mut next_check) = (0_u64, STALL_CHECK);
         loop {
             let now = Instant::now();
             let is_over = is_over(now - begun);
-            let mut all = self.connections.iter().flatten();
-            if is_over && all.all(|connection| connection.pending.is_none()) {
+            if is_over && self.idle.len() == self.connections.len() {
                 break;
             }
             loop {
-                let due = self.plan.rate.map_or(now, |rate| after(sent + 1, rate));
-                let is_due = !is_over && due <= now;
-                let Some(at) = self.idle.pop_front_if(|_| is_due) else {
+                let due = self.plan.rate.map_or(now, |rate| {
+                    begun + Duration::from_secs_f64((sent + 1) as f64 / rate)
+                });
+                let Some(at) = self.idle.pop_front_if(|_| !is_over && due <= now) else {
                     break;
                 };
                 sent += 1;
-                self.start(at, due)?;
-            }
-            while self.plan.visits > 0.0 {
-                let due = after(visited + 1, self.plan.visits);
-                let is_due = !is_over && due <= now;
-                let Some(at) = self.free_visits.pop_if(|_| is_due) else {
-                    break;
-                };
-                visited += 1;
-                self.connect(at)?;
-                self.start(at, due)?;
+                self.send(at, due)?;
             }
             let wait = self.plan.rate.map_or(POLL_MAX, |_| Duration::ZERO);
             match self.poll.poll(&mut events, Some(wait)) {
@@ -242,11 +210,7 @@ impl<V: Validate> Load<V> {
                 other => other?,
             }
             for event in &events {
-                let Token(at) = event.token();
-                if event.is_writable() {
-                    self.connected(at)?;
-                }
-                self.receive(at)?;
+                self.receive(event.token().0)?;
             }
             if now - begun >= next_check {
                 next_check += STALL_CHECK;
@@ -256,48 +220,23 @@ impl<V: Validate> Load<V> {
                 thread::sleep(self.plan.nap);
             }
         }
-        let mut flow = std::mem::replace(&mut self.flow, Flow::new());
+        let mut flow = std::mem::take(&mut self.flow);
         flow.seconds = begun.elapsed().as_secs_f64();
         self.total.add(&flow);
         Ok(flow)
     }
 
-    /// Starts the next request, which is sent now or when the connection is established.
-    fn start(&mut self, at: usize, due: Instant) -> Outcome<()> {
+    /// Sends the next request.
+    fn send(&mut self, at: usize, due: Instant) -> Outcome<()> {
         let number = self.next_request;
         self.next_request = (number + 1) % self.plan.requests.len();
-        if let Some(connection) = &mut self.connections[at] {
-            connection.pending = Some((number, due));
-            if connection.is_connected {
-                return self.send(at);
-            }
-        }
-        Ok(())
-    }
-
-    fn connected(&mut self, at: usize) -> Outcome<()> {
-        let Some(connection) = &mut self.connections[at] else {
-            return Ok(());
-        };
-        let is_new = !std::mem::replace(&mut connection.is_connected, true);
-        if is_new && connection.pending.is_some() {
-            return self.send(at);
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, at: usize) -> Outcome<()> {
-        let Some(connection) = &mut self.connections[at] else {
-            return Ok(());
-        };
-        let Some((number, _)) = connection.pending else {
-            return Ok(());
-        };
-        let headers = &self.plan.headers[at % self.plan.headers.len()];
-        self.request.clear();
-        write!(self.request, "{}{headers}\r\n", self.plan.requests[number])?;
-        match connection.stream.write(&self.request) {
-            Ok(count) if count == self.request.len() => Ok(()),
+        let (target, headers) = &self.plan.requests[number];
+        let more = &self.plan.headers[at % self.plan.headers.len()];
+        let request = get(target, &[headers, more.as_str()].concat());
+        let connection = &mut self.connections[at];
+        connection.pending = Some((number, due));
+        match connection.stream.write(&request) {
+            Ok(count) if count == request.len() => Ok(()),
             Ok(_) => self.fail(at, "a socket took a part of a request"),
             Err(error) => self.fail(at, &error.to_string()),
         }
@@ -305,9 +244,7 @@ impl<V: Validate> Load<V> {
 
     /// Reads what is available, and validates the response if it is complete.
     fn receive(&mut self, at: usize) -> Outcome<()> {
-        let Some(connection) = &mut self.connections[at] else {
-            return Ok(());
-        };
+        let connection = &mut self.connections[at];
         let received = &mut connection.received;
         let ended = read_available(&mut connection.stream, &mut self.chunk, received);
         let Some(head) = Head::of_whole(received) else {
@@ -318,62 +255,51 @@ impl<V: Validate> Load<V> {
         };
         let latency = u64::try_from(due.elapsed().as_nanos())?;
         self.flow.latencies.record(latency);
-        let response = std::mem::take(&mut connection.received);
-        match self.validator.validate(at, number, &response) {
+        let valid = self.validator.validate(at, number, received);
+        // The server announces that it closes the connection, as it does after so many requests.
+        let closes = memmem::find(&received[..head.length], b"\r\nconnection: close").is_some();
+        received.clear();
+        match valid {
             Ok(()) => self.flow.valid += 1,
             Err(fault) => self.count(number, &fault),
-        }
-        // The server announces that it closes the connection, as it does after so many requests.
-        let closes = memmem::find(&response[..head.length], b"\r\nconnection: close").is_some();
-        if let Some(connection) = &mut self.connections[at] {
-            connection.received = response;
-            connection.received.clear();
         }
         self.release(at, closes || ended.is_err())
     }
 
     /// Makes a connection available for the next request.
     fn release(&mut self, at: usize, closes: bool) -> Outcome<()> {
-        if at >= self.plan.connections {
-            self.connections[at] = None;
-            self.free_visits.push(at);
-            return Ok(());
-        }
         self.idle.push_back(at);
         if closes { self.replace(at) } else { Ok(()) }
     }
 
     fn count(&mut self, number: usize, fault: &Fault) {
-        match fault {
-            Fault::Failed(_) => self.flow.failed += 1,
-            Fault::Mixed(_) => self.flow.mixed += 1,
-        }
+        self.flow.failed += u64::from(!fault.is_mixed);
+        self.flow.mixed += u64::from(fault.is_mixed);
         let before = self.total.failed + self.total.mixed;
         if before + self.flow.failed + self.flow.mixed <= PRINTED_MAX {
-            let request = self.plan.requests[number].replace("\r\n", " ");
-            println!("{fault}; {request}");
+            let (target, headers) = &self.plan.requests[number];
+            let (kind, reason) = (fault.kind(), &fault.reason);
+            println!("{kind}: {reason}; {target} {}", headers.trim_end());
         }
     }
 
     /// Counts the failure of a connection, and of its request, and replaces it.
     fn fail(&mut self, at: usize, reason: &str) -> Outcome<()> {
-        let connection = self.connections[at].as_mut();
-        let Some((number, _)) = connection.and_then(|connection| connection.pending.take()) else {
+        let Some((number, _)) = self.connections[at].pending.take() else {
             self.flow.failed += 1;
             println!("failed: a connection without a request: {reason}");
             // It is in `idle` already.
             return self.replace(at);
         };
-        self.count(number, &Fault::Failed(reason.to_owned()));
+        self.count(number, &Fault::failed(reason));
         self.release(at, true)
     }
 
     /// Replaces connections that the server closed between two runs, as it does with idle ones.
     fn replace_closed(&mut self) -> Outcome<()> {
-        for at in 0..self.plan.connections {
-            let connection = self.connections[at].as_ref();
-            let peeked = connection.map(|connection| connection.stream.peek(&mut [0]));
-            if peeked.is_none_or(|peeked| peeked.is_ok_and(|count| count == 0)) {
+        for at in 0..self.connections.len() {
+            let peeked = self.connections[at].stream.peek(&mut [0]);
+            if peeked.is_ok_and(|count| count == 0) {
                 self.replace(at)?;
             }
         }
@@ -381,17 +307,14 @@ impl<V: Validate> Load<V> {
     }
 
     fn replace(&mut self, at: usize) -> Outcome<()> {
-        self.connections[at] = None;
-        self.connect(at)?;
+        self.connections[at] = self.connect(at)?;
         self.validator.replaced(at);
         Ok(())
     }
 
     fn end_stalled(&mut self) -> Outcome<()> {
         for at in 0..self.connections.len() {
-            let pending = self.connections[at]
-                .as_ref()
-                .and_then(|connection| connection.pending);
+            let pending = self.connections[at].pending;
             if pending.is_some_and(|(_, due)| due.elapsed() > STALL) {
                 self.fail(at, "no response")?;
             }

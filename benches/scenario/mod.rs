@@ -39,27 +39,22 @@ mod validator;
 mod versions;
 
 use std::env;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::http::get;
-use crate::common::process::{
-    RAISE_LIMIT, RAISED, Scratch, Server, Usage, pin_load, with_raised_limit,
-};
+use crate::common::process::{Scratch, Server, Usage, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{self, Size, TINY};
-use crate::common::{Outcome, histogram, is_quick};
+use crate::common::{Outcome, histogram};
 use load::{Flow, Load, Plan, Validate};
 use metrics::free_address;
 use publisher::{Pace, Publisher};
-use targets::{Counts, Target};
+use targets::Target;
 use validator::Validator;
-use versions::Versions;
 
 /// Connections of a validated load, and the keys they use in turn: what two clients request is
 /// cached, and what one requests is not.
@@ -76,35 +71,24 @@ const SETTLING: Duration = Duration::from_secs(15);
 const BASELINE: Duration = Duration::from_secs(5);
 /// Time for the server to exit.
 const EXITING: Duration = Duration::from_secs(20);
-
-/// How much a run does, by the arguments of the bench.
-#[derive(Clone, Copy)]
-struct Extent {
-    is_quick: bool,
-    /// Replaces the length of a full run.
-    length: Option<Duration>,
-}
+/// Clients of one source address: half of what the server allows.
+const PER_ADDRESS: usize = 500;
+/// Log lines of a server without faults, whatever happens to it.
+const SERVING: &str = "serving the publish of ";
+const STOPPING: &str = "stopping: ";
 
 /// Runs a scenario by its name, as the arguments of the process require.
 pub(crate) fn main(scenario: &str) -> Outcome<()> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.last().is_none_or(|last| last != RAISED) {
-        return with_raised_limit();
-    }
-    let mut numbers = arguments.iter().filter_map(|word| word.parse().ok());
-    let extent = Extent {
-        is_quick: is_quick(),
-        length: numbers.next().map(Duration::from_secs),
-    };
+    raise_limit()?;
     histogram::check();
     println!("{}; publishes and attackers beside the load", pin_load()?);
     let scratch = Scratch::new()?;
     let (faults, begun) = (Faults::default(), Instant::now());
     match scenario {
-        "attack" => attack::run(&extent, &faults),
-        "refresh" => refresh::run(&extent, scratch.path(), &faults),
-        "soak" => soak::run(&extent, scratch.path(), &faults),
-        "swap" => swap::run(&extent, scratch.path(), &faults),
+        "attack" => attack::run(&faults),
+        "refresh" => refresh::run(scratch.path(), &faults),
+        "soak" => soak::run(scratch.path(), &faults),
+        "swap" => swap::run(scratch.path(), &faults),
         _ => Err("no such scenario".into()),
     }?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
@@ -115,15 +99,18 @@ pub(crate) fn main(scenario: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// The length of a run, where the arguments of the bench have one.
+fn length() -> Option<Duration> {
+    env::args().find_map(|word| word.parse().ok().map(Duration::from_secs))
+}
+
 /// Faults, printed as they are found.
 #[derive(Default)]
-struct Faults(Mutex<usize>);
+struct Faults(AtomicUsize);
 
 impl Faults {
     fn add(&self, fault: &str) {
-        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *count += 1;
-        if *count <= PRINTED_MAX {
+        if self.0.fetch_add(1, Ordering::Relaxed) < PRINTED_MAX {
             println!("fault: {fault}");
         }
     }
@@ -143,8 +130,14 @@ impl Faults {
     }
 
     fn count(&self) -> usize {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.load(Ordering::Relaxed)
     }
+}
+
+/// The source address of a client by its number. Each use has a network of its own.
+fn source(network: u8, number: usize) -> Ipv4Addr {
+    let first = Ipv4Addr::new(127, network, 0, 1);
+    Ipv4Addr::from_bits(first.to_bits() + (number / PER_ADDRESS) as u32)
 }
 
 /// The server that a scenario is about.
@@ -156,10 +149,10 @@ struct Subject {
 }
 
 impl Subject {
-    /// Starts the release server with an admin listener and as many descriptors as possible.
+    /// Starts the release server with an admin listener.
     fn start(configure: impl FnOnce(&mut Command)) -> Outcome<Subject> {
         let admin = free_address()?;
-        let mut server = world::serve(RAISE_LIMIT, |serve| {
+        let mut server = world::serve("true", |serve| {
             serve.arg("--admin").arg(admin.to_string());
             configure(serve);
         })?;
@@ -194,15 +187,18 @@ impl Subject {
         }
     }
 
-    /// Ends the server and returns its log. An exit without success, or an unexpected line, is a
-    /// fault.
-    fn end(mut self, is_expected: &dyn Fn(&str) -> bool, faults: &Faults) -> Outcome<Vec<String>> {
+    /// Ends the server and returns its log. An exit without success, or a line that begins in none
+    /// of the expected ways after a number, is a fault.
+    fn end(mut self, expected: &[&str], faults: &Faults) -> Outcome<Vec<String>> {
         if !self.server.terminate(EXITING)? {
             faults.add("the server did not exit with success");
         }
         let lines = self.log.join().map_err(|_| "the log reader panicked")?;
-        for line in lines.iter().filter(|line| !is_expected(line)) {
-            faults.add(&format!("the server logs: {line}"));
+        for line in &lines {
+            let text = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            if !expected.iter().any(|begin| text.starts_with(begin)) {
+                faults.add(&format!("the server logs: {line}"));
+            }
         }
         Ok(lines)
     }
@@ -270,7 +266,8 @@ fn run_beside<V: Validate + Send>(
 /// Size of the platform in `refresh` and `soak`.
 struct Scale {
     size: Size,
-    counts: Counts,
+    /// Islands that the load requests, and the measure of its other targets.
+    islands: usize,
 }
 
 const FULL_SCALE: Scale = Scale {
@@ -279,27 +276,16 @@ const FULL_SCALE: Scale = Scale {
         creators: 8_000,
         days: 30,
     },
-    counts: Counts {
-        islands: 600,
-        creators: 200,
-        pages: 500,
-        searches: 300,
-    },
+    islands: 600,
 };
 
 const QUICK_SCALE: Scale = Scale {
     size: TINY,
-    counts: Counts {
-        islands: 40,
-        creators: 20,
-        pages: 60,
-        searches: 20,
-    },
+    islands: 60,
 };
 
 /// A platform that is published again and again.
 struct Platform {
-    versions: Versions,
     publisher: Publisher,
     keys: Vec<String>,
 }
@@ -309,14 +295,12 @@ impl Platform {
     /// in `scratch`.
     fn new(scratch: &Path, scale: &Scale, pace: Pace) -> Outcome<Platform> {
         world::synthesize(&scratch.join("dataset"), scale.size, &[])?;
-        let versions = Versions::default();
-        let publisher = Publisher::new(versions.clone(), scratch, pace)?;
+        let publisher = Publisher::new(scratch, pace)?;
         let keys = (0..KEYS).map(|number| {
             let address = format!("bench{number}@example.com");
             world::issue_key(&scratch.join("state"), &address)
         });
         Ok(Platform {
-            versions,
             publisher,
             keys: keys.collect::<Outcome<_>>()?,
         })
@@ -327,7 +311,7 @@ impl Platform {
         let order = targets::order(targets.len());
         let request = |request: &targets::Request| {
             let coding = if request.gzip { GZIP } else { "" };
-            head(&targets[request.target].path, coding)
+            (targets[request.target].path.clone(), coding)
         };
         let key = |key: &String| format!("authorization: Bearer {key}\r\n");
         let plan = Plan {
@@ -335,66 +319,34 @@ impl Platform {
             requests: order.iter().map(request).collect(),
             headers: self.keys.iter().map(key).collect(),
             rate: None,
-            visits: 0.0,
             nap: NAP,
         };
-        let validator = Validator::new(self.versions.clone(), targets, order, CONNECTIONS);
+        let validator =
+            Validator::new(self.publisher.versions.clone(), targets, order, CONNECTIONS);
         Load::new(address, plan, validator)
     }
 }
 
 const GZIP: &str = "accept-encoding: gzip\r\n";
 
-/// A GET request without the empty line at its end.
-fn head(path: &str, headers: &str) -> String {
-    let mut request = String::from_utf8_lossy(&get(path, headers)).into_owned();
-    request.truncate(request.len() - 2);
-    request
+/// Prints medians of the same load without publishes and with, measured in turns, and the medians of
+/// the ratios of each round.
+fn report_rounds([without, with]: &[Vec<Flow>; 2], columns: &[Column]) {
+    let values =
+        |flows: &[Flow], value: fn(&Flow) -> f64| -> Vec<f64> { flows.iter().map(value).collect() };
+    let row = |name: &str, cell: &dyn Fn(&Column) -> String| {
+        let cells = columns.iter().map(|column| format!("{:>13}", cell(column)));
+        println!("  {name:<18}{}", cells.collect::<Vec<_>>().concat());
+    };
+    let of = |flows, value| format!("{:.0}", median(values(flows, value)));
+    row("", &|(name, _)| (*name).to_owned());
+    row("without publishes", &|(_, value)| of(without, *value));
+    row("with publishes", &|(_, value)| of(with, *value));
+    row("median ratio", &|(_, value)| {
+        let ratio = median_ratio(&values(with, *value), &values(without, *value));
+        format!("{ratio:.2}")
+    });
 }
 
-/// The same load with publishes and without, in turns.
-#[derive(Default)]
-struct Rounds {
-    without: Vec<Flow>,
-    with: Vec<Flow>,
-}
-
-impl Rounds {
-    /// Runs so many rounds; `run` is called with whether to publish.
-    fn run(count: usize, mut run: impl FnMut(bool) -> Outcome<Flow>) -> Outcome<Rounds> {
-        let mut rounds = Rounds::default();
-        for round in 0..count {
-            for turn in 0..2 {
-                if (turn + round) % 2 == 1 {
-                    rounds.with.push(run(true)?);
-                } else {
-                    rounds.without.push(run(false)?);
-                }
-            }
-        }
-        Ok(rounds)
-    }
-
-    /// Prints medians, and the medians of the ratios of each round.
-    fn report(&self, columns: &[Column]) {
-        let values = |flows: &[Flow], value: fn(&Flow) -> f64| -> Vec<f64> {
-            flows.iter().map(value).collect()
-        };
-        let row = |name: &str, cell: &dyn Fn(&Column) -> String| {
-            let cells = columns.iter().map(|column| format!("{:>13}", cell(column)));
-            println!("  {name:<18}{}", cells.collect::<Vec<_>>().concat());
-        };
-        let (without, with) = (&self.without, &self.with);
-        let of = |flows, value| format!("{:.0}", median(values(flows, value)));
-        row("", &|(name, _)| (*name).to_owned());
-        row("without publishes", &|(_, value)| of(without, *value));
-        row("with publishes", &|(_, value)| of(with, *value));
-        row("median ratio", &|(_, value)| {
-            let ratio = median_ratio(&values(with, *value), &values(without, *value));
-            format!("{ratio:.2}")
-        });
-    }
-}
-
-/// A column of [`Rounds::report`].
+/// A column of [`report_rounds`].
 type Column = (&'static str, fn(&Flow) -> f64);

@@ -44,7 +44,7 @@ pub(crate) struct Publish {
 
 pub(crate) struct Publisher {
     feed: Feed,
-    versions: Versions,
+    pub(crate) versions: Versions,
     dataset: PathBuf,
     pub(crate) directory: PathBuf,
     before: Manifest,
@@ -56,19 +56,17 @@ pub(crate) struct Publisher {
     pub(crate) missed: usize,
     /// Faults of publishing.
     pub(crate) faults: Vec<String>,
-    /// Calls of [`Publisher::next`].
-    turns: usize,
 }
 
 impl Publisher {
     /// Publishes the first version of the synthetic dataset in `scratch`.
-    pub(crate) fn new(versions: Versions, scratch: &Path, pace: Pace) -> Outcome<Publisher> {
+    pub(crate) fn new(scratch: &Path, pace: Pace) -> Outcome<Publisher> {
         let dataset = scratch.join("dataset");
         let feed = Feed::new(&dataset, &scratch.join("unfinished"))?;
         let first = feed.first()?;
         let mut publisher = Publisher {
             feed,
-            versions,
+            versions: Versions::default(),
             dataset,
             directory: scratch.join("published"),
             before: Manifest::default(),
@@ -77,7 +75,6 @@ impl Publisher {
             publishes: Vec::new(),
             missed: 0,
             faults: Vec::new(),
-            turns: 0,
         };
         publisher.publish(first)?;
         Ok(publisher)
@@ -86,8 +83,8 @@ impl Publisher {
     /// Publishes the next version: another history if it is its turn.
     pub(crate) fn next(&mut self) -> Outcome<()> {
         let begun = Instant::now();
-        self.turns += 1;
-        self.advance(self.turns.is_multiple_of(self.pace.history_every))?;
+        let number = self.publishes.len();
+        self.advance(number.is_multiple_of(self.pace.history_every))?;
         let intervals = begun.elapsed().as_secs_f64() / self.pace.interval.as_secs_f64();
         self.missed += intervals as usize;
         Ok(())

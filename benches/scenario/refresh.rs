@@ -11,13 +11,13 @@ use super::publisher::{Pace, Publish, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
 use super::{
-    CONNECTIONS, Chore, Extent, FULL_SCALE, Faults, Platform, QUICK_SCALE, Rounds, Scale, Subject,
-    feed, run_beside, trial,
+    CONNECTIONS, Chore, Column, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING,
+    Scale, Subject, feed, length, report_rounds, run_beside, trial,
 };
-use crate::common::Outcome;
 use crate::common::process::Server;
-use crate::common::stats::{largest, median};
+use crate::common::stats::{in_turns, largest, median};
 use crate::common::world::Size;
+use crate::common::{Outcome, is_quick};
 
 /// The longest part of a run whose median is compared, and the longest left out before the first.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -27,7 +27,6 @@ const GROWTH_MAX: [f64; 2] = [1.05; 2];
 const GOAL: f64 = 50.0;
 /// A running server has to serve a publish within a second.
 const SERVED_WITHIN_MILLIS: f64 = 1000.0;
-const LOADED: &str = "serving the publish of ";
 
 struct Settings {
     scale: Scale,
@@ -61,9 +60,9 @@ const QUICK: Settings = Settings {
 };
 
 impl Settings {
-    fn new(extent: &Extent) -> Settings {
-        let Some(length) = extent.length else {
-            return if extent.is_quick { QUICK } else { FULL };
+    fn new() -> Settings {
+        let Some(length) = length() else {
+            return if is_quick() { QUICK } else { FULL };
         };
         // Histories change more often in a short run.
         let mut pace = FULL.pace;
@@ -92,15 +91,15 @@ impl Settings {
     }
 }
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new(extent);
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = Settings::new();
     let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
         serve.arg("--state").arg(scratch.join("state"));
     })?;
     let address = subject.address;
-    let targets = targets(address, &settings.scale.counts)?;
+    let targets = targets(address, settings.scale.islands)?;
     settings.print(targets.len());
     trial::run(&mut platform, address, &targets)?;
     let mut load = platform.load(address, &targets)?;
@@ -111,8 +110,8 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     let memory = full_load(&mut load, publisher, &subject.server, &settings, faults)?;
     let under_load = from..publisher.publishes.len();
     publisher.settle(address)?;
-    let rounds = Rounds::run(settings.rounds, |publishes| {
-        if !publishes {
+    let rounds = in_turns(settings.rounds, |side| {
+        if side == 0 {
             return load.run_for(settings.round);
         }
         let next = Chore::new("publish", settings.pace.interval, || publisher.next());
@@ -124,9 +123,8 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     publisher.check_dumps()?;
     faults.add_load(&load.total);
     report_publishes(publisher, &load.validator, under_load, faults);
-    let is_expected = |line: &str| line.starts_with(LOADED) || line.starts_with("stopping: ");
-    let log = subject.end(&is_expected, faults)?;
-    let loaded = log.iter().filter(|line| line.starts_with(LOADED)).count();
+    let log = subject.end(&[SERVING, STOPPING], faults)?;
+    let loaded = log.iter().filter(|line| line.starts_with(SERVING)).count();
     println!("{loaded} publishes loaded after the first");
     let (length, warm) = (settings.length, MINUTE.min(settings.length / 10));
     let part = MINUTE.min(length / 5);
@@ -137,10 +135,11 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         faults.add("the number of open descriptors has changed");
     }
     report_costs(publisher);
-    rounds.report(&[
+    let columns: [Column; 2] = [
         ("requests/s", Flow::responses_per_second),
         ("p99 us", |flow| flow.latencies.quantile_micros(0.99)),
-    ]);
+    ];
+    report_rounds(&rounds, &columns);
     Ok(())
 }
 

@@ -13,14 +13,16 @@ use std::time::{Duration, Instant};
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
+use super::directory::names;
 use super::load::{Fault, Load, Plan, Validate};
 use super::publisher::wait_served;
-use super::{CONNECTIONS, Extent, Faults, Rounds, head};
-use crate::common::Outcome;
+use super::{CONNECTIONS, Column, Faults, report_rounds};
 use crate::common::http::{Response, found, text};
 use crate::common::process::run as run_command;
+use crate::common::stats::in_turns;
 use crate::common::text::values;
 use crate::common::world::{self, Size, TINY, publish_command};
+use crate::common::{Outcome, is_quick};
 
 /// `generatedAt` of the two versions.
 const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
@@ -67,8 +69,8 @@ const QUICK: Settings = Settings {
     rate: 1_000.0,
 };
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = if extent.is_quick { QUICK } else { FULL };
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = if is_quick() { QUICK } else { FULL };
     let mut publisher = Swapper::new(scratch, settings.size)?;
     let server = world::serve("true", |serve| {
         serve.arg("--published").arg(&publisher.served);
@@ -81,20 +83,19 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     let versions = publisher.known(address, &targets)?;
     let plan = Plan {
         connections: CONNECTIONS,
-        requests: targets.iter().map(|target| head(target, "")).collect(),
+        requests: targets.iter().map(|target| (target.clone(), "")).collect(),
         headers: vec![String::new()],
         rate: Some(settings.rate),
-        visits: 0.0,
         nap: Duration::ZERO,
     };
     let mut load = Load::new(address, plan, versions)?;
     // Warms up the server.
     load.run_for(settings.run)?;
     let (mut swap_count, mut seen) = (0, 0);
-    let rounds = Rounds::run(settings.rounds, |is_swapping| {
+    let rounds = in_turns(settings.rounds, |side| {
         load.validator.connections = vec![(None, 0); CONNECTIONS];
         let before = publisher.published;
-        let flow = if is_swapping {
+        let flow = if side == 1 {
             load.beside(|| publisher.repeat(settings.interval, settings.run))?
                 .1
         } else {
@@ -118,16 +119,18 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     );
     println!("{swap_count} publishes, {seen} seen; all responses compared byte for byte:");
     faults.add_load(&load.total);
-    rounds.report(&[
+    let columns: [Column; 3] = [
         ("p50 us", |flow| flow.latencies.quantile_micros(0.5)),
         ("p99 us", |flow| flow.latencies.quantile_micros(0.99)),
         ("p99.9 us", |flow| flow.latencies.quantile_micros(0.999)),
-    ]);
+    ];
+    report_rounds(&rounds, &columns);
     println!("goal: p99 with publishes at most 1.5 times that without");
     Ok(())
 }
 
-/// Two published directories, and the directory served, which has the files of one of them.
+/// Two published directories, and the directory served, which has the payload files of both and the
+/// manifest of one, as a directory has after a publish.
 struct Swapper {
     prepared: [PathBuf; 2],
     served: PathBuf,
@@ -142,21 +145,25 @@ impl Swapper {
         let prepared = ["first", "second"].map(|name| scratch.join(name));
         world::synthesize(&dataset, size, &[])?;
         run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
-        let days = fs::read_dir(dataset.join("daily"))?;
-        let days = days.map(|entry| entry.map(|entry| entry.path()));
-        let mut days: Vec<PathBuf> = days.collect::<Result<_, _>>()?;
-        days.sort();
+        let daily = dataset.join("daily");
+        let days = names(&daily)?;
         let [.., before, last] = &days[..] else {
             return Err("fewer than two days".into());
         };
-        let aside = dataset.join("aside");
-        fs::rename(last, &aside)?;
-        fs::rename(before, last)?;
-        fs::rename(&aside, before)?;
+        let [before, last, aside] = [before, last, "aside"].map(|name| daily.join(name));
+        fs::rename(&last, &aside)?;
+        fs::rename(&before, &last)?;
+        fs::rename(&aside, &before)?;
         run_command(publish_command(&dataset, &prepared[1], STAMPS[1]))?;
         fs::remove_dir_all(&dataset)?;
         let served = scratch.join("served");
         fs::create_dir(&served)?;
+        for version in &prepared {
+            let manifest = Manifest::read(&Directory::open(version)?)?.ok_or("no manifest")?;
+            for payload in manifest.payloads() {
+                fs::hard_link(version.join(&payload.file), served.join(&payload.file))?;
+            }
+        }
         let mut swapper = Swapper {
             prepared,
             served,
@@ -166,26 +173,12 @@ impl Swapper {
         Ok(swapper)
     }
 
-    /// Puts the other version in place: links its payload files, renames its manifest over the old
-    /// one, and removes files that neither the new nor the old manifest names.
+    /// Puts the other version in place: renames its manifest over the old one.
     fn swap(&mut self) -> Outcome<()> {
         let from = &self.prepared[self.published % 2];
-        let (before, now) = (payloads(&self.served)?, payloads(from)?);
-        for name in &now {
-            let path = self.served.join(name);
-            if !path.exists() {
-                fs::hard_link(from.join(name), path)?;
-            }
-        }
         let unfinished = self.served.join("manifest.unfinished");
         fs::copy(from.join(Manifest::FILE), &unfinished)?;
         fs::rename(&unfinished, self.served.join(Manifest::FILE))?;
-        for entry in fs::read_dir(&self.served)? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name != Manifest::FILE && !before.contains(&name) && !now.contains(&name) {
-                fs::remove_file(self.served.join(name))?;
-            }
-        }
         self.published += 1;
         Ok(())
     }
@@ -224,13 +217,6 @@ impl Swapper {
             connections: vec![(None, 0); CONNECTIONS],
         })
     }
-}
-
-/// The payload files that a directory's manifest names; none without a manifest.
-fn payloads(directory: &Path) -> Outcome<Vec<String>> {
-    let manifest = Manifest::read(&Directory::open(directory)?)?.unwrap_or_default();
-    let payloads = [manifest.history, manifest.live].into_iter().flatten();
-    Ok(payloads.map(|payload| payload.file).collect())
 }
 
 /// The response to a target in one version.
@@ -275,7 +261,7 @@ impl Validate for Versions {
     fn validate(&mut self, connection: usize, number: usize, response: &[u8]) -> Result<(), Fault> {
         let mut versions = self.versions.iter();
         let Some(version) = versions.position(|known| known[number].is_of(response)) else {
-            return Err(Fault::Mixed("it is of neither version".to_owned()));
+            return Err(Fault::mixed("it is of neither version"));
         };
         let (last, changes) = &mut self.connections[connection];
         *changes += usize::from(last.is_some_and(|last| last != version));

@@ -42,14 +42,6 @@ pub(crate) struct Request {
     pub(crate) gzip: bool,
 }
 
-/// Number of targets of each kind.
-pub(crate) struct Counts {
-    pub(crate) islands: usize,
-    pub(crate) creators: usize,
-    pub(crate) pages: usize,
-    pub(crate) searches: usize,
-}
-
 /// Days of which rankings and new islands are requested; none of them is removed.
 const DAYS: usize = 8;
 /// The first so many targets are requested more often.
@@ -69,8 +61,9 @@ fn fixed(path: &str, contains: &str) -> Target {
     target(Kind::Fixed, path, contains)
 }
 
-/// All targets, those that change with every publish first.
-pub(crate) fn targets(address: SocketAddr, counts: &Counts) -> Outcome<Vec<Target>> {
+/// All targets, those that change with every publish first: of so many islands, and in proportion
+/// creators, pages and searches.
+pub(crate) fn targets(address: SocketAddr, islands: usize) -> Outcome<Vec<Target>> {
     let mut targets = vec![
         target(Kind::Index, "/v1", "\"version\":\"v1\""),
         target(Kind::Live, "/v1/live", "{\"time\":"),
@@ -91,11 +84,11 @@ pub(crate) fn targets(address: SocketAddr, counts: &Counts) -> Outcome<Vec<Targe
     }
     let mut listed = String::new();
     // Both islands with players and islands without.
-    for offset in (0..counts.islands.max(200)).step_by(200) {
+    for offset in (0..islands.max(200)).step_by(200) {
         let offset = offset * 4;
         listed += &text(address, &format!("/v1/islands?limit=200&offset={offset}"))?;
     }
-    for code in values(&listed, "code").into_iter().take(counts.islands) {
+    for code in values(&listed, "code").into_iter().take(islands) {
         let path = format!("/v1/islands/{code}");
         targets.push(fixed(&path, &format!("{{\"island\":{{\"code\":\"{code}\"")));
         targets.push(fixed(
@@ -104,12 +97,12 @@ pub(crate) fn targets(address: SocketAddr, counts: &Counts) -> Outcome<Vec<Targe
         ));
     }
     let slugs: BTreeSet<&str> = values(&listed, "creator").into_iter().collect();
-    for slug in slugs.iter().take(counts.creators) {
+    for slug in slugs.iter().take(islands / 3) {
         let contains = format!("{{\"creator\":{{\"slug\":\"{slug}\"");
         targets.push(fixed(&format!("/v1/creators/{slug}"), &contains));
     }
-    targets.extend(pages(&listed).take(counts.pages));
-    targets.extend(searches(&listed).into_iter().take(counts.searches));
+    targets.extend(pages(&listed).take(islands * 5 / 6));
+    targets.extend(searches(&listed).into_iter().take(islands / 2));
     Ok(targets)
 }
 

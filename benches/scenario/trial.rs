@@ -11,11 +11,12 @@ use memchr::memmem;
 
 use super::load::Fault;
 use super::targets::{Kind, Request, Target};
-use super::validator::Validator;
+use super::validator::{Tag, Validator};
 use super::versions::Versions;
 use super::{GZIP, Platform};
 use crate::common::Outcome;
-use crate::common::http::{Head, fetch, get};
+use crate::common::http::{Response, fetch, get};
+use crate::common::text::values;
 
 /// A response as received.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ const FIRST: usize = 40;
 const THEN_EVERY: usize = 31;
 
 /// Reasons of the validator.
-const OUTDATED: &str = "or before, after a response of";
+const OUTDATED: &str = ", after a response of";
 const OTHER_BYTES: &str = "came with other bytes before";
 /// The samples of `/v1` and of the first page of islands; each target has two samples.
 const NEWEST: usize = 0;
@@ -61,13 +62,14 @@ pub(super) fn run(platform: &mut Platform, address: SocketAddr, targets: &[Targe
     platform.publisher.settle(address)?;
     let second = samples(address, targets)?;
     let mut trial = Trial {
-        versions: &platform.versions,
+        versions: &platform.publisher.versions,
         targets,
         altered: 0,
     };
     let newest = &second[NEWEST];
     for (number, (old, new)) in first.iter().zip(&second).enumerate() {
         trial.accepts(&[old, old, new, newest, new])?;
+        trial.accepts(&[&old.with(|_| ())?])?;
         trial.mixed(OUTDATED, &[new, old])?;
         trial.mixed(OUTDATED, &[newest, old])?;
         trial.wrong_heads(old, new)?;
@@ -77,7 +79,7 @@ pub(super) fn run(platform: &mut Platform, address: SocketAddr, targets: &[Targe
         let kind = |sample: &Sample| targets[sample.request.target].kind;
         let contains = |sample: &Sample| &targets[sample.request.target].contains;
         if kind(old) != Kind::Page && contains(old) != contains(other) {
-            let swapped = old.with_raw(other.raw.clone());
+            let swapped = old.with_raw(&other.raw);
             trial.mixed("it does not contain", &[&swapped])?;
         }
         match kind(old) {
@@ -122,25 +124,21 @@ impl Trial<'_> {
 
     /// Requires the last response, and none before, to be rejected for a reason that contains `why`.
     fn mixed(&mut self, why: &str, responses: &[&Sample]) -> Outcome<()> {
-        self.rejects(&Fault::Mixed(why.to_owned()), responses)
+        self.rejects(&Fault::mixed(why), responses)
     }
 
     fn failed(&mut self, why: &str, responses: &[&Sample]) -> Outcome<()> {
-        self.rejects(&Fault::Failed(why.to_owned()), responses)
+        self.rejects(&Fault::failed(why), responses)
     }
 
     fn rejects(&mut self, expected: &Fault, responses: &[&Sample]) -> Outcome<()> {
         self.altered += 1;
         let last = responses.len() - 1;
         let result = self.validate(responses);
-        let is_rejected = match (&result, expected) {
-            (Err((number, Fault::Mixed(reason))), Fault::Mixed(why))
-            | (Err((number, Fault::Failed(reason))), Fault::Failed(why)) => {
-                *number == last && reason.contains(why)
-            }
-            _ => false,
-        };
-        if is_rejected {
+        if let Err((number, fault)) = &result
+            && (*number, fault.is_mixed) == (last, expected.is_mixed)
+            && fault.reason.contains(&expected.reason)
+        {
             return Ok(());
         }
         let path = &self.targets[responses[last].request.target].path;
@@ -148,27 +146,24 @@ impl Trial<'_> {
     }
 
     fn wrong_heads(&mut self, old: &Sample, new: &Sample) -> Outcome<()> {
-        let tag = old.tag()?;
-        let late = old.with_head("etag: \"6", "etag: \"7")?;
+        let tag = old.parts()?.tag;
+        let late = old.with(|parts| parts.tag.published += 1)?;
         self.mixed("is not of", &[&late])?;
-        let foreign = new.with_head(&new.tag()?, &tag)?;
+        let foreign = new.with(|parts| parts.tag = tag)?;
         self.mixed("is not of", &[&foreign])?;
-        let mut sum = tag.clone().into_bytes();
-        let digit = memchr::memchr(b'-', &sum).ok_or("no checksum")? + 1;
-        sum[digit] = if sum[digit] == b'0' { b'1' } else { b'0' };
-        let wrong = old.with_head(&tag, &String::from_utf8(sum)?)?;
+        let wrong = old.with(|parts| parts.tag.checksum ^= 1)?;
         if self.targets[old.request.target].kind == Kind::Page {
             // The checksum of a page has to be that of the pages before.
-            let mut before = old.clone();
-            before.request.gzip = !before.request.gzip;
-            before.raw = old.rebuilt(old.plain()?, before.request.gzip, None)?;
+            let gzip = !old.request.gzip;
+            let mut before = old.with(|parts| parts.tag.gzip = gzip)?;
+            before.request.gzip = gzip;
             self.mixed("its checksum", &[&before, &wrong])?;
         } else {
             self.mixed("its checksum", &[&wrong])?;
         }
-        let refused = old.with_head("200 OK", "503 Service Unavailable")?;
+        let refused = old.with(|parts| parts.status = 503)?;
         self.failed("status 503", &[&refused])?;
-        if old.is_gzip() {
+        if tag.gzip {
             let mut not_accepted = old.clone();
             not_accepted.request.gzip = false;
             self.failed("its coding", &[&not_accepted])?;
@@ -177,20 +172,19 @@ impl Trial<'_> {
     }
 
     fn wrong_bodies(&mut self, old: &Sample) -> Outcome<()> {
-        let cut = old.with_raw(old.raw[..old.raw.len() - 1].to_vec());
+        let cut = old.with_raw(&old.raw[..old.raw.len() - 1]);
         self.failed(" bytes, not ", &[&cut])?;
-        let mut torn = old.raw.clone();
+        let mut torn = old.clone();
         // Before the checksum at the end of gzip.
-        let near_end = torn.len() - 12;
-        torn[near_end] ^= 0x55;
-        let torn = old.with_raw(torn);
+        let near_end = torn.raw.len() - 12;
+        torn.raw[near_end] ^= 0x55;
         self.mixed(OTHER_BYTES, &[old, &torn])?;
-        if old.is_gzip() {
+        if old.parts()?.tag.gzip {
             self.failed("its gzip", &[&torn])?;
         }
-        let other = old.with_body(|plain| {
-            let digit = memchr::memchr(b'0', plain).ok_or("no digit")?;
-            plain[digit] = b'1';
+        let other = old.altered(|parts| {
+            let digit = memchr::memchr(b'0', &parts.plain).ok_or("no digit")?;
+            parts.plain[digit] = b'1';
             Ok(())
         })?;
         self.mixed(OTHER_BYTES, &[old, &other])?;
@@ -204,30 +198,31 @@ impl Trial<'_> {
     /// Altered pages. The checksum in a page's tag is not its own.
     fn wrong_pages(&mut self, old: &Sample, new: &Sample, listed: &Sample) -> Outcome<()> {
         let stamp = |sample: &Sample| -> Outcome<String> {
-            let text = String::from_utf8(sample.plain()?)?;
-            let (_, rest) = text.split_once("\"generatedAt\":\"").ok_or("no stamp")?;
-            Ok(rest.split('"').next().ok_or("no stamp")?.to_owned())
+            let text = String::from_utf8(sample.parts()?.plain)?;
+            let stamp = values(&text, "generatedAt").pop().ok_or("no stamp")?;
+            Ok(stamp.to_owned())
         };
         let (before, now) = (stamp(old)?, stamp(new)?);
-        let stamped = old.with_body(|plain| replace(plain, &before, &now))?;
+        let stamped = old.altered(|parts| parts.replace(&before, &now))?;
         self.mixed("is not of", &[&stamped])?;
         // The rest alters rows of islands.
         if old.request.target != listed.request.target {
             return Ok(());
         }
-        let relabelled = stamped.with_head(&old.tag()?, &new.tag()?)?;
+        let tag = new.parts()?.tag;
+        let relabelled = stamped.with(|parts| parts.tag = tag)?;
         self.mixed(" v0\", not \" v1\"", &[&relabelled])?;
-        let mixed = old.with_body(|plain| replace(plain, " v0\"", " v1\""))?;
+        let mixed = old.altered(|parts| parts.replace(" v0\"", " v1\""))?;
         self.mixed(" v1\", not \" v0\"", &[&mixed])?;
-        let counted = old.with_body(|plain| {
-            replace(plain, "\"recommendations\":1", "\"recommendations\":11")
-                .or_else(|_| replace(plain, "\"recommendations\":", "\"recommendations\":1"))
+        let counted = old.altered(|parts| {
+            let digit = |parts: &mut Parts, from| parts.replace(from, &format!("{from}1"));
+            digit(parts, "\"recommendations\":1").or_else(|_| digit(parts, "\"recommendations\":"))
         })?;
         self.mixed("recommendations, not a multiple of", &[&counted])?;
-        let short = old.with_body(|plain| {
-            let second = memmem::find(plain, b",{\"code\"").ok_or("no second row")?;
-            let first = memmem::find(plain, b"{\"code\"").ok_or("no row")?;
-            plain.drain(first..=second);
+        let short = old.altered(|parts| {
+            let second = memmem::find(&parts.plain, b",{\"code\"").ok_or("no second row")?;
+            let first = memmem::find(&parts.plain, b"{\"code\"").ok_or("no row")?;
+            parts.plain.drain(first..=second);
             Ok(())
         })?;
         self.mixed("rows, not", &[&short])
@@ -235,114 +230,102 @@ impl Trial<'_> {
 
     /// Altered bodies with a correct checksum.
     fn wrong_live(&mut self, old: &Sample, new: &Sample) -> Outcome<()> {
-        let (before, now) = (old.plain()?, new.plain()?);
-        let end = |plain: &[u8]| memmem::rfind(plain, b"\"meta\"").unwrap_or(plain.len());
-        let mut relabelled = before[..end(&before)].to_vec();
-        relabelled.extend_from_slice(&now[end(&now)..]);
-        let relabelled = new.sealed(relabelled)?;
+        let before = old.parts()?.plain;
+        let meta = |plain: &[u8]| memmem::rfind(plain, b"\"meta\"").unwrap_or(plain.len());
+        let relabelled = new.with(|parts| {
+            let rows = before[..meta(&before)].iter().copied();
+            parts.plain.splice(..meta(&parts.plain), rows);
+            parts.seal();
+        })?;
         self.mixed("its time is", &[&relabelled])?;
-        let mut titled = now.clone();
-        replace(&mut titled, " v1\"", " v0\"")?;
-        let titled = new.sealed(titled)?;
-        self.mixed(" v0\", not \" v1\"", &[&titled])?;
-        self.accepts(&[&new.sealed(now)?])
+        let titled = new.altered(|parts| {
+            parts.replace(" v1\"", " v0\"")?;
+            parts.seal();
+            Ok(())
+        })?;
+        self.mixed(" v0\", not \" v1\"", &[&titled])
     }
-}
-
-/// Replaces the first occurrence of a text.
-fn replace(plain: &mut Vec<u8>, from: &str, to: &str) -> Outcome<()> {
-    let at = memmem::find(plain, from.as_bytes()).ok_or_else(|| format!("no {from}"))?;
-    plain.splice(at..at + from.len(), to.bytes());
-    Ok(())
 }
 
 impl Sample {
-    fn split(&self) -> Outcome<(&[u8], &[u8])> {
-        let head = Head::read(&self.raw).ok_or("no head")?;
-        Ok(self.raw.split_at(head.length))
-    }
-
-    fn is_gzip(&self) -> bool {
-        memmem::find(&self.raw, b"\r\ncontent-encoding: gzip\r\n").is_some()
-    }
-
-    /// The entity tag with its quotes.
-    fn tag(&self) -> Outcome<String> {
-        let head = std::str::from_utf8(self.split()?.0)?;
-        let (_, rest) = head.split_once("\r\netag: ").ok_or("no tag")?;
-        Ok(rest.split("\r\n").next().ok_or("no tag")?.to_owned())
-    }
-
-    fn plain(&self) -> Outcome<Vec<u8>> {
-        let body = self.split()?.1;
-        if !self.is_gzip() {
-            return Ok(body.to_vec());
-        }
-        let mut plain = Vec::new();
-        GzDecoder::new(body).read_to_end(&mut plain)?;
-        Ok(plain)
-    }
-
-    fn with_raw(&self, raw: Vec<u8>) -> Sample {
+    fn with_raw(&self, raw: &[u8]) -> Sample {
         Sample {
             request: self.request,
-            raw,
+            raw: raw.to_vec(),
         }
     }
 
-    fn with_head(&self, from: &str, to: &str) -> Outcome<Sample> {
-        let (head, body) = self.split()?;
-        let mut raw = head.to_vec();
-        replace(&mut raw, from, to)?;
-        raw.extend_from_slice(body);
-        Ok(self.with_raw(raw))
-    }
-
-    /// The same with another body; the tag stays.
-    fn with_body(&self, change: impl FnOnce(&mut Vec<u8>) -> Outcome<()>) -> Outcome<Sample> {
-        let mut plain = self.plain()?;
-        change(&mut plain)?;
-        let raw = self.rebuilt(plain, self.is_gzip(), None)?;
-        Ok(self.with_raw(raw))
-    }
-
-    /// The same with another body, and its checksum in the tag.
-    fn sealed(&self, plain: Vec<u8>) -> Outcome<Sample> {
-        let checksum = crc32fast::hash(&plain);
-        let raw = self.rebuilt(plain, self.is_gzip(), Some(checksum))?;
-        Ok(self.with_raw(raw))
-    }
-
-    /// The response with another body, with gzip or without, and with another checksum in the tag
-    /// if one is given.
-    fn rebuilt(&self, plain: Vec<u8>, gzip: bool, checksum: Option<u32>) -> Outcome<Vec<u8>> {
-        let (head, before) = self.split()?;
-        let mut raw = head.to_vec();
-        let tag = self.tag()?;
-        let (time, old_checksum) = tag.split_once('-').ok_or("no checksum")?;
-        let old_checksum = old_checksum.get(..8).ok_or("a short checksum")?;
-        let checksum = checksum.map_or(old_checksum.to_owned(), |sum| format!("{sum:08x}"));
-        let end = if gzip { "-gz" } else { "" };
-        replace(&mut raw, &tag, &format!("{time}-{checksum}{end}\""))?;
-        let body = if gzip {
-            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-            packed.write_all(&plain)?;
-            packed.finish()?
+    fn parts(&self) -> Outcome<Parts> {
+        let response = Response::parse(self.raw.clone())?;
+        let tag = response.header("etag").ok_or("no tag")?;
+        let tag = Tag::parse(tag.as_bytes()).ok_or("a malformed tag")?;
+        let mut plain = Vec::new();
+        if tag.gzip {
+            GzDecoder::new(&response.body[..]).read_to_end(&mut plain)?;
         } else {
-            plain
-        };
-        let coding = "content-encoding: gzip\r\n";
-        let length = |coding: &str, bytes: usize| format!("{coding}content-length: {bytes}\r\n");
-        if self.is_gzip() {
-            replace(&mut raw, coding, "")?;
+            plain = response.body;
         }
-        let coding = if gzip { coding } else { "" };
-        replace(
-            &mut raw,
-            &length("", before.len()),
-            &length(coding, body.len()),
-        )?;
-        raw.extend_from_slice(&body);
-        Ok(raw)
+        Ok(Parts {
+            status: response.status,
+            tag,
+            plain,
+        })
+    }
+
+    /// The same response with other parts.
+    fn with(&self, set: impl FnOnce(&mut Parts)) -> Outcome<Sample> {
+        self.altered(|parts| {
+            set(parts);
+            Ok(())
+        })
+    }
+
+    /// The same by a change that may be impossible.
+    fn altered(&self, change: impl FnOnce(&mut Parts) -> Outcome<()>) -> Outcome<Sample> {
+        let mut parts = self.parts()?;
+        change(&mut parts)?;
+        Ok(self.with_raw(&parts.joined()?))
+    }
+}
+
+/// The parts of a response that are validated. Its coding is that of its tag.
+struct Parts {
+    status: u16,
+    tag: Tag,
+    plain: Vec<u8>,
+}
+
+impl Parts {
+    /// Replaces the first occurrence of a text in the body.
+    fn replace(&mut self, from: &str, to: &str) -> Outcome<()> {
+        let at = memmem::find(&self.plain, from.as_bytes()).ok_or_else(|| format!("no {from}"))?;
+        self.plain.splice(at..at + from.len(), to.bytes());
+        Ok(())
+    }
+
+    /// Sets the checksum to that of the body.
+    fn seal(&mut self) {
+        self.tag.checksum = crc32fast::hash(&self.plain);
+    }
+
+    fn joined(self) -> Outcome<Vec<u8>> {
+        let Tag {
+            published,
+            checksum,
+            gzip,
+        } = self.tag;
+        let (end, coding, body) = if gzip {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+            packed.write_all(&self.plain)?;
+            ("-gz", "content-encoding: gzip\r\n", packed.finish()?)
+        } else {
+            ("", "", self.plain)
+        };
+        let head = format!(
+            "HTTP/1.1 {} X\r\netag: \"{published:x}-{checksum:08x}{end}\"\r\n{coding}content-length: {}\r\n\r\n",
+            self.status,
+            body.len()
+        );
+        Ok([head.as_bytes(), &body].concat())
     }
 }

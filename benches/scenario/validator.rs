@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use flate2::bufread::GzDecoder;
 use memchr::memmem;
+use serde_json::Value;
 
-use super::body::Body;
+use super::body;
 use super::load::{Fault, Validate};
 use super::targets::{Kind, Request, Target};
 use super::versions::{Version, Versions};
@@ -27,15 +28,16 @@ struct Known {
 }
 
 /// A parsed entity tag.
-struct Tag {
-    published: i64,
-    checksum: u32,
-    gzip: bool,
+#[derive(Clone, Copy)]
+pub(crate) struct Tag {
+    pub(crate) published: i64,
+    pub(crate) checksum: u32,
+    pub(crate) gzip: bool,
 }
 
 impl Tag {
     /// Parses `"TIME-CHECKSUM"` or `"TIME-CHECKSUM-gz"`; both numbers are hexadecimal.
-    fn parse(text: &[u8]) -> Option<Tag> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Tag> {
         let text = std::str::from_utf8(text).ok()?;
         let text = text.strip_prefix('"')?.strip_suffix('"')?;
         let plain = text.strip_suffix("-gz");
@@ -54,9 +56,6 @@ pub(crate) struct Validator<'a> {
     /// The requests that the load sends, by number.
     order: Vec<Request>,
     versions: Vec<Version>,
-    numbers_by_stamp: HashMap<String, usize>,
-    /// For each version, the number of the next that renders a history.
-    next_history: Vec<usize>,
     /// For each target, without and with gzip.
     known: Vec<[VecDeque<Known>; 2]>,
     /// Checksum in the tags of all list pages of a version.
@@ -75,11 +74,11 @@ fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 fn failed<T>(reason: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault::Failed(reason.into()))
+    Err(Fault::failed(reason))
 }
 
 fn mixed<T>(reason: String) -> Result<T, Fault> {
-    Err(Fault::Mixed(reason))
+    Err(Fault::mixed(reason))
 }
 
 impl Validate for Validator<'_> {
@@ -104,8 +103,6 @@ impl<'a> Validator<'a> {
             targets,
             order,
             versions: Vec::new(),
-            numbers_by_stamp: HashMap::new(),
-            next_history: Vec::new(),
             known: targets.iter().map(|_| Default::default()).collect(),
             page_checksums: HashMap::new(),
             earliest: vec![0; connections],
@@ -193,9 +190,11 @@ impl<'a> Validator<'a> {
         } else {
             Cow::Borrowed(body)
         };
-        let parsed: Body = serde_json::from_slice(&plain)
-            .map_err(|error| Fault::Failed(format!("its JSON: {error}")))?;
-        let stamp = &parsed.meta.generated_at;
+        let parsed: Value = serde_json::from_slice(&plain)
+            .map_err(|error| Fault::failed(format!("its JSON: {error}")))?;
+        let Some(stamp) = parsed["meta"]["generatedAt"].as_str() else {
+            return failed("it has no generatedAt");
+        };
         let Some(number) = self.number(stamp) else {
             return mixed(format!("nothing was published at {stamp}"));
         };
@@ -223,7 +222,7 @@ impl<'a> Validator<'a> {
         if found.checksum != checksum {
             return mixed(format!("its tag is {shown}, its checksum {checksum:08x}"));
         }
-        match parsed.check(target.kind, version) {
+        match body::check(&parsed, target.kind, version) {
             Ok(()) => Ok(number),
             Err(reason) => mixed(format!("of {stamp}: {reason}")),
         }
@@ -231,22 +230,8 @@ impl<'a> Validator<'a> {
 
     /// The number of the version published at `stamp`.
     fn number(&mut self, stamp: &str) -> Option<usize> {
-        if !self.numbers_by_stamp.contains_key(stamp) {
-            for version in self.log.since(self.versions.len()) {
-                let number = self.versions.len();
-                self.numbers_by_stamp.insert(version.stamp.clone(), number);
-                self.versions.push(version);
-            }
-            let mut next = usize::MAX;
-            self.next_history = vec![next; self.versions.len()];
-            for (number, version) in self.versions.iter().enumerate().rev() {
-                self.next_history[number] = next;
-                if version.has_history {
-                    next = number;
-                }
-            }
-        }
-        self.numbers_by_stamp.get(stamp).copied()
+        self.versions.extend(self.log.since(self.versions.len()));
+        self.versions.iter().rposition(|one| one.stamp == stamp)
     }
 
     /// Checks that the connection has not seen a later version. A history is current until the next
@@ -257,19 +242,14 @@ impl<'a> Validator<'a> {
         request: Request,
         version: usize,
     ) -> Result<(), Fault> {
-        let last = if self.targets[request.target].kind.is_history() {
-            self.next_history[version] - 1
-        } else {
-            version
-        };
-        let earliest = self.earliest[connection];
-        if last < earliest {
-            let [last, seen] = [last, earliest].map(|number| &self.versions[number].stamp);
-            return mixed(format!(
-                "it is of {last} or before, after a response of {seen}"
-            ));
+        let earliest = &mut self.earliest[connection];
+        let mut later = self.versions.iter().take(*earliest + 1).skip(version + 1);
+        let is_history = self.targets[request.target].kind.is_history();
+        if later.any(|later| later.has_history || !is_history) {
+            let [of, seen] = [version, *earliest].map(|number| &self.versions[number].stamp);
+            return mixed(format!("it is of {of}, after a response of {seen}"));
         }
-        self.earliest[connection] = earliest.max(version);
+        *earliest = version.max(*earliest);
         Ok(())
     }
 }

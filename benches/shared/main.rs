@@ -23,7 +23,7 @@ use crate::common::http::{fetch, get};
 use crate::common::loops::{Requests, closed, open};
 use crate::common::pool::Sources;
 use crate::common::process::{Scratch, Server, command, installed, pin_load};
-use crate::common::stats::{largest, median, median_ratio};
+use crate::common::stats::{in_turns, largest, median, median_ratio};
 use crate::common::world::issue_key;
 use crate::common::{BINARY, Outcome, SERVER_CORE, is_quick};
 
@@ -157,28 +157,24 @@ fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
         let server = serve(&state, sharing)?;
         let pool = sources.pool(server.address, CONNECTIONS)?;
         let requests = Requests::same(&request, 1, 200);
-        sides.push((server, pool, requests, Vec::new()));
+        sides.push((server, pool, requests));
     }
-    for round in 0..=rounds {
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for at in order {
-            let (server, pool, requests, micros) = &mut sides[at];
-            let before = server.cpu_nanos()?;
-            let (responses, _) = closed(pool, requests, duration)?;
-            // The first round is a warm-up.
-            if round > 0 {
-                let nanos = server.cpu_nanos()? - before;
-                micros.push(nanos as f64 / 1000.0 / responses as f64);
-            }
-        }
-    }
-    let [alone, shared] = [&sides[0].3, &sides[1].3];
+    let mut micros = |side: usize| -> Outcome<f64> {
+        let (server, pool, requests) = &mut sides[side];
+        let before = server.cpu_nanos()?;
+        let (responses, _) = closed(pool, requests, duration)?;
+        let nanos = server.cpu_nanos()? - before;
+        Ok(nanos as f64 / 1000.0 / responses as f64)
+    };
+    // Both warm up.
+    in_turns(1, &mut micros)?;
+    let [alone, shared] = in_turns(rounds, &mut micros)?;
     println!(
         "CPU per request: {:.2} us alone, {:.2} us shared",
         median(alone.iter().copied()),
         median(shared.iter().copied())
     );
-    Ok(median_ratio(shared, alone))
+    Ok(median_ratio(&shared, &alone))
 }
 
 /// The p99 that a store adds for clients that use up their limit, in milliseconds.
@@ -192,21 +188,16 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
     ] {
         let server = serve(&scratch.join(name), sharing)?;
         let pool = sources.pool(server.address, CONNECTIONS)?;
-        sides.push((server, pool, Vec::new()));
+        sides.push((server, pool));
     }
-    for round in 0..rounds {
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for at in order {
-            let (_, pool, micros) = &mut sides[at];
-            // Not the last requests: with a late answer, one could be refused.
-            let mut requests = clients.requests(1, count, LIMIT - 10);
-            let all = f64::from(count * (LIMIT - 10));
-            let duration = Duration::from_secs_f64(all / RATE);
-            let latencies = open(pool, &mut requests, RATE, duration)?;
-            micros.push(latencies.quantile_micros(0.99));
-        }
-    }
-    let [alone, shared] = [&sides[0].2, &sides[1].2];
+    let [alone, shared] = in_turns(rounds, |side| {
+        // Not the last requests: with a late answer, one could be refused.
+        let mut requests = clients.requests(1, count, LIMIT - 10);
+        let all = f64::from(count * (LIMIT - 10));
+        let duration = Duration::from_secs_f64(all / RATE);
+        let latencies = open(&mut sides[side].1, &mut requests, RATE, duration)?;
+        Ok(latencies.quantile_micros(0.99))
+    })?;
     println!(
         "p99 near a limit: {:.0} us alone, {:.0} us shared",
         median(alone.iter().copied()),
@@ -214,7 +205,7 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
     );
     let added = shared
         .iter()
-        .zip(alone)
+        .zip(&alone)
         .map(|(shared, alone)| shared - alone);
     Ok(median(added) / 1000.0)
 }
@@ -238,20 +229,16 @@ fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
     Ok(calls * 1000.0 / f64::from(LIMIT))
 }
 
-/// An event at the store under load.
-#[derive(Clone, Copy)]
-enum Outage {
-    None,
-    Frozen,
-    Killed,
-}
+/// Signals by which the store is lost.
+const FREEZE: &str = "STOP";
+const KILL: &str = "KILL";
 
-/// Latencies of a load during which the store is lost.
+/// Latencies of a load during which the store is lost by a signal, if one is given.
 fn outage(
     server: &Server,
     store: &mut Store,
     clients: &mut Clients,
-    kind: Outage,
+    lost_by: Option<&str>,
 ) -> Outcome<Histogram> {
     let groups = if is_quick() { 100 } else { 300 };
     let all = f64::from(groups * REQUESTS_OF_CLIENT);
@@ -262,23 +249,19 @@ fn outage(
         let store = &*store;
         let losing = scope.spawn(move || {
             thread::sleep(duration / 3);
-            match kind {
-                Outage::None => Ok(()),
-                Outage::Frozen => store.signal("STOP"),
-                Outage::Killed => store.signal("KILL"),
-            }
+            lost_by.map_or(Ok(()), |signal| store.signal(signal))
         });
         let latencies = open(&mut pool, &mut requests, RATE, duration);
         losing.join().map_err(|_| "a thread panicked")??;
         latencies
     })?;
-    match kind {
-        Outage::None => {}
-        Outage::Frozen => store.signal("CONT")?,
-        Outage::Killed => {
+    match lost_by {
+        Some(FREEZE) => store.signal("CONT")?,
+        Some(_) => {
             store.process = None;
             store.run()?;
         }
+        None => {}
     }
     Ok(latencies)
 }
@@ -289,12 +272,12 @@ fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<
     let server = serve(&scratch.join("outages"), Some(Sharing(store, 2, "share")))?;
     let rounds = if is_quick() { 1 } else { 5 };
     let mut added = Vec::new();
-    for (name, kind) in [("frozen", Outage::Frozen), ("killed", Outage::Killed)] {
-        let (mut usual, mut during) = (Histogram::new(), Histogram::new());
+    for (name, signal) in [("frozen", FREEZE), ("killed", KILL)] {
+        let (mut usual, mut during) = (Histogram::default(), Histogram::default());
         for _ in 0..rounds {
-            let before = outage(&server, store, clients, Outage::None)?;
+            let before = outage(&server, store, clients, None)?;
             usual.add(&before);
-            during.add(&outage(&server, store, clients, kind)?);
+            during.add(&outage(&server, store, clients, Some(signal))?);
             recovered(&server, clients, Instant::now())?;
             // The circuit breaker is closed, and all servers have settled.
             thread::sleep(Duration::from_secs(3));
@@ -339,7 +322,7 @@ fn recovery(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome
     };
     for _ in 0..rounds {
         recovered(&server, clients, Instant::now())?;
-        store.signal("STOP")?;
+        store.signal(FREEZE)?;
         lost(clients, &server)?;
         store.signal("CONT")?;
         frozen.push(recovered(&server, clients, Instant::now())?);

@@ -5,21 +5,25 @@
 
 mod starved;
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::hostile::{Kind, KindResult, Timeouts, Wave};
+use super::hostile::{Kind, KindResult, Wave, set_timeouts};
 use super::load::{Fault, Flow, Load, Plan, Validate};
 use super::metrics::Page;
-use super::{Extent, Faults, GZIP, Subject, floods, head};
-use crate::common::Outcome;
-use crate::common::http::{Head, text};
+use super::{Faults, GZIP, STOPPING, Subject, floods, source};
+use crate::common::http::{Head, exchange, get, text};
 use crate::common::process::Usage;
 use crate::common::text::values;
+use crate::common::{Outcome, is_quick};
 
 /// Honest keep-alive connections, and visits a second.
 const CONNECTIONS: usize = 50;
 const VISITS: f64 = 100.0;
+/// Network of the visitors' addresses.
+const NETWORK: u8 = 5;
 const HONEST_P99_MAX_MICROS: f64 = 5000.0;
 /// Memory after an attack, divided by the most after the waves that warm up.
 const GROWTH_MAX: f64 = 1.05;
@@ -28,11 +32,10 @@ const EXPECTED_LOG: [&str; 4] = [
     "serving the sample dataset",
     "  curl ",
     "or open ",
-    "stopping: ",
+    STOPPING,
 ];
 
 struct Settings {
-    timeouts: Timeouts,
     wave: Wave,
     /// Waves that warm up, and waves that count.
     warm: usize,
@@ -50,18 +53,14 @@ struct Settings {
 }
 
 const FULL: Settings = Settings {
-    timeouts: Timeouts {
-        first_byte: 10,
-        head: 10,
-        // Shorter than the default, so that a wave takes no longer than its slow readers.
-        idle: 20,
-        send: 10,
-    },
     wave: Wave {
         counts: [5000, 4950, 50, 2500, 2500],
         // All connect before the first is closed, and the accept queue stays short.
         ramp: Duration::from_secs(7),
         wait: Duration::from_secs(105),
+        // The default. That of idle connections is shorter than the default, so that a wave takes no
+        // longer than its slow readers.
+        timeout_seconds: 10,
     },
     warm: 2,
     rounds: 2,
@@ -73,17 +72,7 @@ const FULL: Settings = Settings {
 };
 
 const QUICK: Settings = Settings {
-    timeouts: Timeouts {
-        first_byte: 1,
-        head: 1,
-        idle: 2,
-        send: 1,
-    },
-    wave: Wave {
-        counts: [60, 60, 0, 30, 30],
-        ramp: Duration::from_millis(300),
-        wait: Duration::from_secs(8),
-    },
+    wave: Wave::QUICK,
     warm: 1,
     rounds: 1,
     quiet: Duration::from_secs(1),
@@ -94,19 +83,7 @@ const QUICK: Settings = Settings {
 };
 
 /// Timeouts longer than any wave.
-const RAISED: Timeouts = Timeouts {
-    first_byte: 600,
-    head: 600,
-    idle: 600,
-    send: 600,
-};
-
-/// A wave that outlasts the timeouts of [`QUICK`].
-const CONTROL: Wave = Wave {
-    counts: [10, 10, 0, 10, 10],
-    ramp: Duration::from_millis(100),
-    wait: Duration::from_secs(5),
-};
+const RAISED_SECONDS: u64 = 600;
 
 /// Requires the status 200.
 struct StatusOnly;
@@ -115,15 +92,17 @@ impl Validate for StatusOnly {
     fn validate(&mut self, _: usize, _: usize, response: &[u8]) -> Result<(), Fault> {
         match Head::read(response).map(|head| head.status) {
             Some(200) => Ok(()),
-            status => Err(Fault::Failed(format!("status {status:?}"))),
+            status => Err(Fault::failed(format!("status {status:?}"))),
         }
     }
 }
 
-pub(super) fn run(extent: &Extent, faults: &Faults) -> Outcome<()> {
-    let settings = if extent.is_quick { QUICK } else { FULL };
+pub(super) fn run(faults: &Faults) -> Outcome<()> {
+    let settings = if is_quick() { QUICK } else { FULL };
     control()?;
-    let subject = Subject::start(|serve| settings.timeouts.set(serve))?;
+    let subject = Subject::start(|serve| {
+        set_timeouts(settings.wave.timeout_seconds, serve);
+    })?;
     let mut attack = Attack::new(&settings, &subject, faults)?;
     println!(
         "{} attackers at a time beside {:.0} honest requests per second on {CONNECTIONS} connections, and {:.0} visits",
@@ -139,17 +118,16 @@ pub(super) fn run(extent: &Extent, faults: &Faults) -> Outcome<()> {
     attack.report_waves()?;
     attack.report_usage();
     attack.report_honest();
-    let is_expected = |line: &str| EXPECTED_LOG.iter().any(|begin| line.starts_with(begin));
-    subject.end(&is_expected, faults)?;
-    starved(&settings, faults)
+    subject.end(&EXPECTED_LOG, faults)?;
+    starved::run(settings.starved, faults)
 }
 
 /// Self-test: attackers of a server with raised timeouts have to be reported as not closed.
 fn control() -> Outcome<()> {
-    let subject = Subject::start(|serve| RAISED.set(serve))?;
-    let results = CONTROL.run(subject.address, 0)?;
-    let faults = QUICK.timeouts.check(&CONTROL, &results)?;
-    for (kind, count) in Kind::ALL.into_iter().zip(CONTROL.counts) {
+    let subject = Subject::start(|serve| set_timeouts(RAISED_SECONDS, serve))?;
+    let wave = Wave::QUICK;
+    let faults = wave.faults(&wave.run(subject.address, 0)?)?;
+    for (kind, count) in Kind::ALL.into_iter().zip(wave.counts) {
         let expected = format!("{}: 0 of {count} were closed", kind.name());
         if count > 0 && !faults.contains(&expected) {
             return Err(format!("a server with raised timeouts passes: no {expected:?}").into());
@@ -157,7 +135,7 @@ fn control() -> Outcome<()> {
     }
     println!(
         "a server with raised timeouts is rejected: {} attackers of {} kinds are not closed",
-        CONTROL.size(),
+        wave.size(),
         faults.len()
     );
     Ok(())
@@ -169,8 +147,9 @@ struct Attack<'a> {
     subject: &'a Subject,
     faults: &'a Faults,
     load: Load<StatusOnly>,
-    /// Visits a second while visits are not paused.
+    /// Visits a second, and all so far.
     visits: f64,
+    visited: usize,
     /// Honest load warming up, alone, attacked, flooded.
     honest: [Flow; 4],
     waves: Vec<Vec<KindResult>>,
@@ -196,14 +175,13 @@ impl<'a> Attack<'a> {
         let plan = Plan {
             connections: CONNECTIONS,
             requests: vec![
-                head("/v1", ""),
-                head("/v1/islands?limit=50", GZIP),
-                head(&format!("/v1/islands/{code}"), GZIP),
-                head(&format!("/v1/islands/{code}/ccu"), ""),
+                ("/v1".to_owned(), ""),
+                ("/v1/islands?limit=50".to_owned(), GZIP),
+                (format!("/v1/islands/{code}"), GZIP),
+                (format!("/v1/islands/{code}/ccu"), ""),
             ],
             headers: vec![String::new()],
             rate: Some(settings.rate),
-            visits: 0.0,
             nap: Duration::from_micros(100),
         };
         let mut load = Load::new(subject.address, plan, StatusOnly)?;
@@ -214,7 +192,8 @@ impl<'a> Attack<'a> {
             faults,
             load,
             visits: VISITS.min(settings.rate / 5.0),
-            honest: std::array::from_fn(|_| Flow::new()),
+            visited: 0,
+            honest: Default::default(),
             waves: Vec::new(),
             baseline,
             after: Vec::new(),
@@ -227,15 +206,25 @@ impl<'a> Attack<'a> {
         window: usize,
         work: impl FnOnce() -> Outcome<T> + Send,
     ) -> Outcome<T> {
-        self.load.plan.visits = self.visits;
-        let (done, flow) = self.load.beside(work)?;
-        self.honest[window].add(&flow);
-        Ok(done)
+        let (address, rate, first) = (self.subject.address, self.visits, self.visited);
+        let requests = self.load.plan.requests.clone();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let visiting = scope.spawn(|| visit(address, &requests, rate, first, &is_over));
+            let ended = self.load.beside(work);
+            is_over.store(true, Ordering::Relaxed);
+            let visits = visiting.join().map_err(|_| "the visitor panicked")?;
+            let (done, flow) = ended?;
+            self.visited += (visits.valid + visits.failed) as usize;
+            self.load.total.add(&visits);
+            self.honest[window].add(&flow);
+            self.honest[window].add(&visits);
+            Ok(done)
+        })
     }
 
-    /// Usage once all attackers and visits are gone.
+    /// Usage once all attackers are gone.
     fn settled(&mut self) -> Outcome<Usage> {
-        self.load.plan.visits = 0.0;
         let most = self.baseline.descriptors;
         self.subject.settled(&mut self.load, Some(most))
     }
@@ -261,7 +250,7 @@ impl<'a> Attack<'a> {
         let before = Page::read(subject.admin)?;
         let results = self.beside(windows[1], || wave.run(subject.address, number))?;
         let usage = self.settled()?;
-        let closed = settings.timeouts.check(&wave, &results)?;
+        let closed = wave.faults(&results)?;
         let counted = counted(&wave, &before, &Page::read(subject.admin)?);
         for fault in closed.into_iter().chain(counted) {
             self.faults.add(&format!("wave {number}: {fault}"));
@@ -275,11 +264,7 @@ impl<'a> Attack<'a> {
         Ok(())
     }
 
-    fn flood(
-        &mut self,
-        name: &str,
-        flood: fn(std::net::SocketAddr, usize) -> Outcome<f64>,
-    ) -> Outcome<()> {
+    fn flood(&mut self, name: &str, flood: fn(SocketAddr, usize) -> Outcome<f64>) -> Outcome<()> {
         let (address, count) = (self.subject.address, self.settings.flood);
         let rate = self.beside(FLOODED, || flood(address, count))?;
         let usage = self.settled()?;
@@ -300,7 +285,7 @@ impl<'a> Attack<'a> {
                     result.kind.name(),
                     result.opened,
                     result.closed,
-                    self.settings.timeouts.of(result.kind)?,
+                    self.settings.wave.limit(result.kind)?,
                     result.first,
                     result.median,
                     result.last
@@ -361,6 +346,42 @@ impl<'a> Attack<'a> {
     }
 }
 
+/// Visits at a constant rate until `is_over`: each connects, sends one request and leaves. Visit
+/// `first` is the first.
+fn visit(
+    address: SocketAddr,
+    requests: &[(String, &str)],
+    rate: f64,
+    first: usize,
+    is_over: &AtomicBool,
+) -> Flow {
+    let (mut flow, mut validator) = (Flow::default(), StatusOnly);
+    let begun = Instant::now();
+    for number in 1.. {
+        let due = begun + Duration::from_secs_f64(number as f64 / rate);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let (target, headers) = &requests[number % requests.len()];
+        let from = source(NETWORK, first + number);
+        let response = exchange(from, address, &get(target, headers));
+        let failed = |error: std::io::Error| Fault::failed(error.to_string());
+        match response
+            .map_err(failed)
+            .and_then(|raw| validator.validate(0, 0, &raw))
+        {
+            Ok(()) => flow.valid += 1,
+            Err(fault) => {
+                flow.failed += 1;
+                println!("failed: {}; a visit of {target}", fault.reason);
+            }
+        }
+        flow.latencies.record(due.elapsed().as_nanos() as u64);
+    }
+    flow
+}
+
 /// Checks that the server counts as many closed connections as there were attackers, by reason.
 fn counted(wave: &Wave, before: &Page, now: &Page) -> Vec<String> {
     let mut faults = Vec::new();
@@ -376,27 +397,4 @@ fn counted(wave: &Wave, before: &Page, now: &Page) -> Vec<String> {
         }
     }
     faults
-}
-
-fn starved(settings: &Settings, faults: &Faults) -> Outcome<()> {
-    println!(
-        "\n{:<24}{:>12}{:>12}{:>16}",
-        "starved server", "served", "CPU %", "byte, ms max"
-    );
-    let all = [
-        Some(starved::known_limit(settings.starved)?),
-        starved::lowered_limit(settings.starved)?,
-    ];
-    for one in all.iter().flatten() {
-        println!(
-            "{:<24}{:>12}{:>12.2}{:>16.1}",
-            one.name,
-            one.served,
-            one.cpu_share * 100.0,
-            one.slowest.as_secs_f64() * 1000.0
-        );
-        faults.add_all(one.faults());
-    }
-    println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
-    Ok(())
 }

@@ -3,18 +3,18 @@
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::common::http::{self, get};
-use crate::common::process::{Server, installed, run};
+use crate::common::http::{connect_slow, get};
+use crate::common::process::Server;
 use crate::common::{Outcome, world};
+use crate::scenario::Faults;
 
 /// Descriptors that the server may open, and clients that connect.
-const DESCRIPTORS: usize = 64;
+const DESCRIPTORS: u64 = 64;
 const CLIENTS: u8 = 120;
 /// Time over which CPU time is measured.
 const MEASURED: Duration = Duration::from_secs(3);
@@ -23,38 +23,43 @@ const SERVED_WITHIN: Duration = Duration::from_millis(150);
 /// Longest wait for a client to be served.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) struct Starved {
-    pub(crate) name: &'static str,
+struct Starved {
+    name: &'static str,
     /// Clients served while there was no free descriptor.
-    pub(crate) served: usize,
-    pub(crate) cpu_share: f64,
+    served: usize,
+    cpu_share: f64,
     /// The longest time from a free descriptor to the first byte for another client.
-    pub(crate) slowest: Duration,
+    slowest: Duration,
 }
 
-impl Starved {
-    pub(crate) fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let (name, served) = (self.name, self.served);
+/// Measures both servers; a descriptor becomes free so many times.
+pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
+    println!(
+        "\n{:<24}{:>12}{:>12}{:>16}",
+        "starved server", "served", "CPU %", "byte, ms max"
+    );
+    for one in [known_limit(times)?, lowered_limit(times)?] {
+        let (name, served, percent) = (one.name, one.served, one.cpu_share * 100.0);
+        let millis = one.slowest.as_secs_f64() * 1000.0;
+        println!("{name:<24}{served:>12}{percent:>12.2}{millis:>16.1}");
         if !(1..usize::from(CLIENTS)).contains(&served) {
-            faults.push(format!("{name}: {served} of {CLIENTS} were served"));
+            faults.add(&format!("{name}: {served} of {CLIENTS} were served"));
         }
-        if self.cpu_share > CPU_SHARE_MAX {
-            let percent = self.cpu_share * 100.0;
-            faults.push(format!("{name}: {percent:.1} % of a core while it waited"));
+        if one.cpu_share > CPU_SHARE_MAX {
+            faults.add(&format!("{name}: {percent:.1} % of a core while it waited"));
         }
-        if self.slowest > SERVED_WITHIN {
-            let millis = self.slowest.as_millis();
-            faults.push(format!("{name}: a response came after {millis} ms"));
+        if one.slowest > SERVED_WITHIN {
+            faults.add(&format!("{name}: a response came after {millis:.0} ms"));
         }
-        faults
     }
+    println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
+    Ok(())
 }
 
 /// Connects a client that requests more than is buffered and reads nothing, so that the server does
 /// not close its connection. Each has an address of its own: one may have half of all connections.
 fn connect(to: SocketAddr, number: u8) -> Outcome<TcpStream> {
-    let mut stream = http::connect(Ipv4Addr::new(127, 4, 0, number), to, Some(4096))?;
+    let mut stream = connect_slow(Ipv4Addr::new(127, 4, 0, number), to)?;
     stream.write_all(&get("/v1/islands?limit=200", "").repeat(64))?;
     stream.set_nonblocking(true)?;
     Ok(stream)
@@ -68,7 +73,7 @@ fn is_served(stream: &TcpStream) -> bool {
 }
 
 /// With the limit set before the start: the server allows fewer connections.
-pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
+fn known_limit(times: usize) -> Outcome<Starved> {
     let before = format!("ulimit -n {DESCRIPTORS}");
     let server = world::serve(&before, |serve| {
         serve.args(["--send-seconds", "60", "--connections-per-address", "1024"]);
@@ -76,19 +81,13 @@ pub(crate) fn known_limit(times: usize) -> Outcome<Starved> {
     starve("limit known at start", &server, times)
 }
 
-/// With the limit lowered while the server runs, so that accepting fails; `None` without `prlimit`.
-pub(crate) fn lowered_limit(times: usize) -> Outcome<Option<Starved>> {
-    if installed("prlimit").is_none() {
-        return Ok(None);
-    }
+/// With the limit lowered while the server runs, so that accepting fails.
+fn lowered_limit(times: usize) -> Outcome<Starved> {
     let server = world::serve("true", |serve| {
         serve.args(["--send-seconds", "60"]);
     })?;
-    let mut limit = Command::new("prlimit");
-    limit.arg("--pid").arg(server.id().to_string());
-    limit.arg(format!("--nofile={DESCRIPTORS}:{DESCRIPTORS}"));
-    run(limit)?;
-    starve("limit lowered", &server, times).map(Some)
+    server.limit_descriptors(DESCRIPTORS)?;
+    starve("limit lowered", &server, times)
 }
 
 fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved> {

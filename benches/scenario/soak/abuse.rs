@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 
 use super::Stage;
 use crate::common::Outcome;
 use crate::common::http::{Head, connect, get};
-use crate::scenario::floods;
+use crate::common::random::Random;
+use crate::scenario::{floods, source};
 
-const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
-/// Connections from one address before the next.
-const PER_ADDRESS: u32 = 300;
+/// Network of the source addresses.
+const NETWORK: u8 = 6;
 /// Requests of each kind in a burst.
 const EACH: usize = 8;
 /// Connections of each flood in a burst.
@@ -19,8 +19,8 @@ const FLOOD: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Abuse {
-    sent: u32,
-    seed: u64,
+    sent: usize,
+    random: Random,
     /// Number of responses by kind and status; the status is 0 without a response.
     responses: BTreeMap<(&'static str, u16), u64>,
 }
@@ -30,7 +30,7 @@ impl Abuse {
     pub(crate) fn burst(&mut self, stage: &Stage<'_>) -> Outcome<()> {
         let address = stage.subject.address;
         for _ in 0..EACH {
-            let garbage: Vec<u8> = (0..200).map(|_| self.random() as u8).collect();
+            let garbage: Vec<u8> = (0..200).map(|_| self.random.next() as u8).collect();
             let long = format!("x-long: {}\r\n", "a".repeat(24 * 1024));
             let mut body = get("/v1", "content-length: 5000000\r\n");
             body.extend(std::iter::repeat_n(b'a', 64 * 1024));
@@ -63,18 +63,11 @@ impl Abuse {
         Ok(())
     }
 
-    fn random(&mut self) -> u64 {
-        // A step of a Weyl sequence, mixed.
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.seed ^ self.seed >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ mixed >> 29
-    }
-
     /// A well-formed key that was not issued.
     fn guess(&mut self) -> String {
         const DIGITS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         let mut digits = |count: usize| -> String {
-            let digit = |_| char::from(DIGITS[self.random() as usize % DIGITS.len()]);
+            let digit = |_| char::from(DIGITS[self.random.next() % DIGITS.len()]);
             (0..count).map(digit).collect()
         };
         format!("im_live_{}_{}", digits(10), digits(38))
@@ -83,8 +76,7 @@ impl Abuse {
     /// Sends bytes and returns the status of the response; 0 without one.
     fn send(&mut self, to: SocketAddr, bytes: &[u8]) -> Outcome<u16> {
         self.sent += 1;
-        let from = Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + self.sent / PER_ADDRESS);
-        let mut stream = connect(from, to, None)?;
+        let mut stream = connect(source(NETWORK, self.sent), to)?;
         // The server may close the connection before all is sent.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);

@@ -53,12 +53,8 @@ impl AccessLog {
         self.read(&renamed, stage.secrets, stage.faults)
     }
 
-    /// Reads the last file, after the server's exit.
-    pub(crate) fn read_last(&mut self, secrets: &Secrets, faults: &Faults) -> Outcome<()> {
-        self.read(&self.path.clone(), secrets, faults)
-    }
-
-    fn read(&mut self, path: &Path, secrets: &Secrets, faults: &Faults) -> Outcome<()> {
+    /// Reads and removes a file that the server has completed.
+    pub(crate) fn read(&mut self, path: &Path, secrets: &Secrets, faults: &Faults) -> Outcome<()> {
         let text = fs::read(path)?;
         fs::remove_file(path)?;
         self.files += 1;

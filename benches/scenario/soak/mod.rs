@@ -15,31 +15,36 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
-use super::hostile::{Timeouts, Wave};
+use super::hostile::{Wave, set_timeouts};
 use super::load::{Flow, Load};
 use super::memory::Memory;
 use super::metrics::Page;
 use super::publisher::{Pace, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
-use super::{Chore, Extent, FULL_SCALE, Faults, Platform, QUICK_SCALE, Scale, Subject, run_beside};
-use crate::common::Outcome;
+use super::{
+    Chore, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING, Scale, Subject, length,
+    run_beside,
+};
+use crate::common::{Outcome, is_quick};
 use abuse::Abuse;
 use access_log::AccessLog;
 use keys::KeyChanges;
-use service_manager::{ServiceManager, WATCHDOG};
+use service_manager::WATCHDOG;
 
 /// Share of the highest rate at which the load runs.
 const RATE_SHARE: f64 = 0.7;
 const MEMORY_EVERY: Duration = Duration::from_secs(1);
 /// Highest growth of resident memory; anonymous memory is a small part of it, and not checked.
 const GROWTH_MAX: [f64; 2] = [1.03, f64::INFINITY];
-/// Log lines of a server without faults. Lines of loaded keys begin with their number.
-const EXPECTED_LOG: [&str; 4] = [
-    "serving the publish of ",
+/// Log lines of a server without faults.
+const EXPECTED_LOG: [&str; 6] = [
+    SERVING,
     "reloading keys and data",
-    "stopping: ",
     "watching ",
+    " key loaded",
+    " keys loaded",
+    STOPPING,
 ];
 const REQUESTS: &str = "island_metrics_http_requests_total";
 const UNREADABLE: &str = "island_metrics_http_parse_errors_total";
@@ -57,13 +62,9 @@ struct Settings {
     /// Time to measure the highest rate.
     peak: Duration,
     pace: Pace,
-    timeouts: Timeouts,
     wave: Wave,
-    keys_every: Duration,
-    abuse_every: Duration,
-    scrape_every: Duration,
-    reload_every: Duration,
-    rotate_every: Duration,
+    /// Everything else happens so many times as often as in a full run.
+    haste: u32,
 }
 
 const FULL: Settings = Settings {
@@ -75,22 +76,13 @@ const FULL: Settings = Settings {
         interval: Duration::from_secs(5),
         history_every: 9,
     },
-    timeouts: Timeouts {
-        first_byte: 3,
-        head: 3,
-        idle: 6,
-        send: 3,
-    },
     wave: Wave {
         counts: [300, 300, 0, 150, 150],
         ramp: Duration::from_secs(1),
         wait: Duration::from_secs(15),
+        timeout_seconds: 3,
     },
-    keys_every: Duration::from_secs(5),
-    abuse_every: Duration::from_secs(1),
-    scrape_every: Duration::from_secs(1),
-    reload_every: Duration::from_secs(15),
-    rotate_every: Duration::from_secs(8),
+    haste: 1,
 };
 
 const QUICK: Settings = Settings {
@@ -102,28 +94,14 @@ const QUICK: Settings = Settings {
         interval: Duration::from_millis(700),
         history_every: 3,
     },
-    timeouts: Timeouts {
-        first_byte: 1,
-        head: 1,
-        idle: 2,
-        send: 1,
-    },
-    wave: Wave {
-        counts: [20, 20, 0, 10, 10],
-        ramp: Duration::from_millis(300),
-        wait: Duration::from_secs(8),
-    },
-    keys_every: Duration::from_millis(500),
-    abuse_every: Duration::from_millis(300),
-    scrape_every: Duration::from_millis(300),
-    reload_every: Duration::from_secs(2),
-    rotate_every: Duration::from_secs(2),
+    wave: Wave::QUICK,
+    haste: 6,
 };
 
 impl Settings {
-    fn new(extent: &Extent) -> Settings {
-        let Some(length) = extent.length else {
-            return if extent.is_quick { QUICK } else { FULL };
+    fn new() -> Settings {
+        let Some(length) = length() else {
+            return if is_quick() { QUICK } else { FULL };
         };
         Settings {
             length,
@@ -182,17 +160,16 @@ impl Records {
         begun: &'a Instant,
     ) -> Vec<Chore<'a>> {
         let subject = stage.subject;
+        let every = |seconds| Duration::from_secs(seconds) / settings.haste;
         vec![
-            Chore::new("keys", settings.keys_every, || self.keys.turn(stage)),
-            Chore::new("abuse", settings.abuse_every, || self.abuse.burst(stage)),
-            Chore::new("access log", settings.rotate_every, || {
-                self.access_log.rotate(stage)
-            }),
-            Chore::new("metrics", settings.scrape_every, || {
+            Chore::new("keys", every(5), || self.keys.turn(stage)),
+            Chore::new("abuse", every(1), || self.abuse.burst(stage)),
+            Chore::new("access log", every(8), || self.access_log.rotate(stage)),
+            Chore::new("metrics", every(1), || {
                 self.scrapes += 1;
                 scrape(stage, &mut self.page)
             }),
-            Chore::new("reload", settings.reload_every, || {
+            Chore::new("reload", every(15), || {
                 self.reloads += 1;
                 subject.server.signal("HUP")
             }),
@@ -202,7 +179,7 @@ impl Records {
             Chore::new("attack", Duration::ZERO, || {
                 self.waves += 1;
                 let results = settings.wave.run(subject.address, self.waves)?;
-                for fault in settings.timeouts.check(&settings.wave, &results)? {
+                for fault in settings.wave.faults(&results)? {
                     stage.faults.add(&format!("attack: {fault}"));
                 }
                 Ok(())
@@ -255,16 +232,16 @@ fn scrape(stage: &Stage<'_>, last: &mut Page) -> Outcome<()> {
     Ok(())
 }
 
-pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new(extent);
+pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
+    let settings = Settings::new();
     let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
-    let manager = ServiceManager::start(&scratch.join("manager"))?;
+    let notifications = service_manager::listen(&scratch.join("manager"))?;
     let (state_directory, log) = (scratch.join("state"), scratch.join("access.log"));
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
         serve.arg("--state").arg(&state_directory);
         serve.arg("--access-log").arg(&log);
-        settings.timeouts.set(serve);
+        set_timeouts(settings.wave.timeout_seconds, serve);
         serve.env("NOTIFY_SOCKET", scratch.join("manager"));
         serve.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
     })?;
@@ -277,10 +254,10 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         faults,
     };
     let mut records = Records {
-        access_log: AccessLog::new(log, &platform.keys),
+        access_log: AccessLog::new(log.clone(), &platform.keys),
         ..Records::default()
     };
-    let targets = targets(subject.address, &settings.scale.counts)?;
+    let targets = targets(subject.address, settings.scale.islands)?;
     let mut load = platform.load(subject.address, &targets)?;
     load.run_for(settings.peak)?;
     let rate = load.run_for(settings.peak)?.responses_per_second() * RATE_SHARE;
@@ -292,12 +269,12 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
     let descriptors = cycles(&stage, &settings, rate, &mut load, publisher, &mut records)?;
     publisher.check_dumps()?;
     scrape(&stage, &mut records.page)?;
-    let lines = subject.end(&is_expected, faults)?;
+    let lines = subject.end(&EXPECTED_LOG, faults)?;
     println!();
     if secrets.are_in(lines.join("\n").as_bytes()) {
         faults.add("the log shows a key");
     }
-    records.access_log.read_last(&secrets, faults)?;
+    records.access_log.read(&log, &secrets, faults)?;
     compare_logs(&records, &load, faults);
     faults.add_load(&load.total);
     faults.add_all(publisher.faults.drain(..));
@@ -306,13 +283,10 @@ pub(super) fn run(extent: &Extent, scratch: &Path, faults: &Faults) -> Outcome<(
         publisher.publishes.len()
     );
     records.report(&settings, faults);
-    manager.end()?.report(faults);
+    let notifications = notifications.join();
+    let notifications = notifications.map_err(|_| "the service manager panicked")?;
+    notifications.report(faults);
     Ok(())
-}
-
-fn is_expected(line: &str) -> bool {
-    let loaded = line.ends_with(" keys loaded") || line.ends_with(" key loaded");
-    loaded || EXPECTED_LOG.iter().any(|begin| line.starts_with(begin))
 }
 
 /// All cycles. After each, descriptors are counted without load; returns their numbers.

@@ -2,8 +2,6 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,12 +10,6 @@ use crate::scenario::Faults;
 
 /// Timeout of the watchdog; the server has to notify twice as often.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(200);
-
-pub(crate) struct ServiceManager {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Notifications>,
-}
 
 /// Notifications of the server.
 #[derive(Default)]
@@ -30,45 +22,34 @@ pub(crate) struct Notifications {
     ready: usize,
 }
 
-impl ServiceManager {
-    /// Listens on a socket at `path`.
-    pub(crate) fn start(path: &Path) -> Outcome<ServiceManager> {
-        let socket = UnixDatagram::bind(path)?;
-        socket.set_read_timeout(Some(POLL))?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let thread = thread::spawn(move || {
-            let mut all = Notifications::default();
-            let (mut last, mut buffer) = (None, [0; 4096]);
-            while !over.load(Ordering::Relaxed) {
-                let count = socket.recv(&mut buffer).unwrap_or(0);
-                let now = Instant::now();
-                let text = String::from_utf8_lossy(&buffer[..count]);
-                let has = |line: &str| text.lines().any(|other| other == line);
-                let (is_heartbeat, is_ready) = (has("WATCHDOG=1"), has("READY=1"));
-                all.heartbeats += usize::from(is_heartbeat);
-                all.reloads += usize::from(has("RELOADING=1"));
-                all.ready += usize::from(is_ready);
-                if let Some(last) = last {
-                    all.longest = all.longest.max(now.duration_since(last));
-                }
-                if is_heartbeat || (last.is_none() && is_ready) {
-                    last = Some(now);
-                }
-                if has("STOPPING=1") {
-                    break;
-                }
+/// Listens on a socket at `path` until the server stops, or its watchdog would end it.
+pub(crate) fn listen(path: &Path) -> Outcome<JoinHandle<Notifications>> {
+    let socket = UnixDatagram::bind(path)?;
+    socket.set_read_timeout(Some(WATCHDOG))?;
+    Ok(thread::spawn(move || {
+        let mut all = Notifications::default();
+        let (mut last, mut buffer) = (None, [0; 4096]);
+        loop {
+            let received = socket.recv(&mut buffer);
+            let now = Instant::now();
+            let bytes = received.as_ref().map_or(0, |count| *count);
+            let text = String::from_utf8_lossy(&buffer[..bytes]);
+            let has = |line: &str| text.lines().any(|other| other == line);
+            let (is_heartbeat, is_ready) = (has("WATCHDOG=1"), has("READY=1"));
+            all.heartbeats += usize::from(is_heartbeat);
+            all.reloads += usize::from(has("RELOADING=1"));
+            all.ready += usize::from(is_ready);
+            if let Some(last) = last {
+                all.longest = all.longest.max(now.duration_since(last));
             }
-            all
-        });
-        Ok(ServiceManager { is_over, thread })
-    }
-
-    pub(crate) fn end(self) -> Outcome<Notifications> {
-        self.is_over.store(true, Ordering::Relaxed);
-        let ended = self.thread.join();
-        Ok(ended.map_err(|_| "the service manager panicked")?)
-    }
+            if is_heartbeat || (last.is_none() && is_ready) {
+                last = Some(now);
+            }
+            if has("STOPPING=1") || received.is_err() {
+                return all;
+            }
+        }
+    }))
 }
 
 impl Notifications {
