@@ -2,8 +2,8 @@
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, Cell, CsvWriter, DatasetReader, DayRow, FileKind, Files, Island, LiveStep, LoadError,
-    Profile,
+    Catalogue, Cell, CsvWriter, DatasetReader, DayRow, FileKind, Files, Island, LiveStep,
+    LoadError, Profile,
 };
 use island_metrics::model::IslandCode;
 
