@@ -117,10 +117,11 @@ pub(in crate::server) fn respond(
     }
     let is_head = request.method() == "HEAD";
     let left: Bytes = body(number, if status == 304 { 0 } else { size }).into();
-    let mut text = lines(number);
-    if status != 304 && !(is_head && size == 0) {
-        text += &format!("content-length: {size}\r\n");
-    }
+    let length = if status == 304 || (is_head && size == 0) {
+        String::new()
+    } else {
+        format!("content-length: {size}\r\n")
+    };
     let body = if is_head {
         ResponseBody::Omitted(left.len() as u64)
     } else if piece == 0 {
@@ -134,7 +135,8 @@ pub(in crate::server) fn respond(
         }))
     };
     let mut buffer = take_buffer();
-    buffer.extend_from_slice(text.as_bytes());
+    buffer.extend_from_slice(lines(number).as_bytes());
+    buffer.extend_from_slice(length.as_bytes());
     context.pending.put(buffer, body);
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();

@@ -145,8 +145,8 @@ impl WorkerCache {
         if body_bytes > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
             return;
         }
-        let links = found.links.as_ref().map_or(0, Bytes::len);
-        let bytes = body_bytes + links + lines.len() + target_bytes + ENTRY_BYTES;
+        let link_bytes = found.links.as_ref().map_or(0, Bytes::len);
+        let bytes = body_bytes + link_bytes + lines.len() + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
