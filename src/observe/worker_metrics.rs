@@ -1,7 +1,7 @@
 //! [`WorkerMetrics`]: the counters of one worker, without locks and without shared cache lines.
 //!
 //! Only the worker's own thread writes to them, so an increment is a load, an addition and a store.
-//! A request costs two of them, and a batch of requests at least two more. The metrics page reads the
+//! A request costs two or three of them, and a batch of requests at least two more. The metrics page reads the
 //! counters of all workers and adds them up.
 //!
 //! Responses are counted by endpoint and status code: a new status needs only an entry in

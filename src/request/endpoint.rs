@@ -3,15 +3,21 @@
 //! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API is also in these places:
 //!
 //! - a `Route` in `route.rs`, and arms in `snapshot/lookup.rs`: `unpublished`, and `get` for a body in
-//!   memory or `find_body` for one in the file;
-//! - its members in `publish/render`, and its body in a payload (`snapshot/format.rs`);
+//!   memory or `find_body` for one in the file. The last two and `route` end in `_`: an arm that is
+//!   missing compiles, and the response is 503;
+//! - its members in `publish/render`, and its body in a payload (`snapshot/format.rs`): the live one
+//!   if it changes with each publish, else the history;
 //! - with a parameter in its path, a `Missing` and messages in `server/pipeline.rs` and
 //!   `server/web/rendered.rs`;
-//! - with a payload name of its own in `/v1/health`, `snapshot/service_bodies.rs` and `read.rs`;
-//! - `site/openapi.json`, whose examples `tests/examples.py` rewrites, `site/changelog.md`, and the table
-//!   in `README.md`;
-//! - the tests `tests/it/naive`, `ask` and `openapi.rs`, `tests/fuzz/src/plain.rs`, `targets.rs` and
-//!   `snapshot.rs`, `tests/client.py`, and `benches/scenario/targets.rs`.
+//! - with an entry of its own in `/v1/health`, `snapshot/service_bodies.rs` and `read.rs`, and
+//!   `tests/it/answers.rs`;
+//! - `site/openapi.json`, whose examples `tests/examples.py` rewrites where a sample stands,
+//!   `site/changelog.md`, and the table in `README.md`;
+//! - the tests `tests/it/naive.rs`, `ask`, `parsed_targets.rs` and `openapi.rs`,
+//!   `tests/fuzz/src/plain.rs`, `targets.rs`, `snapshot.rs`, `tests/fuzz/query.dict` and `request.dict`,
+//!   `tests/client.py`, and `benches/scenario/targets.rs`;
+//! - the lists of endpoints that only tests have: `route_tests.rs`, `server/allocation_tests.rs`,
+//!   `tests/it/answers.rs`, `messages.rs`, `callers_model.rs`, `publishing.rs`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

@@ -5,16 +5,18 @@
 //! A new parameter is also in these places:
 //!
 //! - `Route::text_bytes` if it has text; if it has none, the type of `IslandQuery::given` changes, which
-//!   `server/web/rendered.rs` reads too;
+//!   `server/web/rendered.rs` and `site/lists_pages.rs` read too;
 //! - `snapshot/select.rs`, with the fast paths of `History::select_islands` if it is no group of rows,
 //!   and `snapshot/list_page.rs`. The payload has the ranks of values only: a filter by values needs a
 //!   section of its own (`snapshot/format.rs`);
-//! - `site/openapi.json` (a number with minimum and maximum), `site/changelog.md`, `README.md`, and the
-//!   pages: `site/templates/filters.html`, `filters` and twice `about` in `site/lists_pages.rs`;
-//! - the oracles `tests/it/naive`, `tests/fuzz/src/plain.rs` with `targets.rs`, and
-//!   `publish/selection_tests.rs`; `tests/it/parsed_targets.rs`, `endpoint_tests.rs` (an enum);
-//! - the generators of requests: `tests/it/ask`, `tests/fuzz/src/snapshot.rs`, the files
-//!   `tests/fuzz/*.dict`.
+//! - `site/openapi.json`, in the order of `PARAMETERS`, and a number with both bounds;
+//!   `site/changelog.md`, `README.md`, and the pages: `site/templates/filters.html`, and in
+//!   `site/lists_pages.rs` `form` and both lists of names in `filters`;
+//! - the oracles `tests/it/naive.rs`, `tests/fuzz/src/plain.rs` with `targets.rs`, and
+//!   `publish/selection_tests.rs`; `lists_tests.rs`, `tests/it/parsed_targets.rs` and, for an enum,
+//!   `endpoint_tests.rs` beside this file;
+//! - the generators of requests: `tests/it/ask`, `tests/fuzz/src/snapshot.rs`, `tests/fuzz/query.dict`
+//!   and `request.dict`; the names that links may have, in `tests/fuzz/src/replies.rs`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

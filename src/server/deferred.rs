@@ -16,11 +16,11 @@ use crate::server::http::identity::ConnectionIdentity;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::PendingBody;
 use crate::server::pipeline::Handled;
-use crate::server::worker::{Message, Worker};
+use crate::server::worker::{HyperResponse, Worker};
 
 /// A response that waits, also for its connection's next time slice.
 pub(in crate::server) type DeferredResponse<'a> =
-    Pin<Box<dyn Future<Output = Message> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
 
 impl Worker {
     /// Completes a response whose body takes waiting.
@@ -38,7 +38,8 @@ impl Worker {
             let peer = identity.peer();
             return self.retry_with_lease(request, wait, peer, waiting_since, context);
         }
-        let form = self.signup.as_ref().map(|signup| {
+        let is_sign_up = matches!(pending_body, Some(PendingBody::SignUp));
+        let form = self.signup.as_ref().filter(|_| is_sign_up).map(|signup| {
             let head = RequestHead::new(&request);
             let client = self.gate.address(identity, head.headers);
             (signup.form(&head, client), signup)

@@ -351,7 +351,7 @@ fn look_up(
     if request::key(form.1) == SentKey::None {
         let write_lines = |lines: &mut Vec<u8>| {
             ApiResponse::cacheable(false, found.clone(), &[CACHED_A_MINUTE], JSON)
-                .write_own_lines(lines);
+                .write_shared_lines(lines);
         };
         let cached = (endpoint, &found);
         context

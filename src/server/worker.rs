@@ -71,7 +71,7 @@ pub(crate) struct Worker {
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
 
 /// A response as hyper sees it: without most header lines, and without the body.
-pub(in crate::server) type Message = Response<Empty<Bytes>>;
+pub(in crate::server) type HyperResponse = Response<Empty<Bytes>>;
 
 /// Inputs of a response besides the result of the pipeline.
 pub(in crate::server) struct ResponseContext {
@@ -80,7 +80,7 @@ pub(in crate::server) struct ResponseContext {
     /// `None` where there is no access log.
     record: Option<AccessRecord>,
     /// Has the version and the headers for hyper.
-    message: Message,
+    message: HyperResponse,
 }
 
 impl Worker {
@@ -136,7 +136,7 @@ impl Worker {
         identity: &ConnectionIdentity,
         waiting_since: Option<Instant>,
         context: &'a ConnectionContext,
-    ) -> Result<Message, DeferredResponse<'a>> {
+    ) -> Result<HyperResponse, DeferredResponse<'a>> {
         let now = self.clock.now();
         let head = RequestHead::new(&request);
         let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
@@ -210,15 +210,19 @@ impl Worker {
     /// The message for hyper, as yet without status and body. It ends the connection where no
     /// further request is read.
     #[inline]
-    fn message(&self, request: &mut Request<Incoming>, context: &ConnectionContext) -> Message {
-        let mut message = Message::default();
+    fn message(
+        &self,
+        request: &mut Request<Incoming>,
+        context: &ConnectionContext,
+    ) -> HyperResponse {
+        let mut message = HyperResponse::default();
         context.requests.add(1);
         let is_last = is_last(request);
         let closes = is_last
             || context.requests.get() >= u64::from(self.limits.requests)
             || context.handle.is_stopping()
             || context.handle.age() >= self.limits.age;
-        // Hyper ends without offering all of the response then.
+        // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {
             context.pending.set_last();
         }
@@ -240,7 +244,7 @@ impl Worker {
         handled: Handled,
         sent: ResponseContext,
         context: &ConnectionContext,
-    ) -> Message {
+    ) -> HyperResponse {
         let ResponseContext {
             id,
             is_head,
@@ -250,9 +254,11 @@ impl Worker {
         let mut response = handled.response;
         let mut body_bytes = response.body.bytes();
         if is_head {
-            response.body = ResponseBody::Omitted(body_bytes);
+            response.body = response.body.omitted();
             body_bytes = 0;
         }
+        let has_body = !matches!(response.body, ResponseBody::Omitted(_));
+        debug_assert!(is_head || has_body, "the client waits for the body");
         let mut lines = take_buffer();
         response.write_lines(handled.quota, id, &mut lines);
         if context.is_tls {

@@ -20,8 +20,8 @@ pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> +
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
-    /// No bytes, with the length that there would be: for HEAD.
-    Omitted(u64),
+    /// No bytes, with the length that there would be if it is known: for HEAD.
+    Omitted(Option<u64>),
     /// A stream of known length.
     Stream(BodyStream),
 }
@@ -31,9 +31,17 @@ impl ResponseBody {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             ResponseBody::Whole(bytes) => bytes.len() as u64,
-            ResponseBody::Omitted(bytes) => *bytes,
+            ResponseBody::Omitted(bytes) => bytes.unwrap_or(0),
             ResponseBody::Stream(stream) => stream.size_hint().lower(),
         }
+    }
+
+    /// The same for HEAD.
+    pub(crate) fn omitted(&self) -> ResponseBody {
+        ResponseBody::Omitted(match self {
+            ResponseBody::Omitted(bytes) => *bytes,
+            body => Some(body.bytes()),
+        })
     }
 }
 
@@ -45,7 +53,7 @@ impl fmt::Debug for ResponseBody {
 
 /// Header lines and body of a response.
 #[derive(Debug)]
-pub(in crate::server) struct WrittenResponse {
+pub(in crate::server) struct ReadyResponse {
     /// A buffer of the worker's pool.
     pub(in crate::server) lines: Vec<u8>,
     pub(in crate::server) body: ResponseBody,
@@ -56,7 +64,7 @@ pub(in crate::server) struct WrittenResponse {
 #[derive(Debug, Default)]
 pub(crate) struct PendingResponse {
     // Locked by one thread only, so there is never contention.
-    response: Mutex<Option<WrittenResponse>>,
+    response: Mutex<Option<ReadyResponse>>,
     /// Whether hyper may end the connection before it has written the head, as after CONNECT, or
     /// after `upgrade` and a body.
     is_last: AtomicBool,
@@ -67,7 +75,7 @@ pub(crate) struct PendingResponse {
 impl PendingResponse {
     /// Puts a response.
     pub(in crate::server) fn put(&self, lines: Vec<u8>, body: ResponseBody) {
-        let response = WrittenResponse { lines, body };
+        let response = ReadyResponse { lines, body };
         let before = lock(&self.response).replace(response);
         debug_assert!(before.is_none(), "one response at a time");
     }
@@ -97,7 +105,7 @@ impl PendingResponse {
     }
 
     /// Takes the response. There is none if the head is hyper's own.
-    pub(in crate::server) fn take(&self) -> Option<WrittenResponse> {
+    pub(in crate::server) fn take(&self) -> Option<ReadyResponse> {
         lock(&self.response).take()
     }
 }

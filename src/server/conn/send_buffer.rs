@@ -1,5 +1,5 @@
-//! `SendBuffer`: the bytes that hyper has written and the socket has not taken yet, and the
-//! worker's pool of such buffers.
+//! `SendBuffer`: the responses of a connection that the socket has not taken yet, and the worker's
+//! pool of such buffers.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -64,6 +64,7 @@ impl SendBuffer {
     }
 
     pub(in crate::server) fn extend(&mut self, bytes: &[u8]) {
+        debug_assert!(self.body.is_empty(), "it is the last");
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -122,12 +123,18 @@ impl SendBuffer {
         let bytes = ready!(written)?;
         self.taken += bytes.min(buffered_bytes);
         self.body.advance(bytes.saturating_sub(buffered_bytes));
+        if self.body.is_empty() {
+            // An empty rest would keep the memory of the whole body, and the permit of a download.
+            self.body = Bytes::new();
+        }
         Poll::Ready(Ok(bytes))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -142,5 +149,52 @@ mod tests {
             assert_eq!(take_buffer(), b"");
         }
         assert!(take_buffer().capacity() >= GATHERED_BYTES_MAX, "a new one");
+    }
+
+    #[test]
+    fn a_body_that_the_socket_has_taken_is_freed_at_once() {
+        struct Owner {
+            _count: Arc<()>,
+        }
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &[b'x'; 2 * UNCOPIED_BYTES_MIN]
+            }
+        }
+        /// Takes at most so many bytes of each write.
+        struct Taker(usize);
+        impl Write for Taker {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                Poll::Ready(Ok(bytes.len().min(self.0)))
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(Ok(()))
+            }
+        }
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for most in [100, 5_000, usize::MAX] {
+            let owner = Arc::new(());
+            let mut buffer = SendBuffer::default();
+            buffer.reserve();
+            buffer.extend(b"head");
+            buffer.put_body(Bytes::from_owner(Owner {
+                _count: Arc::clone(&owner),
+            }));
+            assert!(buffer.is_full());
+            while !buffer.is_taken() {
+                assert_eq!(Arc::strong_count(&owner), 2);
+                assert!(buffer.poll_write(&mut Taker(most), &mut cx).is_ready());
+            }
+            assert_eq!(Arc::strong_count(&owner), 1);
+        }
     }
 }

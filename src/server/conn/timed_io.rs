@@ -55,7 +55,8 @@ pub(crate) struct TimedIo<S, F> {
     buffer: SendBuffer,
     /// The body behind the buffered bytes, if it comes in pieces.
     stream: Option<BodyStream>,
-    /// Hyper's head of the last response, while the one before it is not sent.
+    /// Hyper's head of the last response, perhaps with `100 Continue` before it, while the response
+    /// before it is not sent.
     last_head: Vec<u8>,
     /// When the batch of requests was read, if it is timed.
     read_at: Option<Instant>,
@@ -137,6 +138,15 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         let grace = read_time(stored / 3);
         let handle = &self.context.handle;
         handle.enter_with_grace(ConnectionPhase::Sending, grace);
+    }
+
+    /// Records that the client is not the one that is waited for: it is a disk, a form or the store. The
+    /// time since the first of these calls counts.
+    fn begin_waiting(&self) {
+        let handle = &self.context.handle;
+        if handle.phase() != ConnectionPhase::Processing {
+            handle.enter(ConnectionPhase::Processing);
+        }
     }
 
     /// The time that a slow client may need for what the system stores for it.
@@ -232,8 +242,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
             Poll::Ready(piece) => piece,
             Poll::Pending => {
                 ready!(self.flush(cx))?;
-                // The client is not the one that is waited for.
-                self.context.handle.enter(ConnectionPhase::Processing);
+                self.begin_waiting();
                 return Poll::Pending;
             }
         };
@@ -297,8 +306,8 @@ where
         cx: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // Hyper reads only when it has responded to every head in its buffer. Nothing is read from
-        // a client that takes no responses.
+        // Hyper reads only when it has responded to every head in its buffer, or reads a form.
+        // Nothing is read from a client that takes no responses.
         ready!(self.drain(cx))?;
         let phase = self.context.handle.phase();
         if matches!(
@@ -314,7 +323,8 @@ where
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
-    /// Hyper passes one whole head, and no other until that is taken.
+    /// Hyper passes one whole head, and no other until that is taken; one of `100 Continue` may come
+    /// before it.
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -334,7 +344,8 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
     }
 
     /// Writes nothing as a rule: hyper reads on or ends, and both write what is buffered. It does
-    /// neither while it waits for a disk, or for a form that its client holds back.
+    /// neither while it waits for a disk, or for a form that its client holds back. Hyper does not
+    /// pass on the next request before this is done, so no client has two long bodies at a time.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.continues {
             ready!(self.drain(cx))?;
@@ -342,10 +353,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
             // The form has as long as if it had come with its head.
             self.context.handle.enter(ConnectionPhase::Head);
         }
+        if self.buffer.is_full() || self.stream.is_some() {
+            ready!(self.drain(cx))?;
+        }
         if self.context.pending.waits() {
             ready!(self.drain(cx))?;
-            // The client is not the one that is waited for.
-            self.context.handle.enter(ConnectionPhase::Processing);
+            self.begin_waiting();
         }
         Poll::Ready(Ok(()))
     }

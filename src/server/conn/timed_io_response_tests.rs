@@ -123,7 +123,7 @@ pub(in crate::server) fn respond(
         format!("content-length: {size}\r\n")
     };
     let body = if is_head {
-        ResponseBody::Omitted(left.len() as u64)
+        ResponseBody::Omitted(Some(left.len() as u64))
     } else if piece == 0 {
         ResponseBody::Whole(left)
     } else {

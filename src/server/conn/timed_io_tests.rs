@@ -202,6 +202,78 @@ fn responses_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
 }
 
 #[test]
+fn no_request_is_handled_while_a_long_body_is_being_sent() {
+    let stream = Case {
+        size: 100_000,
+        piece: 50_000,
+        ..PLAIN
+    };
+    let long = Case {
+        size: 100_000,
+        ..PLAIN
+    };
+    for first in [stream, long] {
+        let wire = Wire {
+            sent: (first.head() + &PLAIN.head()).into_bytes(),
+            // The client takes nothing for now.
+            writes: vec![0],
+            writes_left: usize::MAX,
+            ..Wire::default()
+        };
+        let (wire, io, context) = guarded(&Arc::default(), wire);
+        let (served, read) = (Cell::new(0), &Arc::new(AtomicU64::new(0)));
+        let service = service_fn(|request: Request<Incoming>| {
+            served.set(served.get() + 1);
+            let disk = Disk {
+                read: Some(Arc::clone(read)),
+                ..Disk::SOUND
+            };
+            std::future::ready(Ok::<_, Infallible>(respond(&request, &context, disk)))
+        });
+        let mut conversation = Box::pin(drive(io, service, &context));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(conversation.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(served.get(), 1, "{first:?}");
+        read.store(2, Ordering::Relaxed);
+        for _ in 0..4 {
+            assert!(conversation.as_mut().poll(&mut cx).is_pending());
+        }
+        assert_eq!(served.get(), 2, "{first:?}");
+        assert!(take_all(&mut &wire.borrow().received[..], &[first, PLAIN]));
+    }
+}
+
+#[test]
+fn a_disk_that_never_answers_is_waited_for_ten_minutes() {
+    let case = Case {
+        piece: 500,
+        ..PLAIN
+    };
+    let wire = Wire {
+        sent: case.head().into_bytes(),
+        writes_left: usize::MAX,
+        ..Wire::default()
+    };
+    let registry = Arc::new(ConnectionRegistry::default());
+    let (_wire, io, context) = guarded(&registry, wire);
+    let service = service_fn(|request: Request<Incoming>| {
+        let disk = Disk {
+            read: Some(Arc::default()),
+            ..Disk::SOUND
+        };
+        std::future::ready(Ok::<_, Infallible>(respond(&request, &context, disk)))
+    });
+    let mut conversation = Box::pin(drive(io, service, &context));
+    let mut cx = Context::from_waker(Waker::noop());
+    let ended = (1..=20).find(|minutes| {
+        registry.tick(minutes * 600);
+        // Found overdue, a task runs twice before its connection ends.
+        (0..3).any(|_| conversation.as_mut().poll(&mut cx).is_ready())
+    });
+    assert!(matches!(ended, Some(10..=13)), "{ended:?}");
+}
+
+#[test]
 fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()

@@ -2,7 +2,7 @@
 //!
 //! Threads of the runtime's blocking pool read and inflate dumps and long bodies of the API, so no
 //! other connection of the worker waits for a disk. A stream has one piece in memory, and the next
-//! one is read when the client has taken nearly all of it.
+//! one is read when the socket has taken it.
 
 use std::fs::File;
 use std::future::Future;
@@ -30,7 +30,7 @@ const PIECE_BYTES: u64 = 128 * 1024;
 /// A body that is sent in pieces.
 #[derive(Debug)]
 pub(crate) struct FileStream {
-    /// Bytes that were not read yet.
+    /// Bytes that the connection does not have yet.
     left: u64,
     state: StreamState,
 }
@@ -122,7 +122,8 @@ impl Source {
         spawn_blocking(move || (self.reader.fill(piece), self))
     }
 
-    /// Attaches the permit to the last piece, which keeps it until it is sent.
+    /// Attaches the permit to the last piece, which keeps it until it is sent, or copied because it is
+    /// short.
     fn last_piece(self, bytes: Bytes) -> Bytes {
         struct LastPiece {
             bytes: Bytes,
@@ -182,7 +183,7 @@ impl Download {
     ) -> Result<ResponseBody, ApiError> {
         let (bytes, reader) = match self {
             Download::Body(body) if permit.is_none() => {
-                return Ok(ResponseBody::Omitted(body.bytes()));
+                return Ok(ResponseBody::Omitted(Some(body.bytes())));
             }
             Download::Body(body) => (body.bytes(), open_long(body).await?),
             Download::Dump(dump, part) => {
@@ -191,7 +192,7 @@ impl Download {
             }
         };
         let Some(permit) = permit else {
-            return Ok(ResponseBody::Omitted(bytes));
+            return Ok(ResponseBody::Omitted(Some(bytes)));
         };
         let source = Source { reader, permit };
         let (first, source) = source.read(bytes).await.map_err(|_| ApiError::Damaged)?;

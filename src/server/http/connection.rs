@@ -1,12 +1,12 @@
 //! Drives hyper over one connection.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::ready;
 
 use bytes::Bytes;
+use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
@@ -25,7 +25,7 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// Responds to all requests of a connection with `service`. Returns the socket when all is written,
 /// or the reason for which the server closed the connection.
-pub(in crate::server) async fn drive<S, F, A, R, B>(
+pub(in crate::server) async fn drive<S, F, A, R>(
     socket: TimedIo<S, F>,
     service: A,
     context: &ConnectionContext,
@@ -33,10 +33,13 @@ pub(in crate::server) async fn drive<S, F, A, R, B>(
 where
     S: Read + Write + Unpin,
     F: Fn(u16) -> Vec<u8> + Unpin,
-    A: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = R>,
-    R: Future<Output = Result<Response<B>, Infallible>>,
-    B: Body<Data = Bytes> + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    A: Service<
+            Request<Incoming>,
+            Response = Response<Empty<Bytes>>,
+            Error = Infallible,
+            Future = R,
+        >,
+    R: Future<Output = Result<Response<Empty<Bytes>>, Infallible>>,
 {
     let mut connection = http1::Builder::new()
         // The registry has the time: a timer of hyper's would be set and cleared for each request.

@@ -116,7 +116,8 @@ pub(crate) struct ApiResponse {
     pub(crate) retry_after_seconds: Option<u32>,
     /// Header lines with values of their own, which few kinds have.
     pub(crate) more_lines: String,
-    /// All of these lines, if they were written before.
+    /// The text that `write_shared_lines` would write, if the worker's cache has it: the fields that it
+    /// is made from are not set then.
     pub(crate) prepared_lines: Option<Bytes>,
     /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
     pub(crate) body: ResponseBody,
@@ -171,7 +172,7 @@ impl ApiResponse {
         match body.content {
             Content::Whole(bytes) => response.body = ResponseBody::Whole(bytes),
             Content::Omitted(bytes) => {
-                response.body = ResponseBody::Omitted(bytes.unwrap_or_default());
+                response.body = ResponseBody::Omitted(bytes);
             }
             Content::Long(body) => {
                 let body = PendingBody::Download(Download::Body(*body), None);
@@ -243,13 +244,13 @@ impl ApiResponse {
         line(out, "x-request-id: ", &id.digits());
         match &self.prepared_lines {
             Some(lines) => out.extend_from_slice(lines),
-            None => self.write_own_lines(out),
+            None => self.write_shared_lines(out),
         }
     }
 
     /// Appends the lines that are the same for all clients.
     #[inline(never)]
-    pub(crate) fn write_own_lines(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_shared_lines(&self, out: &mut Vec<u8>) {
         let common = if self.is_cross_origin {
             CROSS_ORIGIN
         } else {
@@ -274,8 +275,7 @@ impl ApiResponse {
         }
         out.extend_from_slice(self.more_lines.as_bytes());
         let has_length = match self.body {
-            // A length that is not known.
-            ResponseBody::Omitted(0) => false,
+            ResponseBody::Omitted(None) => false,
             _ => !matches!(
                 self.status,
                 StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED

@@ -1,11 +1,13 @@
 //! The table of all metrics of a server, and the page written from it.
 //!
 //! A new metric of responses has a field in `WorkerMetrics` (`observe/worker_metrics.rs`; `observe/mod.rs`
-//! exports the constants of labels), an increment in `Worker::finish`, and a row here. `finish` has no
-//! time of the request: `ApiResponse` (`server/http/response.rs`, which decides on 304) or `Handled`
-//! (`server/pipeline.rs`) passes it what is known earlier. Metrics of pollers are in `StateMetrics`
-//! (`reload.rs`). Each name with its labels is also in `tests/ops/metrics.py`, which checks the dashboard
-//! and the alerts under `data/`; `tests/it/admin.rs` compares values with requests.
+//! exports the constants of labels), an increment in `Worker::finish`, and a row here. What is known
+//! before `finish` comes there in a field of `ApiResponse` (`server/http/response.rs`), if it is
+//! of admitted requests or of a 304, or of `Handled` (`server/pipeline.rs`). Metrics of connections are
+//! counted in `server/accept.rs` and `server/conn/timed_io.rs`, those of pollers in `StateMetrics`
+//! (`server/ops/reload.rs`). Each name, and the values of its labels, is also in `tests/ops/metrics.py`,
+//! which checks the dashboard and the alerts under `data/`; `tests/it/admin.rs` compares values with
+//! requests.
 
 use std::fmt::Display;
 use std::sync::Arc;
