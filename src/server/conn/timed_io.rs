@@ -66,8 +66,6 @@ pub(crate) struct TimedIo<S, F> {
     responded: bool,
     /// Bytes that the socket has taken.
     sent_bytes: u64,
-    /// Whether some of them may wait in TLS for the socket below it.
-    is_unflushed: bool,
     /// How many bytes are stored for a client that reads nothing, as far as the system reports that.
     send_buffer_bytes: fn(&S) -> usize,
 }
@@ -90,7 +88,6 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             continues: false,
             responded: false,
             sent_bytes: 0,
-            is_unflushed: true,
             send_buffer_bytes,
         }
     }
@@ -256,14 +253,10 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
     /// Writes what TLS has encrypted and the socket has not taken. Without TLS there is nothing.
     #[inline]
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.is_unflushed {
-            return Poll::Ready(Ok(()));
-        }
         let flushed = Pin::new(&mut self.socket).poll_flush(cx);
         if flushed.is_pending() && self.context.handle.phase() != ConnectionPhase::Sending {
             self.begin_sending();
         }
-        self.is_unflushed = !matches!(flushed, Poll::Ready(Ok(())));
         flushed
     }
 
@@ -288,7 +281,6 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         let bytes = ready!(written)?;
         if bytes > 0 {
             self.sent_bytes += bytes as u64;
-            self.is_unflushed = true;
             self.context.metrics.sent_bytes.add(bytes as u64);
             self.context.handle.enter(ConnectionPhase::Processing);
         }
