@@ -1,8 +1,6 @@
 //! Responses that wait: for a disk, for a form of sign-up, or for the store of shared quotas.
 
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::time::Instant;
 
 use hyper::Request;
@@ -16,11 +14,7 @@ use crate::server::http::identity::ConnectionIdentity;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::PendingBody;
 use crate::server::pipeline::Handled;
-use crate::server::worker::{HyperResponse, Worker};
-
-/// A response that waits, also for its connection's next time slice.
-pub(in crate::server) type DeferredResponse<'a> =
-    Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
+use crate::server::worker::{DeferredResponse, Worker};
 
 impl Worker {
     /// Completes a response whose body takes waiting.

@@ -1,7 +1,9 @@
 //! `Worker`: the state that the connections of one thread share, and the handling of their requests.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +28,6 @@ use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::deferred::DeferredResponse;
 use crate::server::http::access_record::AccessRecord;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::connection::{drive, is_last};
@@ -72,6 +73,10 @@ const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\
 
 /// A response as hyper sees it: without most header lines, and without the body.
 pub(in crate::server) type HyperResponse = Response<Empty<Bytes>>;
+
+/// A response that waits, also for its connection's next time slice.
+pub(in crate::server) type DeferredResponse<'a> =
+    Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
 
 /// Inputs of a response besides the result of the pipeline.
 pub(in crate::server) struct ResponseContext {
