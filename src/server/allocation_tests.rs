@@ -41,8 +41,10 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), records);
     Arc::new(Worker {
-        snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
-        cache: WorkerCache::new(1 << 20),
+        snapshot: ArcSwapCache::with_state(
+            Arc::new(ArcSwap::new(snapshot)),
+            WorkerCache::new(1 << 20),
+        ),
         gate: QuotaGate {
             keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),

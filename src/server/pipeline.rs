@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::{Method, StatusCode};
+use hyper::Method;
 
 use crate::calendar::RequestTime;
 use crate::quota::{Decision, NoLease};
@@ -16,13 +16,12 @@ use crate::request::{
     self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError, SentKey, SiteRoute,
 };
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
-use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, QuotaStatus};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
-use crate::server::http::worker_cache::{CachedResponse, TargetForm, WorkerCache};
+use crate::server::http::worker_cache::WorkerCache;
 use crate::server::web::pages::{self, PageRequest, Pages, SignUp};
 use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
 
@@ -57,16 +56,15 @@ pub(crate) struct Handled {
 
 /// Responds to a request.
 pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> Handled {
-    let form = (head.path, head.query, head.accepts_gzip());
+    let accepts_gzip = head.accepts_gzip();
+    let form = (head.path, head.query, accepts_gzip);
     // The cache has no other targets, and no responses to other methods.
-    let is_cacheable =
-        head.path.starts_with("/v1") && matches!(*head.method, Method::GET | Method::HEAD);
+    let is_cacheable = *head.method == Method::GET && head.path.starts_with("/v1");
     let knows = |etag: &EntityTag| head.knows(etag);
     let cached = is_cacheable.then(|| context.cache.get(form, context.generation, knows));
-    let Some(cached) = cached.flatten() else {
-        return respond_parsed(head, form, context);
+    let Some((endpoint, cached)) = cached.flatten() else {
+        return respond_parsed(head, accepts_gzip, context);
     };
-    let endpoint = cached.endpoint;
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
     if let Some(response) = form_response(head, endpoint, context) {
@@ -74,30 +72,15 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     }
     // No cached target has a key in its query.
     metered(head, None, endpoint, context, |caller| {
-        context.admit(caller, || cached_response(head, cached))
+        context.admit(caller, || cached)
     })
-}
-
-/// The response from the worker's cache.
-fn cached_response(head: &RequestHead<'_>, cached: CachedResponse) -> ApiResponse {
-    let CachedResponse { found, lines, .. } = cached;
-    match found.content {
-        Content::Whole(body) if *head.method == Method::GET && !head.knows(&found.etag) => {
-            let mut response = ApiResponse::new(StatusCode::OK, &[]);
-            response.gzip = found.gzip;
-            response.prepared_lines = Some(lines);
-            response.body = ResponseBody::Whole(body);
-            response
-        }
-        _ => found_response(head, found, None),
-    }
 }
 
 /// Responds to a request whose target the worker's cache does not have.
 #[inline(never)]
 fn respond_parsed(
     head: &RequestHead<'_>,
-    form: TargetForm<'_>,
+    accepts_gzip: bool,
     context: &RequestContext<'_>,
 ) -> Handled {
     let ParsedTarget {
@@ -113,7 +96,7 @@ fn respond_parsed(
         Err(error) if !under_v1 => Err(error.into()),
         route => {
             return metered(head, head.query, endpoint, context, |caller| {
-                route_response(head, form, (endpoint, route), caller, context)
+                route_response(head, (endpoint, route), accepts_gzip, caller, context)
             });
         }
     };
@@ -224,12 +207,11 @@ fn site_response(
 /// The response to a request under `/v1` whose caller is known, and what remains of the quota.
 fn route_response(
     head: &RequestHead<'_>,
-    form: TargetForm<'_>,
     (endpoint, route): (Endpoint, Result<Route, RouteError>),
+    accepts_gzip: bool,
     caller: Caller,
     context: &RequestContext<'_>,
 ) -> (ApiResponse, u32) {
-    let accepts_gzip = form.2;
     let is_head = *head.method == Method::HEAD;
     let needs_content = |etag: &EntityTag| !is_head && !head.knows(etag);
     let read = ReadContext {
@@ -260,7 +242,7 @@ fn route_response(
     }
     context.admit(caller, || {
         let found = route.map_err(ApiError::from).and_then(|route| {
-            let found = || look_up(form, endpoint, &route, context, read);
+            let found = || look_up(head, endpoint, &route, context, read);
             context.time_slice.spend(found)
         });
         match found {
@@ -331,7 +313,7 @@ impl RequestContext<'_> {
 
 /// Looks up a route that the worker's cache does not have, and caches the response.
 fn look_up(
-    form: TargetForm<'_>,
+    head: &RequestHead<'_>,
     endpoint: Endpoint,
     route: &Route,
     context: &RequestContext<'_>,
@@ -348,15 +330,10 @@ fn look_up(
             Missing::Island | Missing::Creator | Missing::Day => not_found(route),
         })?;
     // No key stays in memory for longer than its connection.
-    if request::key(form.1) == SentKey::None {
-        let write_lines = |lines: &mut Vec<u8>| {
-            ApiResponse::cacheable(false, found.clone(), &[CACHED_A_MINUTE], JSON)
-                .write_shared_lines(lines);
-        };
-        let cached = (endpoint, &found);
-        context
-            .cache
-            .put(form, context.generation, cached, write_lines);
+    if *head.method == Method::GET && request::key(head.query) == SentKey::None {
+        let form = (head.path, head.query, read.accepts_gzip);
+        let generation = context.generation;
+        context.cache.put(form, generation, endpoint, &found);
     }
     Ok(found)
 }

@@ -45,8 +45,7 @@ use crate::sync::{ArcSwap, ArcSwapCache};
 /// The state that all connections of a worker share.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) snapshot: ArcSwapCache<Snapshot>,
-    pub(crate) cache: WorkerCache,
+    pub(crate) snapshot: ArcSwapCache<Snapshot, WorkerCache>,
     pub(crate) gate: QuotaGate,
     pub(crate) pages: Pages,
     /// Sign-up, if it is open.
@@ -191,14 +190,14 @@ impl Worker {
         time_slice: &TimeSlice,
         may_wait: bool,
     ) -> Handled {
-        self.snapshot.with(|generation, snapshot| {
+        self.snapshot.with(|generation, snapshot, cache| {
             let context = RequestContext {
                 now,
                 identity,
                 time_slice,
                 snapshot,
                 generation,
-                cache: &self.cache,
+                cache,
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,

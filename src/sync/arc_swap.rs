@@ -51,18 +51,37 @@ impl<T> ArcSwap<T> {
 }
 
 /// A per-thread cache of an [`ArcSwap`]'s value. Takes the shared lock only if the generation has
-/// changed.
+/// changed. A state of the thread that is used with the value is behind the same lock.
 #[derive(Debug)]
-pub struct ArcSwapCache<T> {
+pub struct ArcSwapCache<T, S = ()> {
     shared: Arc<ArcSwap<T>>,
     // Locked by one thread only, so never contended.
-    cached: Mutex<(u64, Arc<T>)>,
+    cached: Mutex<Cached<T, S>>,
+}
+
+#[derive(Debug)]
+struct Cached<T, S> {
+    generation: u64,
+    value: Arc<T>,
+    state: S,
 }
 
 impl<T> ArcSwapCache<T> {
     /// Creates a cache of the current value.
     pub fn new(shared: Arc<ArcSwap<T>>) -> ArcSwapCache<T> {
-        let cached = Mutex::new(shared.load_with_generation());
+        ArcSwapCache::with_state(shared, ())
+    }
+}
+
+impl<T, S> ArcSwapCache<T, S> {
+    /// Creates a cache of the current value, with a state.
+    pub fn with_state(shared: Arc<ArcSwap<T>>, state: S) -> ArcSwapCache<T, S> {
+        let (generation, value) = shared.load_with_generation();
+        let cached = Mutex::new(Cached {
+            generation,
+            value,
+            state,
+        });
         ArcSwapCache { shared, cached }
     }
 
@@ -72,23 +91,23 @@ impl<T> ArcSwapCache<T> {
         self.shared.generation()
     }
 
-    /// Calls `read` with the current generation and value. Does not change the reference count,
-    /// whose cache line is shared by all workers.
-    pub fn with<R>(&self, read: impl FnOnce(u64, &T) -> R) -> R {
+    /// Calls `read` with the current generation and value, and the state. Does not change the
+    /// reference count, whose cache line is shared by all workers.
+    pub fn with<R>(&self, read: impl FnOnce(u64, &T, &S) -> R) -> R {
         let cached = self.cached();
-        read(cached.0, &cached.1)
+        read(cached.generation, &cached.value, &cached.state)
     }
 
     /// Returns the current generation and value.
     pub fn load_full_with_generation(&self) -> (u64, Arc<T>) {
         let cached = self.cached();
-        (cached.0, Arc::clone(&cached.1))
+        (cached.generation, Arc::clone(&cached.value))
     }
 
-    fn cached(&self) -> MutexGuard<'_, (u64, Arc<T>)> {
+    fn cached(&self) -> MutexGuard<'_, Cached<T, S>> {
         let mut cached = lock(&self.cached);
-        if cached.0 != self.shared.generation() {
-            *cached = self.shared.load_with_generation();
+        if cached.generation != self.shared.generation() {
+            (cached.generation, cached.value) = self.shared.load_with_generation();
         }
         cached
     }

@@ -113,11 +113,11 @@ pub(in crate::server) fn values<'a>(
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     for (coding, weight) in weighted(headers, &ACCEPT_ENCODING) {
-        if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
+        if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
             gzip = Some(weight);
-        } else if coding.eq_ignore_ascii_case("identity") {
+        } else if coding.eq_ignore_ascii_case(b"identity") {
             identity = Some(weight);
-        } else if coding == "*" {
+        } else if coding == b"*" {
             any = Some(weight);
         }
     }
@@ -142,9 +142,9 @@ pub(crate) fn names_html(headers: &HeaderMap) -> bool {
 fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
     let (mut json, mut html) = (0, 0);
     for (media_type, weight) in weighted(headers, &ACCEPT) {
-        if media_type.eq_ignore_ascii_case("application/json") {
+        if media_type.eq_ignore_ascii_case(b"application/json") {
             json = weight;
-        } else if media_type.eq_ignore_ascii_case("text/html") {
+        } else if media_type.eq_ignore_ascii_case(b"text/html") {
             html = weight;
         }
     }
@@ -155,18 +155,22 @@ fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
 fn weighted<'a>(
     headers: &'a HeaderMap,
     name: &'a HeaderName,
-) -> impl Iterator<Item = (&'a str, u32)> {
-    let items = values(headers, name).filter_map(|value| value.to_str().ok());
-    items.flat_map(|value| value.split(',')).map(|item| {
-        let mut parts = item.split(';');
-        let coding = parts.next().unwrap_or_default().trim();
+) -> impl Iterator<Item = (&'a [u8], u32)> {
+    let items = values(headers, name).flat_map(|value| split(value.as_bytes(), b','));
+    items.map(|item| {
+        let mut parts = split(item, b';');
+        let coding = parts.next().unwrap_or_default().trim_ascii();
         let weight = parts.find_map(|part| {
-            let (name, value) = part.split_once('=')?;
+            let (name, value) = std::str::from_utf8(part).ok()?.split_once('=')?;
             let is_weight = name.trim().eq_ignore_ascii_case("q");
             is_weight.then(|| thousandths(value.trim()))
         });
         (coding, weight.unwrap_or(1000))
     })
+}
+
+fn split(bytes: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    bytes.split(move |byte| *byte == separator)
 }
 
 fn thousandths(text: &str) -> u32 {
@@ -185,7 +189,7 @@ fn thousandths(text: &str) -> u32 {
 #[inline(never)]
 pub(crate) fn is_not_modified(headers: &HeaderMap, etag: &[u8]) -> bool {
     values(headers, &IF_NONE_MATCH).any(|value| {
-        value.as_bytes().split(|byte| *byte == b',').any(|tag| {
+        split(value.as_bytes(), b',').any(|tag| {
             let tag = tag.trim_ascii();
             tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag
         })

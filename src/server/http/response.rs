@@ -19,7 +19,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
-use crate::snapshot::{Content, Dump, DumpContent, Encoded, EntityTag};
+use crate::snapshot::{Content, Dump, DumpContent, Encoded};
 
 /// On every response that pages of other sites may read.
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
@@ -37,6 +37,8 @@ pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age
 /// revalidate once a minute, the time for which the index may be older than a file.
 const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
 pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
+/// Capacity for the lines of most responses.
+const TEXT_BYTES: usize = 768;
 const GZIP: &str = "content-encoding: gzip\r\n";
 /// Headers that a browser may send; `*` would not cover `Authorization`. Browsers cache this for a
 /// day at most.
@@ -104,21 +106,10 @@ impl RequestIds {
 /// A response before it is an HTTP message. Not shown by `Debug`: the body may hold a key.
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
-    /// Whether pages of other sites may read it.
-    pub(crate) is_cross_origin: bool,
-    pub(crate) etag: Option<EntityTag>,
-    /// The fixed header lines of its kind.
-    pub(crate) lines: &'static [&'static str],
-    pub(crate) link: Option<Bytes>,
-    /// The `content-type` line where it is not among `lines`; empty with 304.
-    pub(crate) content_type: &'static str,
+    /// Whether the body is gzip.
     pub(crate) gzip: bool,
-    pub(crate) retry_after_seconds: Option<u32>,
-    /// Header lines with values of their own, which few kinds have.
-    pub(crate) more_lines: String,
-    /// The text that `write_shared_lines` would write, if the worker's cache has it: the fields that it
-    /// is made from are not set then.
-    pub(crate) prepared_lines: Option<Bytes>,
+    /// The header lines that are the same for all clients, but for `content-length`.
+    pub(crate) lines: Bytes,
     /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
     pub(crate) body: ResponseBody,
     pub(crate) pending_body: Option<Box<PendingBody>>,
@@ -135,45 +126,62 @@ pub(crate) enum PendingBody {
 }
 
 impl ApiResponse {
-    /// A response without a body.
-    pub(crate) fn new(status: StatusCode, lines: &'static [&'static str]) -> ApiResponse {
+    /// A response that pages of other sites may read, without a body.
+    pub(crate) fn new(status: StatusCode, lines: &[&str]) -> ApiResponse {
+        let lines = lines.concat();
+        ApiResponse::of(status, [CROSS_ORIGIN, &lines].concat().into())
+    }
+
+    /// A response that only pages of this service may read, without a body.
+    pub(crate) fn of_same_origin(status: StatusCode, lines: &[&str]) -> ApiResponse {
+        let lines = lines.concat();
+        ApiResponse::of(status, [SAME_ORIGIN, &lines].concat().into())
+    }
+
+    /// A response with these header lines, without a body.
+    pub(in crate::server) fn of(status: StatusCode, lines: Bytes) -> ApiResponse {
         ApiResponse {
             status,
-            is_cross_origin: true,
-            etag: None,
-            lines,
-            link: None,
-            content_type: "",
             gzip: false,
-            retry_after_seconds: None,
-            more_lines: String::new(),
-            prepared_lines: None,
+            lines,
             body: ResponseBody::Whole(Bytes::new()),
             pending_body: None,
         }
     }
 
-    /// 200 with a body; 304 if the client has it.
+    /// 200 with a body; 304 if the client has it. `lines` are the fixed ones of its kind.
     pub(crate) fn cacheable(
         is_known: bool,
         body: Encoded,
-        lines: &'static [&'static str],
-        content_type: &'static str,
+        lines: &[&str],
+        content_type: &str,
     ) -> ApiResponse {
-        let mut response = ApiResponse::new(StatusCode::NOT_MODIFIED, lines);
-        response.etag = Some(body.etag);
-        response.link = body.links;
-        if is_known {
-            return response;
+        let (status, gzip) = if is_known {
+            (StatusCode::NOT_MODIFIED, false)
+        } else {
+            (StatusCode::OK, body.gzip)
+        };
+        let mut text = Vec::with_capacity(TEXT_BYTES);
+        text.extend_from_slice(CROSS_ORIGIN.as_bytes());
+        line(&mut text, "etag: ", body.etag.as_bytes());
+        for lines in lines {
+            text.extend_from_slice(lines.as_bytes());
         }
-        response.status = StatusCode::OK;
-        response.content_type = content_type;
-        response.gzip = body.gzip;
+        if let Some(links) = &body.links {
+            line(&mut text, "link: ", links);
+        }
+        if !is_known {
+            text.extend_from_slice(content_type.as_bytes());
+        }
+        if gzip {
+            text.extend_from_slice(GZIP.as_bytes());
+        }
+        let mut response = ApiResponse::of(status, text.into());
+        response.gzip = gzip;
         match body.content {
+            _ if is_known => {}
             Content::Whole(bytes) => response.body = ResponseBody::Whole(bytes),
-            Content::Omitted(bytes) => {
-                response.body = ResponseBody::Omitted(bytes);
-            }
+            Content::Omitted(bytes) => response.body = ResponseBody::Omitted(bytes),
             Content::Long(body) => {
                 let body = PendingBody::Download(Download::Body(*body), None);
                 response.pending_body = Some(Box::new(body));
@@ -184,28 +192,24 @@ impl ApiResponse {
 
     /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
     pub(crate) fn dump(dump: &Arc<Dump>, selection: Selection, varies: bool) -> ApiResponse {
+        let bytes = dump.file.bytes;
         let (status, part) = match selection {
-            Selection::Whole => (StatusCode::OK, Part::all(dump.file.bytes)),
+            Selection::Whole => (StatusCode::OK, Part::all(bytes)),
             Selection::Part(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
             Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
         };
-        let mut response = ApiResponse::new(status, &[]);
         let vary = if varies { "vary: Accept\r\n" } else { "" };
         let (etag, modified) = (&dump.etag, dump.modified.to_http());
-        response.more_lines =
-            format!("{vary}etag: {etag}\r\nlast-modified: {modified}\r\n{PUBLIC}");
+        let mut lines = format!("{vary}etag: {etag}\r\nlast-modified: {modified}\r\n{PUBLIC}");
         if status != StatusCode::NOT_MODIFIED {
             let content_type = dump.content_type;
-            let lines = format!("accept-ranges: bytes\r\ncontent-type: {content_type}\r\n");
-            response.more_lines.push_str(&lines);
+            let body_lines = format!("accept-ranges: bytes\r\ncontent-type: {content_type}\r\n");
+            lines.push_str(&body_lines);
         }
         if let Selection::Part(Part { first, last }) = selection {
-            let line = format!(
-                "content-range: bytes {first}-{last}/{}\r\n",
-                dump.file.bytes
-            );
-            response.more_lines.push_str(&line);
+            lines.push_str(&format!("content-range: bytes {first}-{last}/{bytes}\r\n"));
         }
+        let mut response = ApiResponse::new(status, &[&lines]);
         match (part, &dump.content) {
             (Some(part), DumpContent::Memory(bytes)) => {
                 response.body = ResponseBody::Whole(part.of(bytes));
@@ -221,19 +225,15 @@ impl ApiResponse {
 
     /// Takes the place of a response until the store of shared quotas has answered.
     pub(crate) fn after_lease(wait: LeaseWait) -> ApiResponse {
-        let mut response = ApiResponse::new(StatusCode::SERVICE_UNAVAILABLE, &[]);
+        let mut response = ApiResponse::of(StatusCode::SERVICE_UNAVAILABLE, Bytes::new());
         response.pending_body = Some(Box::new(PendingBody::Lease(wait)));
         response
     }
 
     /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
     pub(crate) fn preflight(takes_forms: bool) -> ApiResponse {
-        let lines: &[&str] = if takes_forms {
-            &[ALLOW_FORMS, PREFLIGHT]
-        } else {
-            &[ALLOW, PREFLIGHT]
-        };
-        ApiResponse::new(StatusCode::NO_CONTENT, lines)
+        let allow = if takes_forms { ALLOW_FORMS } else { ALLOW };
+        ApiResponse::new(StatusCode::NO_CONTENT, &[allow, PREFLIGHT])
     }
 
     /// Appends the header lines, but for `connection` and `date`.
@@ -242,38 +242,7 @@ impl ApiResponse {
         number(out, "x-ratelimit-remaining: ", quota.remaining);
         number(out, "x-ratelimit-reset: ", quota.reset_seconds);
         line(out, "x-request-id: ", &id.digits());
-        match &self.prepared_lines {
-            Some(lines) => out.extend_from_slice(lines),
-            None => self.write_shared_lines(out),
-        }
-    }
-
-    /// Appends the lines that are the same for all clients.
-    #[inline(never)]
-    pub(crate) fn write_shared_lines(&self, out: &mut Vec<u8>) {
-        let common = if self.is_cross_origin {
-            CROSS_ORIGIN
-        } else {
-            SAME_ORIGIN
-        };
-        out.extend_from_slice(common.as_bytes());
-        if let Some(etag) = &self.etag {
-            line(out, "etag: ", etag.as_bytes());
-        }
-        for text in self.lines {
-            out.extend_from_slice(text.as_bytes());
-        }
-        if let Some(link) = &self.link {
-            line(out, "link: ", link);
-        }
-        out.extend_from_slice(self.content_type.as_bytes());
-        if self.gzip {
-            out.extend_from_slice(GZIP.as_bytes());
-        }
-        if let Some(seconds) = self.retry_after_seconds {
-            number(out, "retry-after: ", seconds);
-        }
-        out.extend_from_slice(self.more_lines.as_bytes());
+        out.extend_from_slice(&self.lines);
         let has_length = match self.body {
             ResponseBody::Omitted(None) => false,
             _ => !matches!(
@@ -287,22 +256,27 @@ impl ApiResponse {
     }
 }
 
+/// The `retry-after` line, if the client is to try again.
+pub(in crate::server) fn retry_after(seconds: Option<u32>) -> String {
+    seconds.map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"))
+}
+
 impl From<ApiError> for ApiResponse {
     #[cold]
     fn from(error: ApiError) -> ApiResponse {
-        let lines: &[&str] = match error {
+        let more = match error {
             ApiError::MethodNotAllowed {
                 takes_forms: true, ..
-            } => &[ERROR, ALLOW_FORMS],
-            ApiError::MethodNotAllowed { .. } => &[ERROR, ALLOW],
-            ApiError::InvalidKey(_) => &[ERROR, AUTHENTICATE],
-            _ => &[ERROR],
+            } => ALLOW_FORMS,
+            ApiError::MethodNotAllowed { .. } => ALLOW,
+            ApiError::InvalidKey(_) => AUTHENTICATE,
+            ApiError::RangeNotSatisfiable { bytes } => {
+                &format!("content-range: bytes */{bytes}\r\n")
+            }
+            _ => "",
         };
-        let mut response = ApiResponse::new(error.status(), lines);
-        response.retry_after_seconds = error.retry_after_seconds();
-        if let ApiError::RangeNotSatisfiable { bytes } = error {
-            response.more_lines = format!("content-range: bytes */{bytes}\r\n");
-        }
+        let retry_after = retry_after(error.retry_after_seconds());
+        let mut response = ApiResponse::new(error.status(), &[ERROR, more, &retry_after]);
         response.body = ResponseBody::Whole(error.body());
         response
     }

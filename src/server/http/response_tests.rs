@@ -3,6 +3,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::*;
 use crate::calendar::UnixSeconds;
 use crate::server::web::page::{PageKind, page, uncached_page};
+use crate::snapshot::EntityTag;
 
 const QUOTA: QuotaStatus = QuotaStatus {
     limit: u32::MAX,

@@ -9,12 +9,16 @@
 //! entries of this cache have their own reference counts, so nothing is written that another core
 //! reads.
 
+use std::cell::{RefCell, RefMut};
+
 use ahash::RandomState;
 use bytes::Bytes;
+use hyper::StatusCode;
 
 use crate::request::Endpoint;
+use crate::server::conn::pending::ResponseBody;
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON};
 use crate::snapshot::{Content, Encoded, EntityTag};
-use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Slots in the table, of which each target has one.
 const SLOTS: usize = 256;
@@ -23,26 +27,16 @@ const SLOTS: usize = 256;
 const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longer targets are not cached: they are searches that find nothing.
 const TARGET_BYTES_MAX: usize = 1024;
-/// The size of an entry besides its body, its lines, its links and its target: blocks of the allocator.
+/// The size of an entry besides its body, its lines and its target: blocks of the allocator.
 const ENTRY_BYTES: usize = 512;
 
 /// A request target as sent: path and query; and whether the client accepts gzip.
 pub(crate) type TargetForm<'a> = (&'a str, Option<&'a str>, bool);
 
-/// A response in the cache.
-#[derive(Clone, Debug)]
-pub(crate) struct CachedResponse {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) found: Encoded,
-    /// The header lines of a 200 that are the same for all clients.
-    pub(crate) lines: Bytes,
-}
-
 /// One worker's cache of at most a given number of bytes.
 #[derive(Debug)]
 pub(crate) struct WorkerCache {
-    // Locked only by this worker's one thread, so there is never contention.
-    table: Mutex<CacheTable>,
+    table: RefCell<CacheTable>,
     hasher: RandomState,
     bytes_max: usize,
 }
@@ -73,40 +67,52 @@ struct CachedEntry {
     path: Box<str>,
     query: Option<Box<str>>,
     accepts_gzip: bool,
-    response: CachedResponse,
+    endpoint: Endpoint,
+    etag: EntityTag,
+    /// The header lines of a 304, to a client that knows the entity tag.
+    not_modified: Bytes,
+    /// The response to all others, if one of them has asked.
+    whole: Option<WholeResponse>,
     bytes: usize,
     /// Whether it was sent since another target was requested twice in a row.
     used: bool,
+}
+
+/// A 200.
+#[derive(Debug)]
+struct WholeResponse {
+    gzip: bool,
+    lines: Bytes,
+    body: Bytes,
 }
 
 impl WorkerCache {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
-            table: Mutex::default(),
+            table: RefCell::default(),
             hasher: RandomState::new(),
             bytes_max,
         }
     }
 
-    /// Returns the response to a target, from the snapshot of a generation. It has no content only if
-    /// the client knows its entity tag.
+    /// Returns the response to a GET of a target, from the snapshot of a generation. `knows` tells
+    /// whether the client has the body with an entity tag.
     pub(crate) fn get(
         &self,
         form: TargetForm<'_>,
         generation: u64,
         knows: impl FnOnce(&EntityTag) -> bool,
-    ) -> Option<CachedResponse> {
+    ) -> Option<(Endpoint, ApiResponse)> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
         let slot = &mut table.slots[at];
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
-                let found = &entry.response.found;
-                if matches!(found.content, Content::Whole(_)) || knows(&found.etag) {
+                if let Some(response) = entry.response(knows(&entry.etag)) {
                     entry.used = true;
-                    return Some(entry.response.clone());
+                    return Some((entry.endpoint, response));
                 }
                 false
             }
@@ -119,34 +125,41 @@ impl WorkerCache {
     }
 
     /// Caches the response to the target that was not found last, if it is requested often and
-    /// short. `write_lines` appends the header lines of a 200.
+    /// short.
     pub(crate) fn put(
         &self,
         form: TargetForm<'_>,
         generation: u64,
-        (endpoint, found): (Endpoint, &Encoded),
-        write_lines: impl FnOnce(&mut Vec<u8>),
+        endpoint: Endpoint,
+        found: &Encoded,
     ) {
         let (path, query, accepts_gzip) = form;
         let mut table = self.table(generation);
         let Some(at) = table.wanted.take() else {
             return;
         };
-        let mut lines = Vec::new();
-        let body_bytes = match &found.content {
-            Content::Whole(body) => {
-                write_lines(&mut lines);
-                body.len()
-            }
-            Content::Omitted(_) => 0,
+        let lines = |is_known| {
+            let found = found.clone();
+            let response = ApiResponse::cacheable(is_known, found, &[CACHED_A_MINUTE], JSON);
+            Bytes::copy_from_slice(&response.lines)
+        };
+        let not_modified = lines(true);
+        let whole = match &found.content {
+            Content::Whole(body) => Some(WholeResponse {
+                gzip: found.gzip,
+                lines: lines(false),
+                body: Bytes::from_owner(body.clone()),
+            }),
+            Content::Omitted(_) => None,
             Content::Long(_) => return,
         };
+        let sizes = |whole: &WholeResponse| (whole.body.len(), whole.lines.len());
+        let (body_bytes, line_bytes) = whole.as_ref().map_or((0, 0), sizes);
         let target_bytes = path.len() + query.map_or(0, str::len);
         if body_bytes > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
             return;
         }
-        let link_bytes = found.links.as_ref().map_or(0, Bytes::len);
-        let bytes = body_bytes + link_bytes + lines.len() + target_bytes + ENTRY_BYTES;
+        let bytes = body_bytes + line_bytes + not_modified.len() + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
@@ -157,19 +170,18 @@ impl WorkerCache {
             path: path.into(),
             query: query.map(Box::from),
             accepts_gzip,
-            response: CachedResponse {
-                endpoint,
-                found: found.with_own_refcount(),
-                lines: lines.into_boxed_slice().into(),
-            },
+            endpoint,
+            etag: found.etag,
+            not_modified,
+            whole,
             bytes,
             used: false,
         });
     }
 
     /// The table, without the responses of another snapshot.
-    fn table(&self, generation: u64) -> MutexGuard<'_, CacheTable> {
-        let mut table = lock(&self.table);
+    fn table(&self, generation: u64) -> RefMut<'_, CacheTable> {
+        let mut table = self.table.borrow_mut();
         if table.generation != generation || table.slots.is_empty() {
             *table = CacheTable {
                 generation,
@@ -184,6 +196,18 @@ impl WorkerCache {
 impl CachedEntry {
     fn form(&self) -> TargetForm<'_> {
         (&self.path, self.query.as_deref(), self.accepts_gzip)
+    }
+
+    fn response(&self, is_known: bool) -> Option<ApiResponse> {
+        if is_known {
+            let lines = self.not_modified.clone();
+            return Some(ApiResponse::of(StatusCode::NOT_MODIFIED, lines));
+        }
+        let WholeResponse { gzip, lines, body } = self.whole.as_ref()?;
+        let mut response = ApiResponse::of(StatusCode::OK, lines.clone());
+        response.gzip = *gzip;
+        response.body = ResponseBody::Whole(body.clone());
+        Some(response)
     }
 }
 
@@ -230,22 +254,22 @@ mod tests {
         text: &str,
     ) -> (bool, Bytes) {
         let form = (path, Some("limit=2"), gzip);
-        let cached = cache.get(form, generation, |_| false);
-        let was_there = cached.is_some();
-        let response = cached.unwrap_or_else(|| {
-            let (endpoint, found) = (Endpoint::Creator, found(text.to_owned()));
-            let write = |lines: &mut Vec<u8>| lines.extend_from_slice(text.as_bytes());
-            cache.put(form, generation, (endpoint, &found), write);
-            CachedResponse {
-                endpoint,
-                found,
-                lines: text.to_owned().into(),
-            }
-        });
-        assert_eq!(response.endpoint, Endpoint::Creator);
-        let body = response.found.content.into_bytes().unwrap();
-        assert_eq!(response.lines, body);
-        (was_there, response.lines)
+        let Some((endpoint, response)) = cache.get(form, generation, |_| false) else {
+            let found = found(text.to_owned());
+            cache.put(form, generation, Endpoint::Creator, &found);
+            return (false, text.to_owned().into());
+        };
+        assert_eq!(endpoint, Endpoint::Creator);
+        (true, body(response))
+    }
+
+    /// The body of a 200.
+    fn body(response: ApiResponse) -> Bytes {
+        assert_eq!(response.status, StatusCode::OK);
+        let ResponseBody::Whole(body) = response.body else {
+            panic!("no body");
+        };
+        body
     }
 
     #[test]
@@ -282,17 +306,16 @@ mod tests {
             for _ in 0..2 {
                 assert!(cache.get(form, 1, |_| false).is_none(), "{form:?}");
                 let text = found(format!("{form:?}"));
-                cache.put(form, 1, (Endpoint::Index, &text), |_| {});
+                cache.put(form, 1, Endpoint::Index, &text);
             }
         }
         let mut hits = 0;
         for form in forms {
             // Two of them may have one slot.
-            let Some(response) = cache.get(form, 1, |_| false) else {
+            let Some((_, response)) = cache.get(form, 1, |_| false) else {
                 continue;
             };
-            let body = response.found.content.into_bytes().unwrap();
-            assert_eq!(body, format!("{form:?}"));
+            assert_eq!(body(response), format!("{form:?}"));
             hits += 1;
         }
         assert!(hits > 0);
@@ -318,17 +341,17 @@ mod tests {
             ..whole.clone()
         };
         let get = |knows: bool| {
-            let response = cache.get(form, 1, |etag| knows && *etag == whole.etag)?;
-            Some(matches!(response.found.content, Content::Whole(_)))
+            let response = cache.get(form, 1, |etag| knows && *etag == whole.etag);
+            response.map(|(_, response)| response.status.as_u16())
         };
         for _ in 0..2 {
             assert_eq!(get(true), None);
-            cache.put(form, 1, (Endpoint::Index, &bare), |_| {});
+            cache.put(form, 1, Endpoint::Index, &bare);
         }
-        assert_eq!(get(true), Some(false));
+        assert_eq!(get(true), Some(304));
         assert_eq!(get(false), None);
-        cache.put(form, 1, (Endpoint::Index, &whole), |_| {});
-        assert_eq!((get(false), get(true)), (Some(true), Some(true)));
+        cache.put(form, 1, Endpoint::Index, &whole);
+        assert_eq!((get(false), get(true)), (Some(200), Some(304)));
     }
 
     #[test]

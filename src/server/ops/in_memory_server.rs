@@ -40,8 +40,10 @@ impl InMemoryServer {
         base_url: &str,
     ) -> io::Result<InMemoryServer> {
         let worker = Arc::new(Worker {
-            snapshot: ArcSwapCache::new(Arc::new(ArcSwap::new(snapshot))),
-            cache: WorkerCache::new(1 << 20),
+            snapshot: ArcSwapCache::with_state(
+                Arc::new(ArcSwap::new(snapshot)),
+                WorkerCache::new(1 << 20),
+            ),
             gate,
             pages: Pages::new(
                 &Arc::new(SiteSettings::new(base_url)),

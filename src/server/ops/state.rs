@@ -88,8 +88,10 @@ impl ServerState {
         let (leases, shared_keys) = (None, None::<Option<_>>);
         let new_worker = |_| {
             Arc::new(Worker {
-                snapshot: ArcSwapCache::new(Arc::clone(&snapshot)),
-                cache: WorkerCache::new(settings.worker_cache_bytes()),
+                snapshot: ArcSwapCache::with_state(
+                    Arc::clone(&snapshot),
+                    WorkerCache::new(settings.worker_cache_bytes()),
+                ),
                 gate: quota.gate(settings, leases),
                 pages: pages.with_own_refcount(),
                 signup: signup.clone(),

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 
 use crate::server::conn::pending::ResponseBody;
-use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE};
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
 use crate::snapshot::Encoded;
 
 /// The kind of a cacheable page.
@@ -57,15 +57,12 @@ pub(crate) fn uncached_page(
     retry_after_seconds: Option<u32>,
     private: bool,
 ) -> ApiResponse {
-    let lines: &[&str] = if private {
-        &[NO_STORE, POLICY, SAME_ORIGIN, HTML]
+    let retry_after = retry_after(retry_after_seconds);
+    let mut response = if private {
+        ApiResponse::of_same_origin(status, &[NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after])
     } else {
-        &[NO_STORE, POLICY, HTML]
+        ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after])
     };
-    ApiResponse {
-        is_cross_origin: !private,
-        retry_after_seconds,
-        body: ResponseBody::Whole(html.into()),
-        ..ApiResponse::new(status, lines)
-    }
+    response.body = ResponseBody::Whole(html.into());
+    response
 }
