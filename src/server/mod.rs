@@ -18,7 +18,7 @@
 //!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
-//!   worker.rs           Worker::finish: ApiResponse::write_lines ─► PendingResponse (lines, body)
+//!   worker.rs           Worker::finish: ApiResponse::complete ─► PendingResponse (lines, body)
 //!      │                                AccessRecord ─────────────► PendingAccessLog (line)
 //!      │                (deferred.rs first, where the body takes waiting)
 //!      │ a message with the status, and an empty body

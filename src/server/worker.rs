@@ -25,7 +25,6 @@ use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
-use crate::server::conn::send_buffer::take_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record::AccessRecord;
@@ -263,25 +262,20 @@ impl Worker {
         }
         let has_body = !matches!(response.body, ResponseBody::Omitted(_));
         debug_assert!(is_head || has_body, "the client waits for the body");
-        let mut lines = take_buffer();
-        response.write_lines(handled.quota, id, &mut lines);
+        let (status, gzip) = (response.status, response.gzip);
+        let (mut lines, body) = response.complete(handled.quota, id);
         if context.is_tls {
             lines.extend_from_slice(STRICT_TRANSPORT);
         }
-        context.pending.put(lines, response.body);
-        let status = response.status;
-        self.metrics.count_response(
-            handled.endpoint as usize,
-            status.as_u16(),
-            body_bytes,
-            response.gzip,
-        );
+        context.pending.put(lines, body);
+        self.metrics
+            .count_response(handled.endpoint as usize, status.as_u16(), body_bytes, gzip);
         // Sign-up has limits too, and no caller.
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
             self.metrics.quota_rejections[caller.tier()].add(1);
         }
         if let Some(record) = record {
-            record.push(&context.access_log, status, body_bytes, response.gzip);
+            record.push(&context.access_log, status, body_bytes, gzip);
         }
         *message.status_mut() = status;
         message
@@ -312,7 +306,8 @@ impl Worker {
         let date = now.moment().to_http();
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
-        ApiResponse::from(error).write_lines(quota, id, &mut out);
+        let (lines, _) = ApiResponse::from(error).complete(quota, id);
+        out.extend_from_slice(&lines);
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&body);
         if context.access_log.is_enabled() {

@@ -15,6 +15,7 @@ use crate::observe::LocalCounter;
 use crate::quota::LeaseWait;
 use crate::server::conn::limiter::Permit;
 use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
 use crate::server::http::conditional::{Part, Selection};
@@ -37,8 +38,6 @@ pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age
 /// revalidate once a minute, the time for which the index may be older than a file.
 const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
 pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
-/// Capacity for the lines of most responses.
-const TEXT_BYTES: usize = 768;
 const GZIP: &str = "content-encoding: gzip\r\n";
 /// Headers that a browser may send; `*` would not cover `Authorization`. Browsers cache this for a
 /// day at most.
@@ -108,14 +107,15 @@ pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     /// Whether the body is gzip.
     pub(crate) gzip: bool,
-    /// The header lines that are the same for all clients, but for `content-length`.
-    pub(crate) lines: Bytes,
+    /// The header lines that are the same for all clients, but for `content-length`. A buffer of the
+    /// worker's pool.
+    pub(crate) lines: Vec<u8>,
     /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
     pub(crate) body: ResponseBody,
     pub(crate) pending_body: Option<Box<PendingBody>>,
 }
 
-/// A body that takes waiting.
+/// A body, or a whole response, that takes waiting.
 pub(crate) enum PendingBody {
     /// It is read from a disk, with the permit that this takes unless for HEAD.
     Download(Download, Option<Permit>),
@@ -128,24 +128,35 @@ pub(crate) enum PendingBody {
 impl ApiResponse {
     /// A response that pages of other sites may read, without a body.
     pub(crate) fn new(status: StatusCode, lines: &[&str]) -> ApiResponse {
-        let lines = lines.concat();
-        ApiResponse::of(status, [CROSS_ORIGIN, &lines].concat().into())
+        let mut response = ApiResponse::with_lines(status, CROSS_ORIGIN.as_bytes());
+        response.add(lines);
+        response
     }
 
     /// A response that only pages of this service may read, without a body.
     pub(crate) fn of_same_origin(status: StatusCode, lines: &[&str]) -> ApiResponse {
-        let lines = lines.concat();
-        ApiResponse::of(status, [SAME_ORIGIN, &lines].concat().into())
+        let mut response = ApiResponse::with_lines(status, SAME_ORIGIN.as_bytes());
+        response.add(lines);
+        response
     }
 
     /// A response with these header lines, without a body.
-    pub(in crate::server) fn of(status: StatusCode, lines: Bytes) -> ApiResponse {
+    pub(in crate::server) fn with_lines(status: StatusCode, lines: &[u8]) -> ApiResponse {
+        let mut buffer = take_buffer();
+        buffer.extend_from_slice(lines);
         ApiResponse {
             status,
             gzip: false,
-            lines,
+            lines: buffer,
             body: ResponseBody::Whole(Bytes::new()),
             pending_body: None,
+        }
+    }
+
+    /// Appends header lines.
+    fn add(&mut self, lines: &[&str]) {
+        for lines in lines {
+            self.lines.extend_from_slice(lines.as_bytes());
         }
     }
 
@@ -161,22 +172,18 @@ impl ApiResponse {
         } else {
             (StatusCode::OK, body.gzip)
         };
-        let mut text = Vec::with_capacity(TEXT_BYTES);
-        text.extend_from_slice(CROSS_ORIGIN.as_bytes());
-        line(&mut text, "etag: ", body.etag.as_bytes());
-        for lines in lines {
-            text.extend_from_slice(lines.as_bytes());
-        }
+        let mut response = ApiResponse::new(status, &[]);
+        line(&mut response.lines, "etag: ", body.etag.as_bytes());
+        response.add(lines);
         if let Some(links) = &body.links {
-            line(&mut text, "link: ", links);
+            line(&mut response.lines, "link: ", links);
         }
         if !is_known {
-            text.extend_from_slice(content_type.as_bytes());
+            response.add(&[content_type]);
         }
         if gzip {
-            text.extend_from_slice(GZIP.as_bytes());
+            response.add(&[GZIP]);
         }
-        let mut response = ApiResponse::of(status, text.into());
         response.gzip = gzip;
         match body.content {
             _ if is_known => {}
@@ -223,11 +230,16 @@ impl ApiResponse {
         response
     }
 
-    /// Takes the place of a response until the store of shared quotas has answered.
-    pub(crate) fn after_lease(wait: LeaseWait) -> ApiResponse {
-        let mut response = ApiResponse::of(StatusCode::SERVICE_UNAVAILABLE, Bytes::new());
-        response.pending_body = Some(Box::new(PendingBody::Lease(wait)));
-        response
+    /// Takes the place of a response until `pending_body` supplies it. Has no buffer, since many
+    /// clients may wait at a time.
+    pub(crate) fn after(pending_body: PendingBody) -> ApiResponse {
+        ApiResponse {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            gzip: false,
+            lines: Vec::new(),
+            body: ResponseBody::Omitted(None),
+            pending_body: Some(Box::new(pending_body)),
+        }
     }
 
     /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
@@ -236,13 +248,8 @@ impl ApiResponse {
         ApiResponse::new(StatusCode::NO_CONTENT, &[allow, PREFLIGHT])
     }
 
-    /// Appends the header lines, but for `connection` and `date`.
-    pub(crate) fn write_lines(&self, quota: QuotaStatus, id: RequestId, out: &mut Vec<u8>) {
-        number(out, "x-ratelimit-limit: ", quota.limit);
-        number(out, "x-ratelimit-remaining: ", quota.remaining);
-        number(out, "x-ratelimit-reset: ", quota.reset_seconds);
-        line(out, "x-request-id: ", &id.digits());
-        out.extend_from_slice(&self.lines);
+    /// Returns all header lines and the body. `connection` and `date` are not among the lines.
+    pub(crate) fn complete(self, quota: QuotaStatus, id: RequestId) -> (Vec<u8>, ResponseBody) {
         let has_length = match self.body {
             ResponseBody::Omitted(None) => false,
             _ => !matches!(
@@ -250,9 +257,15 @@ impl ApiResponse {
                 StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
             ),
         };
+        let mut lines = self.lines;
         if has_length {
-            number(out, "content-length: ", self.body.bytes());
+            number(&mut lines, "content-length: ", self.body.bytes());
         }
+        number(&mut lines, "x-ratelimit-limit: ", quota.limit);
+        number(&mut lines, "x-ratelimit-remaining: ", quota.remaining);
+        number(&mut lines, "x-ratelimit-reset: ", quota.reset_seconds);
+        line(&mut lines, "x-request-id: ", &id.digits());
+        (lines, self.body)
     }
 }
 

@@ -70,7 +70,7 @@ struct CachedEntry {
     endpoint: Endpoint,
     etag: EntityTag,
     /// The header lines of a 304, to a client that knows the entity tag.
-    not_modified: Bytes,
+    not_modified: Box<[u8]>,
     /// The response to all others, if one of them has asked.
     whole: Option<WholeResponse>,
     bytes: usize,
@@ -82,7 +82,7 @@ struct CachedEntry {
 #[derive(Debug)]
 struct WholeResponse {
     gzip: bool,
-    lines: Bytes,
+    lines: Box<[u8]>,
     body: Bytes,
 }
 
@@ -138,10 +138,10 @@ impl WorkerCache {
         let Some(at) = table.wanted.take() else {
             return;
         };
-        let lines = |is_known| {
+        let lines = |is_known| -> Box<[u8]> {
             let found = found.clone();
             let response = ApiResponse::cacheable(is_known, found, &[CACHED_A_MINUTE], JSON);
-            Bytes::copy_from_slice(&response.lines)
+            Box::from(response.lines.as_slice())
         };
         let not_modified = lines(true);
         let whole = match &found.content {
@@ -200,11 +200,11 @@ impl CachedEntry {
 
     fn response(&self, is_known: bool) -> Option<ApiResponse> {
         if is_known {
-            let lines = self.not_modified.clone();
-            return Some(ApiResponse::of(StatusCode::NOT_MODIFIED, lines));
+            let status = StatusCode::NOT_MODIFIED;
+            return Some(ApiResponse::with_lines(status, &self.not_modified));
         }
         let WholeResponse { gzip, lines, body } = self.whole.as_ref()?;
-        let mut response = ApiResponse::of(StatusCode::OK, lines.clone());
+        let mut response = ApiResponse::with_lines(StatusCode::OK, lines);
         response.gzip = *gzip;
         response.body = ResponseBody::Whole(body.clone());
         Some(response)

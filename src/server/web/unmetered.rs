@@ -57,10 +57,7 @@ impl PageRequest<'_> {
             return Err(ApiError::NotFound(message.to_owned()));
         }
         if is_open {
-            // The status and body of a response that never comes.
-            let mut response = ApiResponse::from(ApiError::Busy);
-            response.pending_body = Some(Box::new(PendingBody::SignUp));
-            return Ok(response);
+            return Ok(ApiResponse::after(PendingBody::SignUp));
         }
         if is_page {
             return Ok(signup_handler::closed(service));
