@@ -87,11 +87,9 @@ impl ServerState {
         #[cfg(not(feature = "shared-quota"))]
         let (leases, shared_keys) = (None, None::<Option<_>>);
         let new_worker = |_| {
+            let cache = WorkerCache::new(settings.worker_cache_bytes());
             Arc::new(Worker {
-                snapshot: ArcSwapCache::with_state(
-                    Arc::clone(&snapshot),
-                    WorkerCache::new(settings.worker_cache_bytes()),
-                ),
+                snapshot: ArcSwapCache::with_state(Arc::clone(&snapshot), cache),
                 gate: quota.gate(settings, leases),
                 pages: pages.with_own_refcount(),
                 signup: signup.clone(),
