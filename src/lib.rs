@@ -52,8 +52,7 @@
 //! - A section or a body of a payload file: `snapshot/format.rs`.
 //! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
 //!
-//! The documentation of each of these files lists the other places; the compiler and the tests find
-//! the rest.
+//! The head of each of these files lists the other places.
 //!
 //! # Three decisions
 //!

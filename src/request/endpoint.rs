@@ -1,23 +1,18 @@
 //! The table of endpoints. The path of an endpoint is also its label in metrics and the access log.
 //!
-//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API is also in these places:
+//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API is also in these places. A
+//! test finds the files of the last row that lack it.
 //!
-//! - a `Route` in `route.rs`, and arms in `snapshot/lookup.rs`: `unpublished`, and `get` for a body in
-//!   memory or `find_body` for one in the file. The last two and `route` end in `_`: an arm that is
-//!   missing compiles, and the response is 503;
-//! - its members in `publish/render`, and its body in a payload (`snapshot/format.rs`): the live one
-//!   if it changes with each publish, else the history;
-//! - with a parameter in its path, a `Missing` and messages in `server/pipeline.rs` and
-//!   `server/web/rendered.rs`;
-//! - with an entry of its own in `/v1/health`, `snapshot/service_bodies.rs` and `read.rs`, and
-//!   `tests/it/answers.rs`;
-//! - `site/openapi.json`, whose examples `tests/examples.py` rewrites where a sample stands,
-//!   `site/changelog.md`, and the table in `README.md`;
-//! - the tests `tests/it/naive.rs`, `ask`, `parsed_targets.rs` and `openapi.rs`,
-//!   `tests/fuzz/src/plain.rs`, `targets.rs`, `snapshot.rs`, `tests/fuzz/query.dict` and `request.dict`,
-//!   `tests/client.py`, and `benches/scenario/targets.rs`;
-//! - the lists of endpoints that only tests have: `route_tests.rs`, `server/allocation_tests.rs`,
-//!   `tests/it/answers.rs`, `messages.rs`, `callers_model.rs`, `publishing.rs`.
+//! - `route.rs`: a `Route`, and its arm in `route`;
+//! - `snapshot/lookup.rs`: arms in `unpublished`, and in `get` for a body in memory or `find_body` for one in
+//!   the file. An arm that is missing compiles, and the response is 503;
+//! - `publish/render`: its members; `snapshot/format.rs`: its body, in the live payload if it changes with
+//!   each publish, else in the history;
+//! - `server/pipeline.rs` and `server/web/rendered.rs`: a `Missing` and its messages, if the path has a
+//!   parameter;
+//! - `snapshot/service_bodies.rs` and `read.rs`, if it has an entry in `/v1/health`;
+//! - `server/allocation_tests.rs`, `benches/scenario/targets.rs`, `site/changelog.md`;
+//! - `tests/it/places.rs`: all files in `ENDPOINT_FILES`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

@@ -2,21 +2,14 @@
 //!
 //! Equal queries have the same response from one snapshot, so they serve as cache keys.
 //!
-//! A new parameter is also in these places:
+//! A new parameter is also in these places. A test finds the files of the last row that lack it.
 //!
-//! - `Route::text_bytes` if it has text; if it has none, the type of `IslandQuery::given` changes, which
-//!   `server/web/rendered.rs` and `site/lists_pages.rs` read too;
-//! - `snapshot/select.rs`, with the fast paths of `History::select_islands` if it is no group of rows,
-//!   and `snapshot/list_page.rs`. The payload has the ranks of values only: a filter by values needs a
-//!   section of its own (`snapshot/format.rs`);
-//! - `site/openapi.json`, in the order of `PARAMETERS`, and a number with both bounds;
-//!   `site/changelog.md`, `README.md`, and the pages: `site/templates/filters.html`, and in
-//!   `site/lists_pages.rs` `form` and both lists of names in `filters`;
-//! - the oracles `tests/it/naive.rs`, `tests/fuzz/src/plain.rs` with `targets.rs`, and
-//!   `publish/selection_tests.rs`; `lists_tests.rs`, `tests/it/parsed_targets.rs` and, for an enum,
-//!   `endpoint_tests.rs` beside this file;
-//! - the generators of requests: `tests/it/ask`, `tests/fuzz/src/snapshot.rs`, `tests/fuzz/query.dict`
-//!   and `request.dict`; the names that links may have, in `tests/fuzz/src/replies.rs`.
+//! - `route.rs`: a text in `Route::text_bytes`; another type in `IslandQuery::given` below;
+//! - `snapshot/select.rs` and `list_page.rs`: what it selects. Payload files have the ranks of values only:
+//!   a filter by values needs a section (`snapshot/format.rs`);
+//! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`; `site/changelog.md`;
+//! - `publish/selection_tests.rs`: the oracle of `select.rs`;
+//! - `tests/it/places.rs`: all files in `PARAMETER_FILES`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

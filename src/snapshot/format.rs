@@ -1,12 +1,15 @@
 //! The format of a payload file, byte by byte.
 //!
-//! A new section or body, or another order of them, needs a higher version in [`MAGIC`] and in `PROGRAM`
-//! of `publish/changes.rs`: an older program refuses the file then, and a publish renders it again. In
-//! [`Section`], sections of bodies come last, in the order of `History::bodies`. The fixed bodies of the
-//! history are numbered in `lookup.rs` and counted in `history.rs`, those of the live payload in
-//! `Live::open` (`read.rs`). `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` and
-//! `row_orders.rs` write the sections; `History::open` opens them; `tests/fuzz/src/payload.rs` takes
-//! payloads apart, with a list of its own of the sections that are of bodies.
+//! A new section or body, or another order of them, is in these places:
+//!
+//! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
+//!   file and a publish renders it again;
+//! - [`Section`]: sections of bodies come last, in the order of `History::bodies`;
+//! - `lookup.rs` and `history.rs`: the number and the count of the history's fixed bodies; `Live::open`
+//!   (`read.rs`): the bodies of the live payload;
+//! - the writer: `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` or `row_orders.rs`; the
+//!   reader: `History::open`;
+//! - `tests/fuzz/src/payload.rs`: its list of sections.
 //!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian

@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
 }
 
 /// Targets of a service that has published everything but live players.
-pub(crate) const TARGETS: [(&str, Outcome); 34] = [
+pub(crate) const TARGETS: [(&str, Outcome); 35] = [
     ("/v1", Outcome::Found),
     ("/v%31", Outcome::Found),
     ("http://other.test/v1", Outcome::Found),
@@ -46,6 +46,7 @@ pub(crate) const TARGETS: [(&str, Outcome); 34] = [
     // Parameters are validated before readiness is checked.
     ("/v1/live?x=%zz", Outcome::Bad),
     ("/v1/islands/9999-9999-9999", Outcome::Missing),
+    ("/v1/islands/9999-9999-9999/ccu", Outcome::Missing),
     ("/v1/nothing", Outcome::Missing),
     ("/v1/", Outcome::Missing),
     ("/v1/health/", Outcome::Missing),

@@ -47,8 +47,8 @@
 //!   `larger_than_memory`: a history larger than the memory
 //!
 //! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`:
-//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source, `readme` the
-//! README files.
+//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source, `places`
+//! that a new endpoint or parameter is wherever it has to be, `readme` the README files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;
@@ -107,6 +107,7 @@ mod openapi;
 mod pages;
 mod parsed_targets;
 mod patience;
+mod places;
 mod published;
 mod publishing;
 mod races;

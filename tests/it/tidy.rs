@@ -36,7 +36,7 @@ fn code(line: &str) -> &str {
 }
 
 /// Whether the code contains a word, not as a part of a longer word.
-fn names(code: &str, word: &str) -> bool {
+pub(crate) fn names(code: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word)
         .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))

@@ -1,13 +1,15 @@
 //! The table of all metrics of a server, and the page written from it.
 //!
-//! A new metric of responses has a field in `WorkerMetrics` (`observe/worker_metrics.rs`; `observe/mod.rs`
-//! exports the constants of labels), an increment in `Worker::finish`, and a row here. What is known
-//! before `finish` comes there in a field of `ApiResponse` (`server/http/response.rs`), if it is
-//! of admitted requests or of a 304, or of `Handled` (`server/pipeline.rs`). Metrics of connections are
-//! counted in `server/accept.rs` and `server/conn/timed_io.rs`, those of pollers in `StateMetrics`
-//! (`server/ops/reload.rs`). Each name, and the values of its labels, is also in `tests/ops/metrics.py`,
-//! which checks the dashboard and the alerts under `data/`; `tests/it/admin.rs` compares values with
-//! requests.
+//! A new metric of responses is in these places:
+//!
+//! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`; labels are exported by `observe/mod.rs`;
+//! - `Worker::finish` (`server/worker.rs`): an increment. What is known only before that comes there in a
+//!   field of `ApiResponse` (`server/http/response.rs`) or `Handled` (`server/pipeline.rs`);
+//! - here: a row;
+//! - `tests/ops/metrics.py`: its name and labels. `tests/it/admin.rs` compares values with requests.
+//!
+//! Connections are counted in `server/accept.rs` and `server/conn/timed_io.rs`, polls in `StateMetrics`
+//! (`server/ops/reload.rs`).
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -1,0 +1,93 @@
+//! The places outside the code of `src` where a new endpoint or query parameter has to be added. Each
+//! test fails until every file of its list has it.
+
+use std::fs;
+use std::path::Path;
+
+use island_metrics::request::{Endpoint, IslandQuery};
+
+use crate::tidy::names;
+
+/// Files that name every endpoint of the API.
+const ENDPOINT_FILES: [&str; 15] = [
+    // Documentation. Where the sample has the data, tests/examples.py rewrites examples.
+    "README.md",
+    "src/site/openapi.json",
+    // Oracles, and lists of targets with what they get.
+    "src/request/route_tests.rs",
+    "tests/it/naive.rs",
+    "tests/it/parsed_targets.rs",
+    "tests/it/answers.rs",
+    "tests/it/messages.rs",
+    "tests/it/callers_model.rs",
+    "tests/it/publishing.rs",
+    "tests/fuzz/src/plain.rs",
+    "tests/client.py",
+    // Generators of requests.
+    "tests/it/ask.rs",
+    "tests/fuzz/src/targets.rs",
+    "tests/fuzz/query.dict",
+    "tests/fuzz/request.dict",
+];
+
+/// Files that name every query parameter of `/v1/islands`.
+const PARAMETER_FILES: [&str; 12] = [
+    // Documentation. In openapi.json the parameters have the order of `IslandQuery::PARAMETERS`.
+    "README.md",
+    "src/site/openapi.json",
+    // Oracles, and lists of queries with what they get.
+    "src/request/lists_tests.rs",
+    "tests/it/naive.rs",
+    "tests/it/parsed_targets.rs",
+    "tests/fuzz/src/plain.rs",
+    // The names that links may have.
+    "tests/fuzz/src/replies.rs",
+    // Generators of requests.
+    "tests/it/ask.rs",
+    "tests/fuzz/src/snapshot.rs",
+    "tests/fuzz/query.dict",
+    "tests/fuzz/request.dict",
+    "benches/scenario/targets.rs",
+];
+
+/// Which words are missing in which of the files.
+fn missing<'a>(files: &[&str], words: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = |file: &&str| {
+        (
+            file.to_string(),
+            fs::read_to_string(root.join(file)).unwrap(),
+        )
+    };
+    let texts: Vec<(String, String)> = files.iter().map(text).collect();
+    let pairs = texts
+        .iter()
+        .flat_map(|text| words.clone().map(move |word| (text, word)));
+    pairs
+        .filter(|((_, text), word)| !names(text, word))
+        .map(|((file, _), word)| format!("{file} lacks `{word}`"))
+        .collect()
+}
+
+#[test]
+fn every_endpoint_is_in_all_its_places() {
+    // An endpoint is known by the last segment of its path that is no parameter.
+    let segments = Endpoint::API_PATHS.iter().map(|path| {
+        let mut segments = path.rsplit('/').filter(|segment| !segment.starts_with('{'));
+        segments.next().unwrap()
+    });
+    let missing = missing(&ENDPOINT_FILES, segments);
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn every_query_parameter_is_in_all_its_places() {
+    let missing = missing(&PARAMETER_FILES, IslandQuery::PARAMETERS.into_iter());
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn a_missing_word_is_found() {
+    let found = missing(&["README.md"], ["islands", "zonk"].into_iter());
+    assert_eq!(found, ["README.md lacks `zonk`"]);
+}
