@@ -207,16 +207,15 @@ impl ApiResponse {
         };
         let vary = if varies { "vary: Accept\r\n" } else { "" };
         let (etag, modified) = (&dump.etag, dump.modified.to_http());
-        let mut lines = format!("{vary}etag: {etag}\r\nlast-modified: {modified}\r\n{PUBLIC}");
+        let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
+        let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
-            let content_type = dump.content_type;
-            let body_lines = format!("accept-ranges: bytes\r\ncontent-type: {content_type}\r\n");
-            lines.push_str(&body_lines);
+            let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type);
+            response.add(&[accept, "content-type: ", content_type, "\r\n"]);
         }
         if let Selection::Part(Part { first, last }) = selection {
-            lines.push_str(&format!("content-range: bytes {first}-{last}/{bytes}\r\n"));
+            response.add(&[&format!("content-range: bytes {first}-{last}/{bytes}\r\n")]);
         }
-        let mut response = ApiResponse::new(status, &[&lines]);
         match (part, &dump.content) {
             (Some(part), DumpContent::Memory(bytes)) => {
                 response.body = ResponseBody::Whole(part.of(bytes));
