@@ -327,7 +327,7 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
 }
 
 #[test]
-fn a_spray_of_addresses_takes_no_memory_and_nobodys_count() {
+fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
     if is_slow() {
         // Twice the default size of the table.
         spray_among_clients(&[], 10_000_000);
@@ -338,7 +338,7 @@ fn a_spray_of_addresses_takes_no_memory_and_nobodys_count() {
 }
 
 #[test]
-fn a_spray_of_ten_times_the_room_takes_no_memory_and_nobodys_count() {
+fn a_spray_of_ten_times_the_capacity_takes_no_memory_and_changes_no_count() {
     let dir = TempDir::new();
     let state = dir.join("state");
     let flags = [
