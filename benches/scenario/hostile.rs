@@ -315,7 +315,7 @@ impl Client {
 
     /// Sends the next byte if it is due. Slow readers send some too, which the server does not read:
     /// closing a connection with unread bytes sends a reset immediately, without them the end only
-    /// arrives behind all that they do not read.
+    /// arrives after everything that they do not read.
     fn send_byte(&mut self, now: Instant) -> io::Result<()> {
         let (Some(stream), Some(due)) = (&mut self.stream, self.next_byte) else {
             return Ok(());

@@ -73,7 +73,7 @@ fn a_secret_in_a_file_fails_the_test_that_made_it() {
     assert_eq!(
         file_with_a_secret(&dir.join("")),
         Some(dir.join("a/b/log")),
-        "found where it stands"
+        "the file with the secret"
     );
     let path = dir.join("");
     let dropping = thread::spawn(move || drop(dir)).join();

@@ -110,7 +110,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
             let (told, under_way) = told.entry(headers).or_default();
             *under_way += 1;
             for remaining in answers {
-                assert!(told.insert(remaining), "{remaining} was told before");
+                assert!(told.insert(remaining), "{remaining} was returned before");
             }
         }
     }

@@ -333,7 +333,7 @@ fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
         spray_among_clients(&[], 10_000_000);
     } else {
         let admitted = spray_among_clients(&["--quota-clients", "200000"], 200_000);
-        assert_eq!(admitted, 200_000, "there is room for all");
+        assert_eq!(admitted, 200_000, "all are admitted");
     }
 }
 

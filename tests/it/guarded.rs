@@ -145,7 +145,7 @@ fn at_the_limit_the_connection_that_was_silent_for_longest_is_closed() {
     let second = server.connect();
     assert!(begun.elapsed() < 2 * SECOND);
     let (_, all) = ended(&mut held[0], begun);
-    assert_eq!(all, b"", "it had asked nothing");
+    assert_eq!(all, b"", "no request was sent");
     drop(second);
 }
 
@@ -219,7 +219,7 @@ fn a_body_without_end_is_not_read_for_long() {
     let piece = vec![b'x'; 65536];
     while stream.write_all(&piece).is_ok() {
         sent += piece.len();
-        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes taken");
+        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes accepted");
     }
     // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");

@@ -276,7 +276,7 @@ fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
         assert_eq!(
             index.expect("vary"),
             "Accept",
-            "caches hold it for nobody else"
+            "caches must not use it for all clients"
         );
     }
     // By its name the index is JSON for browsers too, also percent-encoded.

@@ -167,7 +167,7 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     };
     assert!(
         ended,
-        "asked to stop, it did not end well within ten seconds"
+        "after SIGTERM, it did not exit with success within ten seconds"
     );
 }
 

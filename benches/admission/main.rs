@@ -1,6 +1,6 @@
 //! Identification and admission of clients (address, key, quota), without sockets.
 //!
-//! `cargo bench --bench judge` prints nanoseconds of wall time a request, medians of interleaved
+//! `cargo bench --bench admission` prints nanoseconds of wall time a request, medians of interleaved
 //! rounds, beside the time of a cache miss in the same rounds; then throughput and memory. See
 //! `benches/README.md`.
 #![expect(
