@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -139,6 +139,13 @@ impl Server {
         processes.iter().map(|process| cpu_nanos(process)).sum()
     }
 
+    /// Microseconds of that time for each response to `load`, which returns their number.
+    pub(crate) fn cpu_micros_each(&self, load: impl FnOnce() -> Outcome<u64>) -> Outcome<f64> {
+        let before = self.cpu_nanos()?;
+        let responses = load()?;
+        Ok((self.cpu_nanos()? - before) as f64 / 1000.0 / responses as f64)
+    }
+
     /// Collects its log lines from now until it exits. To be called once.
     pub(crate) fn collect_log(&mut self) -> Outcome<JoinHandle<Vec<String>>> {
         let stderr = self.stderr.take().ok_or("the log is collected already")?;
@@ -235,11 +242,18 @@ fn cpu_nanos(process: &Path) -> Outcome<u64> {
     {
         return Ok(nanos);
     }
-    // The command's name may contain anything; after it, utime and stime are fields 12 and 13.
+    Ok(stat(process)?.1)
+}
+
+/// The state of a process, and its CPU time in nanoseconds.
+pub(crate) fn stat(process: &Path) -> Outcome<(char, u64)> {
     let text = fs::read_to_string(process.join("stat"))?;
-    let (_, fields) = text.rsplit_once(')').ok_or("no name in stat")?;
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    Ok(ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()? * TICK_NANOS)
+    // The command's name may contain anything; after it, utime and stime are fields 12 and 13.
+    let (_, fields) = text.rsplit_once(") ").ok_or("no name in stat")?;
+    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
+    let state = fields.chars().next().ok_or("no state in stat")?;
+    Ok((state, ticks * TICK_NANOS))
 }
 
 /// A command without the project's environment variables, pinned to a core if one is given and
@@ -259,6 +273,11 @@ pub(crate) fn command(program: impl AsRef<OsStr>, core: Option<u32>) -> Command 
         }
     }
     command
+}
+
+/// A free address of this machine.
+pub(crate) fn free_address() -> Outcome<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// A command that runs this program as a reference server.

@@ -13,6 +13,7 @@ pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 const FILTERS: usize = 40;
 
 /// A case in which every server sends the same response.
+#[derive(Clone)]
 pub(crate) struct Compared {
     pub(crate) name: &'static str,
     pub(crate) request: Vec<u8>,

@@ -101,9 +101,11 @@ fn pipeline(line: &str, headers: &str, times: usize) -> Vec<u8> {
 
 /// CPU milliseconds of a request, the mean of so many.
 fn cpu_millis(server: &Server, line: &str, headers: &str, times: usize) -> Outcome<f64> {
-    let before = server.cpu_nanos()?;
-    exchange(server, &pipeline(line, headers, times))?;
-    Ok((server.cpu_nanos()? - before) as f64 / 1e6 / times as f64)
+    let micros = server.cpu_micros_each(|| {
+        exchange(server, &pipeline(line, headers, times))?;
+        Ok(times as u64)
+    });
+    Ok(micros? / 1e3)
 }
 
 /// Milliseconds that health takes on another connection of the worker during `work`: the median and
@@ -244,7 +246,7 @@ fn main() -> Outcome<()> {
     let published = scratch.path().join("published");
     dataset(&data, islands)?;
     run(publish_command(&data, &published, GENERATED_AT))?;
-    let server = world::serve("true", |serve| {
+    let server = world::serve(|serve| {
         serve.arg("--published").arg(&published);
         serve.args(["--memory", "64MiB"]);
     })?;

@@ -46,12 +46,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::process::{Scratch, Server, Usage, pin_load, raise_limit};
+use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{self, Size, TINY};
 use crate::common::{Outcome, histogram};
 use load::{Flow, Load, Plan, Validate};
-use metrics::free_address;
 use publisher::{Pace, Publisher};
 use targets::Target;
 use validator::Validator;
@@ -152,7 +151,7 @@ impl Subject {
     /// Starts the release server with an admin listener.
     fn start(configure: impl FnOnce(&mut Command)) -> Outcome<Subject> {
         let admin = free_address()?;
-        let mut server = world::serve("true", |serve| {
+        let mut server = world::serve(|serve| {
             serve.arg("--admin").arg(admin.to_string());
             configure(serve);
         })?;
