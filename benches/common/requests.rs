@@ -89,21 +89,33 @@ pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<Strin
     chosen.collect()
 }
 
-/// Distinct pages of 50 of all orders and of single filters. Only a creator's may be shorter.
-pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> {
-    let listed = text(address, "/v1/islands?limit=200")?;
-    let mut filters = vec![String::new()];
+/// Single filters of the list of islands, as parts of queries: tags and creators of the listed islands,
+/// `most` of each, and both tools.
+pub(crate) fn filters(listed: &str, most: usize) -> Vec<String> {
     let tags = listed.split("\"tags\":[").skip(1);
     let tags = tags.filter_map(|rest| rest.split(']').next());
     let tags = tags.flat_map(|tags| tags.split('"').skip(1).step_by(2));
     let tags: BTreeSet<String> = tags.map(|tag| format!("&tag={}", encode(tag))).collect();
-    filters.extend(tags.into_iter().take(FILTERS));
-    filters.extend(["uefn", "creative"].map(|tool| format!("&createdIn={tool}")));
-    let slugs: BTreeSet<&str> = values(&listed, "creator").into_iter().collect();
-    let slugs = slugs.into_iter().take(FILTERS);
-    filters.extend(slugs.map(|slug| format!("&creator={slug}")));
+    let tools = ["uefn", "creative"].map(|tool| format!("&createdIn={tool}"));
+    let slugs: BTreeSet<&str> = values(listed, "creator").into_iter().collect();
+    let slugs = slugs.into_iter().map(|slug| format!("&creator={slug}"));
+    let tags = tags.into_iter().take(most);
+    tags.chain(tools).chain(slugs.take(most)).collect()
+}
+
+/// A step whose multiples visit each of `count` positions once, neighbours far apart: a prime that does
+/// not divide `count`.
+pub(crate) fn stride(count: usize) -> usize {
+    let mut primes = [7919, 7907, 7901].into_iter();
+    let prime = primes.find(|prime| !count.is_multiple_of(*prime));
+    prime.unwrap_or(1)
+}
+
+/// Distinct pages of 50 of all orders and of single filters. Only a creator's may be shorter.
+pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> {
+    let listed = text(address, "/v1/islands?limit=200")?;
     let mut kinds = Vec::new();
-    for filter in filters {
+    for filter in [String::new()].into_iter().chain(filters(&listed, FILTERS)) {
         let rows = total(address, &filter)?;
         for sort in SORTS {
             for order in ["asc", "desc"] {
@@ -118,11 +130,7 @@ pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> 
     for turn in 0_usize.. {
         let before = pages.len();
         for (target, offsets) in kinds.iter().filter(|(_, offsets)| turn < *offsets) {
-            // A step without a common factor spreads over the rows and visits each once.
-            let step = [7919, 7907, 1]
-                .into_iter()
-                .find(|step| !offsets.is_multiple_of(*step));
-            let offset = turn * step.unwrap_or(1) % offsets;
+            let offset = turn * stride(*offsets) % offsets;
             pages.push(get(&format!("{target}&offset={offset}"), ""));
         }
         if pages.len() >= count || pages.len() == before {

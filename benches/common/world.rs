@@ -20,6 +20,13 @@ pub(crate) struct Size {
     pub(crate) days: u32,
 }
 
+/// Large enough for bodies of all sizes: `/v1/live` has about 200 KB.
+pub(crate) const MEDIUM: Size = Size {
+    islands: 10_000,
+    creators: 3_000,
+    days: 90,
+};
+
 /// The highest daily limit of an address.
 pub(crate) const LIMIT_MAX: u32 = 65_535;
 

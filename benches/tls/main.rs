@@ -28,16 +28,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::client::{Client, Target};
 use crate::common::process::{Scratch, Server, pin_load};
 use crate::common::requests::{Compared, compared};
-use crate::common::world::{Size, TINY};
+use crate::common::world::{MEDIUM, TINY};
 use crate::common::{Outcome, bare, is_quick, world};
 use crate::contestants::{Case, HYPER, Pair, TABLE_HEAD};
 
 const IDLE: usize = 500;
-const SIZE: Size = Size {
-    islands: 10_000,
-    creators: 3_000,
-    days: 90,
-};
 
 /// Starts the release server with a TLS listener beside the plain one.
 fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, Target)> {
@@ -67,7 +62,7 @@ fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
     let ecdsa = Pair::new(scratch.path(), "ecdsa", &ecdsa)?;
     let rsa = Pair::new(scratch.path(), "rsa", &["rsa:2048"])?;
     let client = Client::new(&[ecdsa.paths()[0], rsa.paths()[0]])?;
-    let published = world::published(scratch.path(), if quick { TINY } else { SIZE })?;
+    let published = world::published(scratch.path(), if quick { TINY } else { MEDIUM })?;
     println!("{}\n", pin_load()?);
     let state = scratch.path().join("state");
     let key = world::issue_key(&state, "bench@example.com")?;
