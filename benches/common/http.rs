@@ -13,6 +13,8 @@ use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
 const OWN_HEADERS: [&str; 3] = ["date", "server", "connection"];
+/// The header line of a client that accepts gzip.
+pub(crate) const GZIP: &str = "accept-encoding: gzip\r\n";
 /// Receive buffer of slow readers.
 pub(crate) const SLOW_BYTES: usize = 4096;
 

@@ -4,15 +4,15 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use super::{LOAD_CORE, Outcome};
+use super::{LOAD_CORE, Outcome, wait_for};
 
 /// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
@@ -103,14 +103,16 @@ impl Server {
             address,
             stderr: None,
         };
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(address).is_err() {
-            if begun.elapsed() > STOPPING || server.child.try_wait()?.is_some() {
-                return Err("it did not start".into());
+        let listens = wait_for(STOPPING, Duration::from_millis(5), || {
+            if server.child.try_wait()?.is_some() {
+                return Ok(Some(false));
             }
-            thread::sleep(Duration::from_millis(5));
+            Ok(TcpStream::connect(address).is_ok().then_some(true))
+        })?;
+        match listens {
+            Some(true) => Ok(server),
+            _ => Err("it did not start".into()),
         }
-        Ok(server)
     }
 
     /// `/proc` directories of the process and its children.
@@ -175,14 +177,9 @@ impl Server {
     /// Sends SIGTERM and returns whether the process exits with success in time.
     pub(crate) fn terminate(&mut self, within: Duration) -> Outcome<bool> {
         self.signal("TERM")?;
-        let begun = Instant::now();
-        while begun.elapsed() < within {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status.success());
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(false)
+        let exited = || Ok(self.child.try_wait()?);
+        let status = wait_for(within, Duration::from_millis(10), exited)?;
+        Ok(status.is_some_and(|status| status.success()))
     }
 
     pub(crate) fn usage(&self) -> Outcome<Usage> {

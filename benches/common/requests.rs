@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 
 use crate::common::Outcome;
-use crate::common::http::{found, get, text};
+use crate::common::http::{GZIP, found, get, text};
 use crate::common::text::{SORTS, encode, values};
 
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
@@ -32,14 +32,13 @@ pub(crate) fn compared(address: SocketAddr, key: &str) -> Outcome<Vec<Compared>>
     let page = found(address, PAGE)?;
     let known = if_none_match(page.header("etag").ok_or("no entity tag")?);
     let key = format!("authorization: Bearer {key}\r\n");
-    let gzip = "accept-encoding: gzip\r\n";
     let cases = [
         ("300 B", small.as_str(), "", 1, 200),
         ("2 KB", two, "", 1, 200),
         ("20 KB", twenty, "", 1, 200),
         ("200 KB", large, "", 1, 200),
         ("page of 50, cached", PAGE, "", 1, 200),
-        ("page of 50, gzip", PAGE, gzip, 1, 200),
+        ("page of 50, gzip", PAGE, GZIP, 1, 200),
         ("page of 50, 304", PAGE, known.as_str(), 1, 304),
         ("300 B, with a key", small, key.as_str(), 1, 200),
         ("300 B, 16 pipelined", small, "", 16, 200),

@@ -22,14 +22,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::histogram::Histogram;
-use crate::common::http::{Response, connect, connect_slow, get};
+use crate::common::http::{GZIP, Response, connect, connect_slow, get};
 use crate::common::process::{Scratch, Server, pin_load, run};
 use crate::common::world::{self, GENERATED_AT, Size, publish_command};
 use crate::common::{Outcome, is_quick};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
-const GZIP: &str = "accept-encoding: gzip\r\n";
 const MIB: f64 = 1024.0;
 
 /// The values, printed as they are measured.

@@ -24,7 +24,7 @@ use crate::common::pool::Sources;
 use crate::common::process::{Scratch, Server, command, free_address, installed, pin_load};
 use crate::common::stats::{in_turns, largest, median, median_ratio};
 use crate::common::world::{issue_key, serve_command};
-use crate::common::{Outcome, SERVER_CORE, is_quick};
+use crate::common::{Outcome, SERVER_CORE, is_quick, wait_for};
 
 const TARGET: &str = "/v1";
 /// Daily limit of an address.
@@ -285,13 +285,11 @@ fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<
 
 /// The time until a fresh client is admitted.
 fn recovered(server: &Server, clients: &mut Clients, since: Instant) -> Outcome<f64> {
-    while since.elapsed() < RECOVERY_MAX {
-        if fetch(server.address, &clients.fresh())?.status == 200 {
-            return Ok(since.elapsed().as_secs_f64());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Err("the server has not recovered".into())
+    let recovered = wait_for(RECOVERY_MAX, Duration::from_millis(5), || {
+        let status = fetch(server.address, &clients.fresh())?.status;
+        Ok((status == 200).then(|| since.elapsed().as_secs_f64()))
+    });
+    recovered?.ok_or_else(|| "the server has not recovered".into())
 }
 
 /// Seconds from the store's return until a fresh client gets a lease, the longest of some rounds.

@@ -135,7 +135,7 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
     // Like those of the release server. nginx sends two.
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.send_tls13_tickets = 1;
-    bare::serve_with(captured, Some(&Arc::new(config).into()))
+    bare::serve(captured, Some(&Arc::new(config).into()))
 }
 
 fn main() -> Outcome<()> {
