@@ -1,7 +1,7 @@
-//! Tells the program which commit and target it is built of, for `--version`.
+//! Passes the commit and the target of the build to the program, for `--version`.
 //!
-//! git's own files are read rather than git run: it need not be installed, and the repository that
-//! a source archive happens to be unpacked in does not count.
+//! Reads the files of git instead of running it: git may not be installed, and a repository that
+//! contains an unpacked source archive must not be used.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -9,9 +9,9 @@ use std::{env, fs};
 fn main() {
     println!("cargo::rerun-if-changed=.cargo/build.rs");
     println!("cargo::rerun-if-env-changed=BUILD_COMMIT");
-    // Whoever packages an archive knows the commit.
-    let told = env::var_os("BUILD_COMMIT").and_then(|commit| commit.into_string().ok());
-    let commit = told
+    // Set by packagers, who build from an archive.
+    let given = env::var_os("BUILD_COMMIT").and_then(|commit| commit.into_string().ok());
+    let commit = given
         .filter(|commit| !commit.is_empty())
         .or_else(|| commit(Path::new(".git")))
         .filter(|commit| commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -24,10 +24,10 @@ fn main() {
     println!("cargo::rustc-env=BUILD_TARGET={}", target.display());
 }
 
-/// What HEAD is; cargo asks again when it moves.
+/// The commit of HEAD. Cargo runs this script again when HEAD changes.
 fn commit(git: &Path) -> Option<String> {
     let git = match fs::read_to_string(git) {
-        // A work tree beside the clone that it belongs to.
+        // A linked work tree: the file names the git directory.
         Ok(text) => PathBuf::from(text.strip_prefix("gitdir:")?.trim()),
         Err(_) => git.to_path_buf(),
     };
@@ -38,7 +38,8 @@ fn commit(git: &Path) -> Option<String> {
     let shared = read(&git.join("commondir")).map_or_else(|| git.clone(), |path| git.join(path));
     let loose = shared.join(name);
     read(&loose).or_else(|| {
-        // Packed; the next commit makes the file anew. A missing file would be built for every time.
+        // The ref is packed. The next commit creates its file, so the directory above is watched: watching
+        // a missing file would run this script in every build.
         watch(loose.ancestors().find(|path| path.exists())?);
         let packed = read(&shared.join("packed-refs"))?;
         let mut refs = packed.lines().filter_map(|line| line.split_once(' '));

@@ -1,7 +1,7 @@
-//! A simulated day of shared quotas: what many servers with many clients ask of the common store.
+//! A simulated day of shared quotas: the requests of many servers with many clients to the store.
 //!
 //! `cargo bench --bench leases` runs the servers' real lease tables against the rule of the store's
-//! script, without a network, and prints what the store has to do and to keep. See
+//! script, without a network, and prints the calls to the store and the leases that it keeps. See
 //! `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a running server through the client generated from its own OpenAPI document.
+"""Reads a running server with the client that was generated from its OpenAPI document.
 
     PYTHONPATH=DIR client.py BASE_URL
 

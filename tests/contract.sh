@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds a running server to the OpenAPI document that it serves. Needs python3 and PyPI, and npm for the linters.
+# Tests a running server against the OpenAPI document that it serves. Needs python3 and PyPI, and npm for the linters.
 #   BIN=target/release/island-metrics tests/contract.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ python3 -m venv "$work/venv"
     schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1
 export PATH="$work/venv/bin:$PATH"
 
-# The sample, published, so that dumps are files.
+# Publishes the sample, so that there are dumps.
 "$bin" publish --dataset data/sample --to "$work/published" --generated-at 2026-11-21T12:05:00Z
 "$bin" serve --published "$work/published" --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
 server=$!
@@ -54,7 +54,7 @@ step() {
 curl -fsS -o "$work/openapi.json" "$base/openapi.json"
 step "document" openapi-spec-validator "$work/openapi.json"
 
-# The rules of two linters, none of which may even warn.
+# Two linters, which must report no error and no warning.
 lint() (
     cd "$work"
     npm install --no-audit --no-fund --ignore-scripts --prefix "$work/lint" \
@@ -89,9 +89,9 @@ print(f"examples: {count} checked, {faults} faults")
 sys.exit(faults > 0)
 PY
 
-# Every check is on. The key is optional, which `ignored_auth` knows from the empty security requirement.
+# All checks. The key is optional: `ignored_auth` sees this by the empty security requirement.
 check() (
-    cd "$work" # it leaves a cache where it runs
+    cd "$work" # it writes a cache into the working directory
     schemathesis --no-color run "$base/openapi.json" --url "$base" \
         --checks all --max-examples "$examples" --seed 20261120 --generation-database none \
         --continue-on-failure

@@ -1,4 +1,4 @@
-"""Rewrites the examples of the OpenAPI document from the answers of a server on the sample dataset.
+"""Rewrites the examples of the OpenAPI document from the responses of a server on the sample dataset.
 
 usage: examples.py BASE_URL src/site/openapi.json
 """
@@ -8,7 +8,7 @@ import sys
 import urllib.request
 
 BASE, DOCUMENT = sys.argv[1], sys.argv[2]
-# Two rows show the shape; a reader has no use for fifty.
+# Two rows are enough to show the form.
 SHORT = {"/v1/islands": "?limit=2", "/v1/creators": "?limit=2"}
 
 

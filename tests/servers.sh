@@ -1,5 +1,5 @@
-# Servers for scripts to use, ended by their ids whatever becomes of the script. Sourced with `bin` and `work` set:
-# the program, and a folder that is removed at the end.
+# Starts servers for scripts, and ends them by their ids when the script exits for any reason. Sourced with `bin`, the
+# program, and `work`, a directory that is removed at the end.
 started=()
 finish() {
     for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
@@ -10,7 +10,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# serve NAME ARGUMENTS...: sets `base` to the address that the server says it listens on.
+# serve NAME ARGUMENTS...: sets `base` to the address that the server logs.
 serve() {
     local name=$1
     shift
@@ -27,7 +27,7 @@ serve() {
     exit 1
 }
 
-# In the background, since bash looks at a signal only when nothing runs before it.
+# Runs a command in the background and waits: bash handles no signal while a foreground command runs.
 attend() {
     "$@" &
     started+=($!)

@@ -29,13 +29,8 @@ pub(crate) type Tls = tokio_rustls::TlsAcceptor;
 #[cfg(not(feature = "tls"))]
 pub(crate) type Tls = Infallible;
 
-/// Serves the captured response on one thread.
-pub(crate) fn serve(captured: &Path) -> Outcome<()> {
-    serve_with(captured, None)
-}
-
-/// The same, over TLS if there is a certificate.
-pub(crate) fn serve_with(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
+/// Serves the captured response on one thread, over TLS if there is a certificate.
+pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
     let captured = Captured::read(captured)?;
     let body = Bytes::from(captured.body);
     let mut headers = HeaderMap::new();

@@ -45,6 +45,10 @@ impl Histogram {
         self.total += other.total;
     }
 
+    pub(crate) fn total(&self) -> u32 {
+        self.total
+    }
+
     /// Number of values that are larger than this, or in the same bucket.
     pub(crate) fn count_above(&self, nanos: u64) -> u32 {
         self.counts[bucket(nanos)..].iter().sum()

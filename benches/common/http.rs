@@ -1,10 +1,10 @@
 //! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 use socket2::{Domain, Socket, Type};
@@ -13,6 +13,8 @@ use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
 const OWN_HEADERS: [&str; 3] = ["date", "server", "connection"];
+/// The header line of a client that accepts gzip.
+pub(crate) const GZIP: &str = "accept-encoding: gzip\r\n";
 /// Receive buffer of slow readers.
 pub(crate) const SLOW_BYTES: usize = 4096;
 
@@ -86,6 +88,14 @@ impl Response {
 
     pub(crate) fn read(path: &Path) -> Outcome<Response> {
         Response::parse(fs::read(path)?)
+    }
+
+    /// Writes it, as received, to a new directory; returns the path.
+    pub(crate) fn save(&self, directory: &Path) -> Outcome<PathBuf> {
+        fs::create_dir_all(directory)?;
+        let path = directory.join("captured");
+        File::create(&path)?.write_all(&self.raw)?;
+        Ok(path)
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -65,41 +65,20 @@ impl Requests {
     }
 }
 
-/// Keeps every connection busy for `duration`. Returns the number of responses, and the seconds
-/// until the last.
+/// Keeps every connection busy for `duration`; each sends at least one batch. Returns the number of
+/// responses, and the seconds until the last.
 pub(crate) fn closed(
     pool: &mut Pool,
     requests: &mut Requests,
     duration: Duration,
 ) -> Outcome<(u64, f64)> {
+    let (first, all) = (pool.len(), requests.limit());
+    let duration = duration.as_nanos() as u64;
     let begun = Instant::now();
-    let mut pending = vec![requests.depth; pool.len()];
-    let (mut busy, mut responses) = (pool.len(), 0);
-    let mut left = requests.limit().saturating_sub(busy);
-    for at in 0..busy {
-        pool.send(at, requests.next()?)?;
-    }
-    let mut done = Vec::new();
-    let mut last = begun;
-    while busy > 0 {
-        pool.receive(requests.status, &mut done)?;
-        let now = Instant::now();
-        check_stall(now, &mut last, !done.is_empty())?;
-        for &(at, ended) in &done {
-            responses += ended as u64;
-            pending[at] -= ended;
-            if pending[at] > 0 {
-                continue;
-            }
-            if left == 0 || now - begun >= duration {
-                busy -= 1;
-                continue;
-            }
-            pool.send(at, requests.next()?)?;
-            pending[at] = requests.depth;
-            left -= 1;
-        }
-    }
+    let batches = run(pool, requests, |sent, now| {
+        (sent < all && (sent < first || now < duration)).then_some(now)
+    })?;
+    let responses = u64::from(batches.total()) * requests.depth as u64;
     Ok((responses, begun.elapsed().as_secs_f64()))
 }
 
@@ -111,30 +90,44 @@ pub(crate) fn open(
     rate: f64,
     duration: Duration,
 ) -> Outcome<Histogram> {
-    let mut latencies = Histogram::default();
     let all = ((rate * duration.as_secs_f64()) as usize).min(requests.limit());
-    let (mut sent, mut answered) = (0, 0);
+    run(pool, requests, |sent, _| {
+        (sent < all).then_some((sent as f64 * 1e9 / rate) as u64)
+    })
+}
+
+/// Sends batches on idle connections. `next` is called with the number of batches sent and the
+/// nanoseconds since the beginning. It returns when the next batch is due; after a `None`, the loop
+/// ends with the last response. Returns the latency of each batch.
+fn run(
+    pool: &mut Pool,
+    requests: &mut Requests,
+    next: impl Fn(usize, u64) -> Option<u64>,
+) -> Outcome<Histogram> {
+    let mut latencies = Histogram::default();
     let mut idle: Vec<usize> = (0..pool.len()).rev().collect();
     // When the batch of each connection was due, and its responses that are missing.
     let mut pending = vec![(0, 0); pool.len()];
-    let mut done = Vec::new();
+    let (mut sent, mut done) = (0, Vec::new());
     let begun = Instant::now();
     let mut last = begun;
-    while answered < all {
+    loop {
         let now = begun.elapsed().as_nanos() as u64;
-        while sent < all {
-            let due = (sent as f64 * 1e9 / rate) as u64;
-            if due > now {
-                break;
-            }
-            let Some(at) = idle.pop() else { break };
+        let mut following = next(sent, now);
+        while let Some(due) = following.filter(|due| *due <= now)
+            && let Some(at) = idle.pop()
+        {
             pool.send(at, requests.next()?)?;
             pending[at] = (due, requests.depth);
             sent += 1;
+            following = next(sent, now);
+        }
+        if following.is_none() && idle.len() == pool.len() {
+            return Ok(latencies);
         }
         pool.receive(requests.status, &mut done)?;
         let now = Instant::now();
-        let may_be_silent = sent < all && !idle.is_empty();
+        let may_be_silent = following.is_some() && !idle.is_empty();
         check_stall(now, &mut last, !done.is_empty() || may_be_silent)?;
         for &(at, ended) in &done {
             let (due, missing) = &mut pending[at];
@@ -142,11 +135,9 @@ pub(crate) fn open(
             if *missing == 0 {
                 latencies.record(((now - begun).as_nanos() as u64).saturating_sub(*due));
                 idle.push(at);
-                answered += 1;
             }
         }
     }
-    Ok(latencies)
 }
 
 /// Fails when a server has sent nothing for [`STALL`].

@@ -23,7 +23,8 @@ pub(crate) mod world;
 
 use std::env;
 use std::error::Error;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -34,6 +35,22 @@ pub(crate) const STALL: Duration = Duration::from_secs(20);
 /// Core of the servers, and core of the load.
 pub(crate) const SERVER_CORE: u32 = 0;
 pub(crate) const LOAD_CORE: u32 = 1;
+
+/// Repeats a check at an interval until it returns a value, or for `longest`.
+pub(crate) fn wait_for<T>(
+    longest: Duration,
+    interval: Duration,
+    mut check: impl FnMut() -> Outcome<Option<T>>,
+) -> Outcome<Option<T>> {
+    let begun = Instant::now();
+    loop {
+        let found = check()?;
+        if found.is_some() || begun.elapsed() > longest {
+            return Ok(found);
+        }
+        thread::sleep(interval);
+    }
+}
 
 /// Whether this run only checks that the bench works: `cargo bench` passes `--bench`, and
 /// `cargo test --benches` does not.

@@ -3,25 +3,26 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::common::http::Response;
-use crate::common::process::{Server, command, installed};
+use crate::common::http::{Response, get};
+use crate::common::process::{Server, command, free_address, installed};
+use crate::common::requests::{PAGE, if_none_match};
 use crate::common::{Outcome, SERVER_CORE};
 
 /// With tuning, larger bodies are sent by `sendfile`. For others one write of head and body is cheaper.
 const SENDFILE_BYTES: usize = 32 * 1024;
 
-/// Starts nginx in a directory of its own; `None` if it is not installed. Also returns the entity
-/// tag of its file, the only one that it compares. `tls` are a certificate and its key.
+/// Starts nginx in a directory of its own; `None` if it is not installed. Also returns the request
+/// to send to it. `tls` are a certificate and its key.
 pub(crate) fn start(
     prefix: &Path,
     captured: &Response,
+    request: &[u8],
     tuned: bool,
     tls: Option<[&Path; 2]>,
-) -> Outcome<Option<(Server, String)>> {
+) -> Outcome<Option<(Server, Vec<u8>)>> {
     let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
     let Some(program) = place.filter(|place| place.exists()) else {
         return Ok(None);
@@ -36,9 +37,14 @@ pub(crate) fn start(
     };
     File::create(&file)?.write_all(content)?;
     let about = fs::metadata(&file)?;
-    let tag = format!("\"{:x}-{:x}\"", about.mtime(), about.len());
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let mut listen = format!("{port} backlog=4096");
+    let mut request = request.to_vec();
+    if captured.status == 304 {
+        // It compares only with the tag of its own file.
+        let tag = format!("\"{:x}-{:x}\"", about.mtime(), about.len());
+        request = get(PAGE, &if_none_match(&tag));
+    }
+    let address = free_address()?;
+    let mut listen = format!("{address} backlog=4096");
     if let Some([certificate, key]) = tls {
         let (certificate, key) = (certificate.display(), key.display());
         // nginx 1.22 has TLS 1.3 off by default.
@@ -53,7 +59,7 @@ pub(crate) fn start(
     let mut nginx = command(program, Some(SERVER_CORE));
     nginx.arg("-p").arg(prefix).args(["-c", "nginx.conf"]);
     nginx.arg("-e").arg(prefix.join("error.log"));
-    Ok(Some((Server::start_silent(nginx, port)?, tag)))
+    Ok(Some((Server::start_silent(nginx, address)?, request)))
 }
 
 fn configuration(prefix: &Path, captured: &Response, listen: &str, tuned: bool) -> String {

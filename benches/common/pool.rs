@@ -1,7 +1,7 @@
 //! Keep-alive connections that send prepared bytes and count whole responses.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{self, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use mio::net::TcpStream;
@@ -52,6 +52,26 @@ pub(crate) struct Pool {
     chunk: Vec<u8>,
 }
 
+/// Polls the reads of a connected stream, whose events have the token `at`.
+pub(crate) fn register(poll: &Poll, stream: net::TcpStream, at: usize) -> io::Result<TcpStream> {
+    stream.set_nonblocking(true)?;
+    let mut stream = TcpStream::from_std(stream);
+    let registry = poll.registry();
+    registry.register(&mut stream, Token(at), Interest::READABLE)?;
+    Ok(stream)
+}
+
+/// Waits for events. An interrupted call returns none.
+pub(crate) fn wait(poll: &mut Poll, events: &mut Events, longest: Duration) -> io::Result<()> {
+    match poll.poll(events, Some(longest)) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            events.clear();
+            Ok(())
+        }
+        other => other,
+    }
+}
+
 impl Pool {
     pub(crate) fn connect(
         froms: impl IntoIterator<Item = Ipv4Addr>,
@@ -60,13 +80,8 @@ impl Pool {
         let poll = Poll::new()?;
         let mut connections = Vec::new();
         for (at, from) in froms.into_iter().enumerate() {
-            let stream = connect(from, to)?;
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            let registry = poll.registry();
-            registry.register(&mut stream, Token(at), Interest::READABLE)?;
             connections.push(Connection {
-                stream,
+                stream: register(&poll, connect(from, to)?, at)?,
                 body_left: 0,
                 head: Vec::new(),
             });
@@ -101,10 +116,7 @@ impl Pool {
         done: &mut Vec<(usize, usize)>,
     ) -> io::Result<()> {
         done.clear();
-        match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            other => other?,
-        }
+        wait(&mut self.poll, &mut self.events, Duration::ZERO)?;
         for event in &self.events {
             let Token(at) = event.token();
             let ended = self.connections[at].read(&mut self.chunk, status)?;

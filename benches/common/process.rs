@@ -4,15 +4,15 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use super::{LOAD_CORE, Outcome};
+use super::{LOAD_CORE, Outcome, wait_for};
 
 /// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
@@ -103,14 +103,16 @@ impl Server {
             address,
             stderr: None,
         };
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(address).is_err() {
-            if begun.elapsed() > STOPPING || server.child.try_wait()?.is_some() {
-                return Err("it did not start".into());
+        let listens = wait_for(STOPPING, Duration::from_millis(5), || {
+            if server.child.try_wait()?.is_some() {
+                return Ok(Some(false));
             }
-            thread::sleep(Duration::from_millis(5));
+            Ok(TcpStream::connect(address).is_ok().then_some(true))
+        })?;
+        match listens {
+            Some(true) => Ok(server),
+            _ => Err("it did not start".into()),
         }
-        Ok(server)
     }
 
     /// `/proc` directories of the process and its children.
@@ -137,6 +139,13 @@ impl Server {
     pub(crate) fn cpu_nanos(&self) -> Outcome<u64> {
         let processes = self.processes();
         processes.iter().map(|process| cpu_nanos(process)).sum()
+    }
+
+    /// Microseconds of that time for each response to `load`, which returns their number.
+    pub(crate) fn cpu_micros_each(&self, load: impl FnOnce() -> Outcome<u64>) -> Outcome<f64> {
+        let before = self.cpu_nanos()?;
+        let responses = load()?;
+        Ok((self.cpu_nanos()? - before) as f64 / 1000.0 / responses as f64)
     }
 
     /// Collects its log lines from now until it exits. To be called once.
@@ -168,14 +177,9 @@ impl Server {
     /// Sends SIGTERM and returns whether the process exits with success in time.
     pub(crate) fn terminate(&mut self, within: Duration) -> Outcome<bool> {
         self.signal("TERM")?;
-        let begun = Instant::now();
-        while begun.elapsed() < within {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status.success());
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(false)
+        let exited = || Ok(self.child.try_wait()?);
+        let status = wait_for(within, Duration::from_millis(10), exited)?;
+        Ok(status.is_some_and(|status| status.success()))
     }
 
     pub(crate) fn usage(&self) -> Outcome<Usage> {
@@ -235,11 +239,18 @@ fn cpu_nanos(process: &Path) -> Outcome<u64> {
     {
         return Ok(nanos);
     }
-    // The command's name may contain anything; after it, utime and stime are fields 12 and 13.
+    Ok(stat(process)?.1)
+}
+
+/// The state of a process, and its CPU time in nanoseconds.
+pub(crate) fn stat(process: &Path) -> Outcome<(char, u64)> {
     let text = fs::read_to_string(process.join("stat"))?;
-    let (_, fields) = text.rsplit_once(')').ok_or("no name in stat")?;
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    Ok(ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()? * TICK_NANOS)
+    // The command's name may contain anything; after it, utime and stime are fields 12 and 13.
+    let (_, fields) = text.rsplit_once(") ").ok_or("no name in stat")?;
+    let ticks = fields.split(' ').skip(11).take(2);
+    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<_, _>>()?;
+    let state = fields.chars().next().ok_or("no state in stat")?;
+    Ok((state, ticks * TICK_NANOS))
 }
 
 /// A command without the project's environment variables, pinned to a core if one is given and
@@ -259,6 +270,11 @@ pub(crate) fn command(program: impl AsRef<OsStr>, core: Option<u32>) -> Command 
         }
     }
     command
+}
+
+/// A free address of this machine.
+pub(crate) fn free_address() -> Outcome<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// A command that runs this program as a reference server.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 
 use crate::common::Outcome;
-use crate::common::http::{found, get, text};
+use crate::common::http::{GZIP, found, get, text};
 use crate::common::text::{SORTS, encode, values};
 
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
@@ -13,6 +13,7 @@ pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 const FILTERS: usize = 40;
 
 /// A case in which every server sends the same response.
+#[derive(Clone)]
 pub(crate) struct Compared {
     pub(crate) name: &'static str,
     pub(crate) request: Vec<u8>,
@@ -31,14 +32,13 @@ pub(crate) fn compared(address: SocketAddr, key: &str) -> Outcome<Vec<Compared>>
     let page = found(address, PAGE)?;
     let known = if_none_match(page.header("etag").ok_or("no entity tag")?);
     let key = format!("authorization: Bearer {key}\r\n");
-    let gzip = "accept-encoding: gzip\r\n";
     let cases = [
         ("300 B", small.as_str(), "", 1, 200),
         ("2 KB", two, "", 1, 200),
         ("20 KB", twenty, "", 1, 200),
         ("200 KB", large, "", 1, 200),
         ("page of 50, cached", PAGE, "", 1, 200),
-        ("page of 50, gzip", PAGE, gzip, 1, 200),
+        ("page of 50, gzip", PAGE, GZIP, 1, 200),
         ("page of 50, 304", PAGE, known.as_str(), 1, 304),
         ("300 B, with a key", small, key.as_str(), 1, 200),
         ("300 B, 16 pipelined", small, "", 16, 200),
@@ -88,21 +88,33 @@ pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<Strin
     chosen.collect()
 }
 
-/// Distinct pages of 50 of all orders and of single filters. Only a creator's may be shorter.
-pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> {
-    let listed = text(address, "/v1/islands?limit=200")?;
-    let mut filters = vec![String::new()];
+/// Single filters of the list of islands, as parts of queries: tags and creators of the listed islands,
+/// `most` of each, and both tools.
+pub(crate) fn filters(listed: &str, most: usize) -> Vec<String> {
     let tags = listed.split("\"tags\":[").skip(1);
     let tags = tags.filter_map(|rest| rest.split(']').next());
     let tags = tags.flat_map(|tags| tags.split('"').skip(1).step_by(2));
     let tags: BTreeSet<String> = tags.map(|tag| format!("&tag={}", encode(tag))).collect();
-    filters.extend(tags.into_iter().take(FILTERS));
-    filters.extend(["uefn", "creative"].map(|tool| format!("&createdIn={tool}")));
-    let slugs: BTreeSet<&str> = values(&listed, "creator").into_iter().collect();
-    let slugs = slugs.into_iter().take(FILTERS);
-    filters.extend(slugs.map(|slug| format!("&creator={slug}")));
+    let tools = ["uefn", "creative"].map(|tool| format!("&createdIn={tool}"));
+    let slugs: BTreeSet<&str> = values(listed, "creator").into_iter().collect();
+    let slugs = slugs.into_iter().map(|slug| format!("&creator={slug}"));
+    let tags = tags.into_iter().take(most);
+    tags.chain(tools).chain(slugs.take(most)).collect()
+}
+
+/// A step whose multiples visit each of `count` positions once, neighbours far apart: a prime that does
+/// not divide `count`.
+pub(crate) fn stride(count: usize) -> usize {
+    let mut primes = [7919, 7907, 7901].into_iter();
+    let prime = primes.find(|prime| !count.is_multiple_of(*prime));
+    prime.unwrap_or(1)
+}
+
+/// Distinct pages of 50 of all orders and of single filters. Only a creator's may be shorter.
+pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> {
+    let listed = text(address, "/v1/islands?limit=200")?;
     let mut kinds = Vec::new();
-    for filter in filters {
+    for filter in [String::new()].into_iter().chain(filters(&listed, FILTERS)) {
         let rows = total(address, &filter)?;
         for sort in SORTS {
             for order in ["asc", "desc"] {
@@ -117,11 +129,7 @@ pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> 
     for turn in 0_usize.. {
         let before = pages.len();
         for (target, offsets) in kinds.iter().filter(|(_, offsets)| turn < *offsets) {
-            // A step without a common factor spreads over the rows and visits each once.
-            let step = [7919, 7907, 1]
-                .into_iter()
-                .find(|step| !offsets.is_multiple_of(*step));
-            let offset = turn * step.unwrap_or(1) % offsets;
+            let offset = turn * stride(*offsets) % offsets;
             pages.push(get(&format!("{target}&offset={offset}"), ""));
         }
         if pages.len() >= count || pages.len() == before {

@@ -1,4 +1,6 @@
-//! Medians, and ratios that a slow moment does not distort.
+//! Times, medians, and ratios that a slow moment does not distort.
+
+use std::time::Instant;
 
 use super::Outcome;
 
@@ -18,10 +20,23 @@ pub(crate) fn in_turns<T>(
     Ok(sides)
 }
 
-/// The median; NaN without values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+/// Nanoseconds of each of `count` items of work.
+pub(crate) fn nanos_each(count: usize, work: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    work();
+    begun.elapsed().as_secs_f64() * 1e9 / count as f64
+}
+
+/// The values in ascending order.
+pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
+    values
+}
+
+/// The median; NaN without values.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let values = sorted(values);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
@@ -33,8 +48,7 @@ pub(crate) fn median_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
 /// The bounds of the median's 95 % confidence interval: of the sorted values, those that are
 /// `1.96 √n / 2` positions before and after the middle.
 pub(crate) fn median_bounds(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
+    let values = sorted(values);
     let middle = values.len() / 2;
     let distance = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
     let at = |position: usize| values.get(position).copied().unwrap_or(f64::NAN);

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
+use super::http::found;
 use super::process::{Server, command, run};
 use super::{BINARY, Outcome, SERVER_CORE};
 
@@ -17,6 +19,16 @@ pub(crate) struct Size {
     pub(crate) creators: u32,
     pub(crate) days: u32,
 }
+
+/// Large enough for bodies of all sizes: `/v1/live` has about 200 KB.
+pub(crate) const MEDIUM: Size = Size {
+    islands: 10_000,
+    creators: 3_000,
+    days: 90,
+};
+
+/// The highest daily limit of an address.
+pub(crate) const LIMIT_MAX: u32 = 65_535;
 
 /// Enough to show that a bench works.
 pub(crate) const TINY: Size = Size {
@@ -66,15 +78,32 @@ pub(crate) fn issue_key(state: &Path, address: &str) -> Outcome<String> {
     Ok(run(issue)?.trim().to_owned())
 }
 
-/// Starts the release server with one worker and limits above any load, from a shell that first
-/// runs `before`, such as `ulimit`. `configure` adds arguments.
-pub(crate) fn serve(before: &str, configure: impl FnOnce(&mut Command)) -> Outcome<Server> {
-    let mut serve = command("sh", None);
-    serve.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]);
-    let server = command(BINARY, Some(SERVER_CORE));
-    serve.arg(server.get_program()).args(server.get_args());
+/// The release server with one worker, on the core of the servers.
+pub(crate) fn serve_command(limit_anonymous: u32) -> Command {
+    let mut serve = command(BINARY, Some(SERVER_CORE));
     serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
-    serve.args(["--limit-anonymous", "65535", "--limit-pro", "4000000000"]);
+    serve.args(["--limit-pro", "4000000000", "--limit-anonymous"]);
+    serve.arg(limit_anonymous.to_string());
+    serve
+}
+
+/// Starts the release server with limits above any load. `configure` adds arguments.
+pub(crate) fn serve(configure: impl FnOnce(&mut Command)) -> Outcome<Server> {
+    let mut serve = serve_command(LIMIT_MAX);
     configure(&mut serve);
     Server::start(serve)
+}
+
+/// Milliseconds from the start of a server to its first 200. The server serves a published
+/// directory, or the sample dataset.
+pub(crate) fn start_millis(published: Option<&Path>) -> Outcome<f64> {
+    let mut serve = command(BINARY, None);
+    serve.args(["serve", "--listen", "127.0.0.1:0"]);
+    if let Some(published) = published {
+        serve.arg("--published").arg(published);
+    }
+    let begun = Instant::now();
+    let server = Server::start(serve)?;
+    found(server.address, "/v1/islands?limit=1")?;
+    Ok(begun.elapsed().as_secs_f64() * 1000.0)
 }

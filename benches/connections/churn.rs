@@ -16,30 +16,30 @@ const CLIENTS: usize = 32;
 /// Makes so many visits; returns the server's CPU microseconds for each, and visits a second.
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
     let (each, to) = (count / CLIENTS, server.address);
-    let (before, begun) = (server.cpu_nanos()?, Instant::now());
-    thread::scope(|scope| -> Outcome<()> {
-        let clients = (0..CLIENTS).map(|_| {
-            let from = sources.fresh();
-            scope.spawn(move || {
-                let request = get(TARGET, "");
-                (0..each).try_for_each(|_| -> Outcome<()> {
-                    let response = exchange(from, to, &request)?;
-                    match Head::read(&response).map(|head| head.status) {
-                        Some(200) => Ok(()),
-                        status => Err(format!("status {status:?}").into()),
-                    }
+    let (begun, done) = (Instant::now(), each * CLIENTS);
+    let visit = || {
+        thread::scope(|scope| {
+            let clients = (0..CLIENTS).map(|_| {
+                let from = sources.fresh();
+                scope.spawn(move || {
+                    let request = get(TARGET, "");
+                    (0..each).try_for_each(|_| -> Outcome<()> {
+                        let response = exchange(from, to, &request)?;
+                        match Head::read(&response).map(|head| head.status) {
+                            Some(200) => Ok(()),
+                            status => Err(format!("status {status:?}").into()),
+                        }
+                    })
                 })
-            })
-        });
-        for client in clients.collect::<Vec<_>>() {
-            client.join().map_err(|_| "a client panicked")??;
-        }
-        Ok(())
-    })?;
-    let done = (each * CLIENTS) as f64;
-    let seconds = begun.elapsed().as_secs_f64();
-    let micros = (server.cpu_nanos()? - before) as f64 / 1000.0;
-    Ok((micros / done, done / seconds))
+            });
+            for client in clients.collect::<Vec<_>>() {
+                client.join().map_err(|_| "a client panicked")??;
+            }
+            Ok(done as u64)
+        })
+    };
+    let micros = server.cpu_micros_each(visit)?;
+    Ok((micros, done as f64 / begun.elapsed().as_secs_f64()))
 }
 
 /// Measures both servers in turns; prints medians.

@@ -1,13 +1,13 @@
 //! Idle connections after one response: memory of each, and leaks after all are closed.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::http::get;
 use crate::common::loops::{Requests, closed};
 use crate::common::pool::{Pool, Sources};
 use crate::common::process::{Server, Usage};
-use crate::common::{Outcome, STALL};
+use crate::common::{Outcome, STALL, wait_for};
 use crate::{Pair, TARGET};
 
 /// A leak shows as growth in each cycle.
@@ -41,14 +41,11 @@ fn open(sources: &mut Sources, server: &Server, count: usize) -> Outcome<Pool> {
 
 /// Waits until the server has closed its ends.
 fn settled(server: &Server, descriptors: usize) -> Outcome<Usage> {
-    let begun = Instant::now();
-    loop {
+    wait_for(STALL, Duration::from_millis(20), || {
         let now = server.usage()?;
-        if now.descriptors <= descriptors || begun.elapsed() > STALL {
-            return Ok(now);
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+        Ok((now.descriptors <= descriptors).then_some(()))
+    })?;
+    server.usage()
 }
 
 /// Opens and closes connections in cycles; prints the usage of each server.

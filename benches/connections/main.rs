@@ -16,8 +16,6 @@ mod idle;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write as _;
 
 use crate::common::http::found;
 use crate::common::pool::Sources;
@@ -34,12 +32,11 @@ pub(crate) type Pair = [(&'static str, Server); 2];
 /// Starts the release server, and a bare hyper that sends the same response.
 fn start(scratch: &Scratch) -> Outcome<Pair> {
     let published = world::published(scratch.path(), TINY)?;
-    let real = world::serve("true", |serve| {
+    let real = world::serve(|serve| {
         serve.arg("--published").arg(&published);
     })?;
     let captured = found(real.address, TARGET)?;
-    let path = scratch.path().join("captured");
-    File::create(&path)?.write_all(&captured.raw)?;
+    let path = captured.save(scratch.path())?;
     let hyper = reference(bare::FLAG, &path, Some(SERVER_CORE))?;
     let hyper = Server::start(hyper)?;
     if let Some(difference) = captured.difference(&found(hyper.address, TARGET)?) {
@@ -63,7 +60,7 @@ fn benchmark() -> Outcome<()> {
 fn main() -> Outcome<()> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     match &arguments[..] {
-        [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref()),
+        [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref(), None),
         _ => benchmark(),
     }
 }

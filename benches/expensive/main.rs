@@ -22,14 +22,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::histogram::Histogram;
-use crate::common::http::{Response, connect, connect_slow, get};
+use crate::common::http::{GZIP, Response, connect, connect_slow, get};
 use crate::common::process::{Scratch, Server, pin_load, run};
 use crate::common::world::{self, GENERATED_AT, Size, publish_command};
 use crate::common::{Outcome, is_quick};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
-const GZIP: &str = "accept-encoding: gzip\r\n";
 const MIB: f64 = 1024.0;
 
 /// The values, printed as they are measured.
@@ -101,9 +100,11 @@ fn pipeline(line: &str, headers: &str, times: usize) -> Vec<u8> {
 
 /// CPU milliseconds of a request, the mean of so many.
 fn cpu_millis(server: &Server, line: &str, headers: &str, times: usize) -> Outcome<f64> {
-    let before = server.cpu_nanos()?;
-    exchange(server, &pipeline(line, headers, times))?;
-    Ok((server.cpu_nanos()? - before) as f64 / 1e6 / times as f64)
+    let micros = server.cpu_micros_each(|| {
+        exchange(server, &pipeline(line, headers, times))?;
+        Ok(times as u64)
+    });
+    Ok(micros? / 1e3)
 }
 
 /// Milliseconds that health takes on another connection of the worker during `work`: the median and
@@ -244,7 +245,7 @@ fn main() -> Outcome<()> {
     let published = scratch.path().join("published");
     dataset(&data, islands)?;
     run(publish_command(&data, &published, GENERATED_AT))?;
-    let server = world::serve("true", |serve| {
+    let server = world::serve(|serve| {
         serve.arg("--published").arg(&published);
         serve.args(["--memory", "64MiB"]);
     })?;

@@ -1,23 +1,18 @@
 //! Synthetic datasets of any size, published to a temporary directory and opened.
 
-use std::fs::{self, File};
-use std::path::Path;
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use island_metrics::calendar::{UnixSeconds, UtcDay};
-use island_metrics::dataset::{Catalogue, DatasetReader, Files, Island, SyntheticSpec, synthesize};
-use island_metrics::durable;
+use island_metrics::calendar::UnixSeconds;
+use island_metrics::dataset::{DatasetReader, Files, Island};
 use island_metrics::model::{CreatedIn, CreatorSlug, fold};
-use island_metrics::publish::{PublishOptions, publish};
+use island_metrics::regular_file::Directory;
 use island_metrics::site::SiteSettings;
-use island_metrics::snapshot::{History, Snapshot, Storage};
+use island_metrics::snapshot::{History, Manifest, Snapshot, Storage};
 
-use crate::common::process::Scratch;
-
-/// 2026-11-20, and noon of the day after.
-const LAST_DAY: UtcDay = UtcDay(20_777);
-const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
+use crate::common::process::{Scratch, run};
+use crate::common::world::{GENERATED_AT, Size, publish_command, synthesize};
 
 /// The published islands, and values for queries.
 pub(crate) struct World {
@@ -41,18 +36,23 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(islands: u32) -> World {
         let scratch = Scratch::new().unwrap();
-        let files = synthetic(islands, &scratch.path().join("dataset"));
-        let catalogue = catalogue(&files);
-        let options = PublishOptions {
-            directory: &scratch.path().join("published"),
-            published: PUBLISHED,
-            force: false,
-            full: false,
-            credit: "",
+        let dataset = scratch.path().join("dataset");
+        let published = scratch.path().join("published");
+        let size = Size {
+            islands,
+            creators: islands / 5,
+            days: 1,
         };
-        let published = publish(&files, &options, &mut |_| {}).unwrap();
-        let history = published.manifest.history.unwrap();
-        let file = options.directory.join(history.file);
+        synthesize(&dataset, size, &[("--long-run-days", 2)]).unwrap();
+        run(publish_command(&dataset, &published, GENERATED_AT)).unwrap();
+        let manifest = Manifest::read(&Directory::open(&published).unwrap()).unwrap();
+        let file = published.join(manifest.unwrap().history.unwrap().file);
+        let today = UnixSeconds::parse(GENERATED_AT).unwrap().day();
+        let files = Files::Directory(dataset);
+        let catalogue = DatasetReader::open(&files, today)
+            .unwrap()
+            .catalogue()
+            .unwrap();
         let open =
             || History::open(Storage::File(Arc::new(File::open(&file).unwrap())), 0).unwrap();
         // The first time reads the file into the page cache.
@@ -101,32 +101,6 @@ impl World {
 
 /// The tool of most islands.
 pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
-
-fn catalogue(files: &Files<'_>) -> Catalogue {
-    DatasetReader::open(files, PUBLISHED.day())
-        .unwrap()
-        .catalogue()
-        .unwrap()
-}
-
-fn synthetic(islands: u32, directory: &Path) -> Files<'static> {
-    let spec = SyntheticSpec {
-        islands,
-        creators: islands / 5,
-        days: 1,
-        long_run_days: 2,
-        rows: None,
-        seed: 1,
-        last_day: LAST_DAY,
-    };
-    let written = synthesize(&spec, &mut |name, bytes| {
-        let path = directory.join(name);
-        fs::create_dir_all(path.parent().unwrap())?;
-        durable::replace(&path, bytes)
-    });
-    written.unwrap();
-    Files::Directory(directory.to_owned())
-}
 
 /// Distinct texts, the most frequent first.
 fn by_use<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {

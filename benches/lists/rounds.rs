@@ -1,8 +1,8 @@
 //! Kinds of work measured in interleaved rounds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::stats::median;
+use crate::common::stats::{median, nanos_each};
 
 /// Work that takes less is repeated in a round.
 const REPEAT: Duration = Duration::from_micros(200);
@@ -34,9 +34,9 @@ fn repeats(work: &Work<'_>) -> u32 {
 }
 
 fn time(work: &Work<'_>, repeats: u32) -> f64 {
-    let begun = Instant::now();
-    for _ in 0..repeats {
-        std::hint::black_box(work());
-    }
-    begun.elapsed().as_nanos() as f64 / f64::from(repeats)
+    nanos_each(repeats as usize, || {
+        for _ in 0..repeats {
+            std::hint::black_box(work());
+        }
+    })
 }

@@ -1,7 +1,5 @@
 //! The cases: the servers that take part in each, and their requests.
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -9,7 +7,7 @@ use crate::common::http::{Response, fetch, get};
 use crate::common::loops::Requests;
 use crate::common::nginx;
 use crate::common::process::{Server, command, reference};
-use crate::common::requests::{Compared, PAGE, compared, if_none_match, pages, searches};
+use crate::common::requests::{Compared, PAGE, compared, pages, searches};
 use crate::common::{Outcome, SERVER_CORE, bare};
 use crate::epoll;
 use crate::settings::Settings;
@@ -125,19 +123,15 @@ impl Maker<'_> {
         if captured.status != status {
             return Err(format!("{name}: status {}", captured.status).into());
         }
-        let directory = self.scratch.join(name.replace([' ', ','], "-"));
-        std::fs::create_dir_all(&directory)?;
-        let path = directory.join("captured");
-        File::create(&path)?.write_all(&captured.raw)?;
+        let path = captured.save(&self.scratch.join(name.replace([' ', ','], "-")))?;
         let mut contestants = vec![Contestant {
             kind: Kind::Real,
             server: Rc::clone(&self.real),
             requests: Requests::same(request, depth, status),
         }];
         for kind in Kind::ALL.into_iter().skip(1) {
-            let mut request = request.to_vec();
-            let server = match self.start(kind, &path, &captured, &mut request) {
-                Ok(Some(server)) => server,
+            let (server, request) = match self.start(kind, &path, &captured, request) {
+                Ok(Some(started)) => started,
                 Ok(None) => continue,
                 Err(error) => {
                     println!("{name}: no {}: {error}", kind.name());
@@ -163,14 +157,14 @@ impl Maker<'_> {
         })
     }
 
-    /// Starts another server, if it is available; may change the request.
+    /// Starts another server, if it is available. Also returns the request to send to it.
     fn start(
         &self,
         kind: Kind,
         path: &Path,
         captured: &Response,
-        request: &mut Vec<u8>,
-    ) -> Outcome<Option<Server>> {
+        request: &[u8],
+    ) -> Outcome<Option<(Server, Vec<u8>)>> {
         let core = Some(SERVER_CORE);
         let server = match (kind, &self.rivals) {
             (Kind::Hyper, _) => Server::start(reference(bare::FLAG, path, core)?)?,
@@ -184,17 +178,11 @@ impl Maker<'_> {
             (Kind::Nginx | Kind::NginxTuned, _) => {
                 let prefix = path.with_file_name(kind.name().replace(", ", "-"));
                 let tuned = kind == Kind::NginxTuned;
-                let Some((server, tag)) = nginx::start(&prefix, captured, tuned, None)? else {
-                    return Ok(None);
-                };
-                if captured.status == 304 {
-                    *request = get(PAGE, &if_none_match(&tag));
-                }
-                server
+                return nginx::start(&prefix, captured, request, tuned, None);
             }
             _ => return Ok(None),
         };
-        Ok(Some(server))
+        Ok(Some((server, request.to_vec())))
     }
 
     /// A case of the release server only: distinct requests beside one page from its cache.

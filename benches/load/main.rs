@@ -31,23 +31,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::cases::{Case, Maker};
-use crate::common::http::found;
 use crate::common::pool::Sources;
-use crate::common::process::{Scratch, Server, command, pin_load};
+use crate::common::process::{Scratch, pin_load};
 use crate::common::stats::median;
 use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
 use crate::rounds::{Record, measure, warm};
 use crate::settings::{FULL, QUICK, RATE_SHARE, Settings};
-
-/// Milliseconds from the start of `serve` on the sample dataset to its first 200.
-fn first_response() -> Outcome<f64> {
-    let mut serve = command(BINARY, None);
-    serve.args(["serve", "--listen", "127.0.0.1:0"]);
-    let begun = Instant::now();
-    let server = Server::start(serve)?;
-    found(server.address, "/v1")?;
-    Ok(begun.elapsed().as_secs_f64() * 1000.0)
-}
 
 /// Cargo's target directory, found from the path of the binary.
 fn target() -> Outcome<PathBuf> {
@@ -71,7 +60,7 @@ fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
     });
     let begun = Instant::now();
     let scratch = Scratch::new()?;
-    let starts = (0..if quick { 1 } else { 5 }).map(|_| first_response());
+    let starts = (0..if quick { 1 } else { 5 }).map(|_| world::start_millis(None));
     let starts = starts.collect::<Outcome<Vec<f64>>>()?;
     println!("start to first 200 on the sample: {:.1} ms", median(starts));
     let published = match env::var_os("IM_BENCH_PUBLISHED") {
@@ -81,7 +70,7 @@ fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
     println!("{}", pin_load()?);
     let state = scratch.path().join("state");
     let key = world::issue_key(&state, "bench@example.com")?;
-    let real = world::serve("true", |serve| {
+    let real = world::serve(|serve| {
         serve.arg("--published").arg(&published);
         serve.arg("--state").arg(&state);
     })?;
@@ -140,7 +129,7 @@ fn main() -> Outcome<()> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     if let [flag, captured] = &arguments[..] {
         if flag == bare::FLAG {
-            return bare::serve(captured.as_ref());
+            return bare::serve(captured.as_ref(), None);
         }
         if flag == epoll::FLAG {
             return epoll::serve(captured.as_ref());

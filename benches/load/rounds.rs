@@ -36,12 +36,14 @@ fn busy(sources: &mut Sources, contestant: &mut Contestant, run: Duration) -> Ou
     if !contestant.requests.are_distinct() {
         closed(&mut pool, &mut contestant.requests, run / 10)?;
     }
-    let (before, waited) = (server.cpu_nanos()?, server.waited_nanos());
-    let (responses, seconds) = closed(&mut pool, &mut contestant.requests, run)?;
-    let micros = (server.cpu_nanos()? - before) as f64 / 1000.0;
-    let waited = server.waited_nanos().saturating_sub(waited) as f64 / 1e9;
+    let (before, mut responses, mut seconds) = (server.waited_nanos(), 0, 0.0);
+    let cpu = server.cpu_micros_each(|| {
+        (responses, seconds) = closed(&mut pool, &mut contestant.requests, run)?;
+        Ok(responses)
+    })?;
+    let waited = server.waited_nanos().saturating_sub(before) as f64 / 1e9;
     Ok(Busy {
-        cpu: micros / responses as f64,
+        cpu,
         waited: waited / seconds,
         throughput: responses as f64 / seconds,
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::world::{Size, TINY};
+use crate::common::world::{MEDIUM, Size, TINY};
 
 pub(crate) struct Settings {
     pub(crate) rounds: usize,
@@ -14,17 +14,12 @@ pub(crate) struct Settings {
     pub(crate) distinct: usize,
 }
 
-/// `/v1/live` of so many islands has about 200 KB.
 pub(crate) const FULL: Settings = Settings {
     // Many short rounds: the speed of a shared machine changes within a second.
     rounds: 25,
     closed: Duration::from_millis(100),
     open: Duration::from_millis(50),
-    size: Size {
-        islands: 10_000,
-        creators: 3_000,
-        days: 90,
-    },
+    size: MEDIUM,
     distinct: 120_000,
 };
 

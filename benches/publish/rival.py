@@ -24,7 +24,7 @@ ISLANDS = dict.fromkeys(["code", "title", "creator", "createdIn", "tags"], "VARC
 
 
 def read(files, columns):
-    # Told everything, it has nothing to guess.
+    # All types are given, so that DuckDB does not detect them.
     return (
         f"read_csv('{dataset}/{files}', header=true, auto_detect=false, filename=true, "
         f"quote='\"', escape='\"', columns={columns})"

@@ -1,17 +1,14 @@
 //! A process run to its end: wall time, CPU time, peak memory.
 
-use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::Outcome;
-use crate::common::process::status_kib;
+use crate::common::process::{stat, status_kib};
 
 /// Interval of samples.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// Ticks of `/proc/PID/stat` in a second, on every Linux.
-const TICKS: f64 = 100.0;
 
 pub(crate) struct Run {
     pub(crate) wall_seconds: f64,
@@ -30,12 +27,8 @@ pub(crate) fn watch(mut command: Command) -> Outcome<Run> {
     let mut peak_kib = 0;
     // A zombie still has its times, but no longer its memory.
     let cpu_seconds = loop {
-        let stat = fs::read_to_string(format!("{process}/stat"))?;
-        let (_, fields) = stat.rsplit_once(')').ok_or("no name in stat")?;
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        if fields.first() == Some(&"Z") {
-            let ticks = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
-            break ticks / TICKS;
+        if let ('Z', nanos) = stat(process.as_ref())? {
+            break nanos as f64 / 1e9;
         }
         peak_kib = status_kib(&process, "VmHWM:").unwrap_or(peak_kib);
         thread::sleep(INTERVAL);

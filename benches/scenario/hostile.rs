@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll};
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::{PER_ADDRESS, source};
 use crate::common::Outcome;
 use crate::common::http::{Head, SLOW_BYTES, connect_by, get, read_available};
+use crate::common::pool::{register, wait};
+use crate::common::stats::sorted;
 
 /// Network of the source addresses.
 const NETWORK: u8 = 2;
@@ -184,20 +186,13 @@ impl Wave {
             while clients.len() < due {
                 let at = clients.len();
                 let stream = connect(source(NETWORK, first + at), to, kinds[at])?;
-                stream.set_nonblocking(true)?;
-                let mut stream = TcpStream::from_std(stream);
-                let registry = poll.registry();
-                registry.register(&mut stream, Token(at), Interest::READABLE)?;
-                clients.push(Client::open(kinds[at], stream));
+                clients.push(Client::open(kinds[at], register(&poll, stream, at)?));
             }
             let is_over = clients.iter().all(|client| client.stream.is_none());
             if (clients.len() == kinds.len() && is_over) || elapsed > self.ramp + self.wait {
                 return Ok(Kind::ALL.map(|kind| KindResult::new(kind, &clients)).into());
             }
-            match poll.poll(&mut events, Some(NAP)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => other?,
-            }
+            wait(&mut poll, &mut events, NAP)?;
             for event in &events {
                 let client = &mut clients[event.token().0];
                 if client.handle(event, &mut chunk).is_err() {
@@ -230,8 +225,7 @@ impl KindResult {
     fn new(kind: Kind, clients: &[Client]) -> KindResult {
         let of_kind = clients.iter().filter(|client| client.kind == kind);
         let times = of_kind.clone().filter_map(|client| client.closed_after);
-        let mut times: Vec<f64> = times.map(|time| time.as_secs_f64()).collect();
-        times.sort_by(f64::total_cmp);
+        let times = sorted(times.map(|time| time.as_secs_f64()));
         let at = |half: usize| times.get(times.len() * half / 2).or(times.last());
         let [first, median, last] = [0, 1, 2].map(|half| at(half).copied().unwrap_or(0.0));
         KindResult {
@@ -315,7 +309,7 @@ impl Client {
 
     /// Sends the next byte if it is due. Slow readers send some too, which the server does not read:
     /// closing a connection with unread bytes sends a reset immediately, without them the end only
-    /// arrives behind all that they do not read.
+    /// arrives after everything that they do not read.
     fn send_byte(&mut self, now: Instant) -> io::Result<()> {
         let (Some(stream), Some(due)) = (&mut self.stream, self.next_byte) else {
             return Ok(());

@@ -3,18 +3,18 @@
 //! A fault ends nothing: it is counted, reported, and the connection is replaced if necessary.
 
 use std::collections::VecDeque;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll};
 
 use crate::common::histogram::Histogram;
 use crate::common::http::{Head, connect, get, read_available};
-use crate::common::pool::Sources;
+use crate::common::pool::{Sources, register, wait};
 use crate::common::{Outcome, STALL};
 
 /// Faults that are printed.
@@ -153,12 +153,8 @@ impl<V: Validate> Load<V> {
 
     fn connect(&mut self, at: usize) -> Outcome<Connection> {
         let stream = connect(self.sources.fresh(), self.address)?;
-        stream.set_nonblocking(true)?;
-        let mut stream = TcpStream::from_std(stream);
-        let registry = self.poll.registry();
-        registry.register(&mut stream, Token(at), Interest::READABLE)?;
         Ok(Connection {
-            stream,
+            stream: register(&self.poll, stream, at)?,
             received: Vec::new(),
             pending: None,
         })
@@ -204,11 +200,8 @@ impl<V: Validate> Load<V> {
                 sent += 1;
                 self.send(at, due)?;
             }
-            let wait = self.plan.rate.map_or(POLL_MAX, |_| Duration::ZERO);
-            match self.poll.poll(&mut events, Some(wait)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => other?,
-            }
+            let longest = self.plan.rate.map_or(POLL_MAX, |_| Duration::ZERO);
+            wait(&mut self.poll, &mut events, longest)?;
             for event in &events {
                 self.receive(event.token().0)?;
             }

@@ -1,7 +1,7 @@
 //! The server's metrics, parsed.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use crate::common::Outcome;
 use crate::common::http::text;
@@ -56,9 +56,4 @@ impl Page {
         was.filter(move |(name, value)| grows(name) && self.get(name) < **value)
             .map(|(name, _)| name.as_str())
     }
-}
-
-/// A free address for the admin listener.
-pub(crate) fn free_address() -> Outcome<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

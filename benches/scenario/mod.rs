@@ -46,12 +46,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::process::{Scratch, Server, Usage, pin_load, raise_limit};
+use crate::common::http::GZIP;
+use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{self, Size, TINY};
-use crate::common::{Outcome, histogram};
+use crate::common::{Outcome, histogram, wait_for};
 use load::{Flow, Load, Plan, Validate};
-use metrics::free_address;
 use publisher::{Pace, Publisher};
 use targets::Target;
 use validator::Validator;
@@ -64,7 +64,7 @@ const KEYS: usize = 4;
 const NAP: Duration = Duration::from_micros(200);
 /// Faults that are printed.
 const PRINTED_MAX: usize = 50;
-/// Longest sleep of a thread that has to notice the end.
+/// Longest sleep of a thread that waits for a condition, or for the end.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for the server to release what it no longer needs.
 const SETTLING: Duration = Duration::from_secs(15);
@@ -152,7 +152,7 @@ impl Subject {
     /// Starts the release server with an admin listener.
     fn start(configure: impl FnOnce(&mut Command)) -> Outcome<Subject> {
         let admin = free_address()?;
-        let mut server = world::serve("true", |serve| {
+        let mut server = world::serve(|serve| {
             serve.arg("--admin").arg(admin.to_string());
             configure(serve);
         })?;
@@ -171,20 +171,15 @@ impl Subject {
         load: &mut Load<V>,
         descriptors: Option<usize>,
     ) -> Outcome<Usage> {
-        let begun = Instant::now();
-        loop {
+        let longest = descriptors.map_or(BASELINE, |_| SETTLING);
+        wait_for(longest, Duration::ZERO, || {
             // A worker releases a replaced snapshot at its next request.
             load.run_for(Duration::from_millis(50))?;
             thread::sleep(Duration::from_millis(500));
-            let (usage, elapsed) = (self.server.usage()?, begun.elapsed());
-            let is_settled = match descriptors {
-                Some(descriptors) => usage.descriptors <= descriptors || elapsed > SETTLING,
-                None => elapsed > BASELINE,
-            };
-            if is_settled {
-                return Ok(usage);
-            }
-        }
+            let open = self.server.usage()?.descriptors;
+            Ok(descriptors.filter(|most| open <= *most))
+        })?;
+        self.server.usage()
     }
 
     /// Ends the server and returns its log. An exit without success, or a line that begins in none
@@ -326,8 +321,6 @@ impl Platform {
         Load::new(address, plan, validator)
     }
 }
-
-const GZIP: &str = "accept-encoding: gzip\r\n";
 
 /// Prints medians of the same load without publishes and with, measured in turns, and the medians of
 /// the ratios of each round.

@@ -4,25 +4,24 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
+use super::POLL;
 use super::directory::{stray_dumps, strays};
 use super::feed::Feed;
 use super::versions::{Version, Versions};
 use crate::common::http::text;
 use crate::common::process::command;
 use crate::common::world::publish_command;
-use crate::common::{Outcome, STALL};
+use crate::common::{Outcome, STALL, wait_for};
 
 /// Lower priority than the load, which has the same core; not the lowest, so that a publish ends.
 const NICE: &str = "10";
 /// Makes bash print the seconds of user and system time as the last line.
 const TIMED: &str = r#"TIMEFORMAT="%3U %3S"; time "$0" "$@""#;
-const POLL: Duration = Duration::from_millis(20);
 
 /// How often something is published.
 #[derive(Clone, Copy)]
@@ -162,12 +161,7 @@ impl Publisher {
 
 /// Waits until `/v1` contains `stamp`.
 pub(crate) fn wait_served(address: SocketAddr, stamp: &str) -> Outcome<()> {
-    let begun = Instant::now();
-    while !text(address, "/v1")?.contains(stamp) {
-        if begun.elapsed() > STALL {
-            return Err("a publish was not loaded".into());
-        }
-        thread::sleep(POLL);
-    }
-    Ok(())
+    let served = || Ok(text(address, "/v1")?.contains(stamp).then_some(()));
+    let served = wait_for(STALL, POLL, served)?;
+    served.ok_or_else(|| "a publish was not loaded".into())
 }

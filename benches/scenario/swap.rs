@@ -72,7 +72,7 @@ const QUICK: Settings = Settings {
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     let settings = if is_quick() { QUICK } else { FULL };
     let mut publisher = Swapper::new(scratch, settings.size)?;
-    let server = world::serve("true", |serve| {
+    let server = world::serve(|serve| {
         serve.arg("--published").arg(&publisher.served);
     })?;
     let address = server.address;

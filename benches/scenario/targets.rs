@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use crate::common::Outcome;
 use crate::common::http::text;
-use crate::common::text::{SORTS, encode, values};
+use crate::common::requests::{filters, stride};
+use crate::common::text::{SORTS, values};
 
 /// How a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,15 +120,9 @@ fn pages(listed: &str) -> impl Iterator<Item = Target> {
         for order in ["asc", "desc"] {
             queries.push(format!("/v1/islands?sort={sort}&order={order}"));
         }
-        queries.push(format!("/v1/islands?sort={sort}&createdIn=uefn"));
     }
-    let tags = listed.split("\"tags\":[\"").skip(1);
-    let tags: BTreeSet<&str> = tags.filter_map(|rest| rest.split('"').next()).collect();
-    let tags = tags.into_iter().take(10);
-    queries.extend(tags.map(|tag| format!("/v1/islands?tag={}", encode(tag))));
-    let slugs: BTreeSet<&str> = values(listed, "creator").into_iter().collect();
-    let slugs = slugs.into_iter().take(10);
-    queries.extend(slugs.map(|slug| format!("/v1/islands?creator={slug}")));
+    let filters = filters(listed, 10).into_iter().zip(SORTS.iter().cycle());
+    queries.extend(filters.map(|(filter, sort)| format!("/v1/islands?sort={sort}{filter}")));
     (0..).step_by(75).flat_map(move |offset| {
         let queries = queries.clone().into_iter();
         queries.map(move |query| page(&query, 50, offset))
@@ -150,9 +145,7 @@ fn searches(listed: &str) -> Vec<Target> {
 /// and one of the hot targets at intervals.
 pub(crate) fn order(targets: usize) -> Vec<Request> {
     let all = targets * 2;
-    // A step without a common factor visits each once.
-    let mut steps = [7919, 7907, 7901].into_iter();
-    let step = steps.find(|step| !all.is_multiple_of(*step)).unwrap_or(1);
+    let step = stride(all);
     let mut order = Vec::new();
     for at in 0..all {
         if at.is_multiple_of(HOT_EVERY - 1) {

@@ -9,13 +9,13 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use memchr::memmem;
 
+use super::Platform;
 use super::load::Fault;
 use super::targets::{Kind, Request, Target};
 use super::validator::{Tag, Validator};
 use super::versions::Versions;
-use super::{GZIP, Platform};
 use crate::common::Outcome;
-use crate::common::http::{Response, fetch, get};
+use crate::common::http::{GZIP, Response, fetch, get};
 use crate::common::text::values;
 
 /// A response as received.

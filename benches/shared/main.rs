@@ -4,7 +4,6 @@
 //! latency that shared quotas add, calls to the store, and the requests during an outage and after
 //! it. `benches/README.md` describes this bench.
 #![expect(
-    clippy::cast_precision_loss,
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
 )]
@@ -13,7 +12,7 @@
 mod common;
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,10 +21,10 @@ use crate::common::histogram::{self, Histogram};
 use crate::common::http::{fetch, get};
 use crate::common::loops::{Requests, closed, open};
 use crate::common::pool::Sources;
-use crate::common::process::{Scratch, Server, command, installed, pin_load};
+use crate::common::process::{Scratch, Server, command, free_address, installed, pin_load};
 use crate::common::stats::{in_turns, largest, median, median_ratio};
-use crate::common::world::issue_key;
-use crate::common::{BINARY, Outcome, SERVER_CORE, is_quick};
+use crate::common::world::{issue_key, serve_command};
+use crate::common::{Outcome, SERVER_CORE, is_quick, wait_for};
 
 const TARGET: &str = "/v1";
 /// Daily limit of an address.
@@ -50,7 +49,7 @@ struct Store {
 
 impl Store {
     fn start() -> Outcome<Store> {
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let address = free_address()?;
         let mut store = Store {
             address,
             process: None,
@@ -97,15 +96,8 @@ impl Store {
 struct Sharing<'a>(&'a Store, u32, &'a str);
 
 fn serve(state: &Path, sharing: Option<Sharing<'_>>) -> Outcome<Server> {
-    let mut serve = command(BINARY, Some(SERVER_CORE));
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--workers", "1"]);
-    serve.args([
-        "--limit-pro",
-        "4000000000",
-        "--trusted-proxy",
-        "127.0.0.0/8",
-    ]);
-    serve.arg("--limit-anonymous").arg(LIMIT.to_string());
+    let mut serve = serve_command(LIMIT);
+    serve.args(["--trusted-proxy", "127.0.0.0/8"]);
     // An open loop uses few of its connections while the server is fast.
     serve.args(["--first-byte-seconds", "3600", "--idle-seconds", "3600"]);
     serve.arg("--state").arg(state);
@@ -161,10 +153,7 @@ fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
     }
     let mut micros = |side: usize| -> Outcome<f64> {
         let (server, pool, requests) = &mut sides[side];
-        let before = server.cpu_nanos()?;
-        let (responses, _) = closed(pool, requests, duration)?;
-        let nanos = server.cpu_nanos()? - before;
-        Ok(nanos as f64 / 1000.0 / responses as f64)
+        server.cpu_micros_each(|| Ok(closed(pool, requests, duration)?.0))
     };
     // Both warm up.
     in_turns(1, &mut micros)?;
@@ -296,13 +285,11 @@ fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<
 
 /// The time until a fresh client is admitted.
 fn recovered(server: &Server, clients: &mut Clients, since: Instant) -> Outcome<f64> {
-    while since.elapsed() < RECOVERY_MAX {
-        if fetch(server.address, &clients.fresh())?.status == 200 {
-            return Ok(since.elapsed().as_secs_f64());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Err("the server has not recovered".into())
+    let recovered = wait_for(RECOVERY_MAX, Duration::from_millis(5), || {
+        let status = fetch(server.address, &clients.fresh())?.status;
+        Ok((status == 200).then(|| since.elapsed().as_secs_f64()))
+    });
+    recovered?.ok_or_else(|| "the server has not recovered".into())
 }
 
 /// Seconds from the store's return until a fresh client gets a lease, the longest of some rounds.

@@ -39,24 +39,6 @@ pub(crate) struct Client {
     sources: RefCell<Sources>,
 }
 
-/// Requests sent together on a connection, and the status of their responses.
-#[derive(Clone)]
-pub(crate) struct Batch {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) depth: usize,
-    pub(crate) status: u16,
-}
-
-impl Batch {
-    pub(crate) fn new(compared: &Compared) -> Batch {
-        Batch {
-            bytes: compared.request.repeat(compared.depth),
-            depth: compared.depth,
-            status: compared.status,
-        }
-    }
-}
-
 /// The address of a server, and whether it speaks TLS.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
@@ -99,18 +81,14 @@ impl Client {
     }
 
     /// Sends one request and returns its response.
-    pub(crate) fn fetch(&self, target: Target, batch: &Batch) -> Outcome<Response> {
+    pub(crate) fn fetch(&self, target: Target, request: &Compared) -> Outcome<Response> {
+        let (mut one, mut received) = (request.clone(), Vec::new());
+        one.depth = 1;
         self.runtime.block_on(async {
             let mut stream = open(&self.connector, self.from(), target).await?;
-            let mut received = Vec::new();
-            let one = &batch.bytes[..batch.bytes.len() / batch.depth];
-            stream.write_all(one).await?;
-            stream.flush().await?;
-            while Head::of_whole(&received).is_none() {
-                read(&mut stream, &mut received).await?;
-            }
-            Response::parse(received)
-        })
+            exchange(&mut stream, &one, &mut received).await
+        })?;
+        Response::parse(received)
     }
 
     /// Opens connections, each from an address of its own, which `load` uses again and again.
@@ -124,100 +102,71 @@ impl Client {
         })
     }
 
-    /// Sends a batch again and again on each connection. Returns the number of responses.
+    /// Sends requests on each connection for so long, at least once. Returns the number of responses.
     pub(crate) fn load(
         &self,
         connections: &mut Connections,
-        batch: &Batch,
+        request: &Compared,
         duration: Duration,
     ) -> Outcome<u64> {
-        self.block_on_awake(async {
-            let mut tasks = JoinSet::new();
-            for mut stream in connections.drain(..) {
-                let batch = batch.clone();
-                tasks.spawn(async move {
-                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
-                    while begun.elapsed() < duration {
-                        exchange(&mut stream, &batch, &mut buffer).await?;
-                        count += batch.depth as u64;
-                    }
-                    Outcome::Ok((count, stream))
-                });
+        let clients = connections.drain(..).map(|mut stream| {
+            let request = request.clone();
+            async move {
+                let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
+                while count == 0 || begun.elapsed() < duration {
+                    exchange(&mut stream, &request, &mut buffer).await?;
+                    count += request.depth as u64;
+                }
+                Ok((count, stream))
             }
-            let mut responses = 0;
-            while let Some(ended) = tasks.join_next().await {
-                let (count, stream) = ended??;
-                responses += count;
-                connections.push(stream);
-            }
-            Ok(responses)
-        })
+        });
+        let ended = self.run_awake(clients)?;
+        let (counts, streams): (Vec<u64>, Connections) = ended.into_iter().unzip();
+        *connections = streams;
+        Ok(counts.iter().sum())
     }
 
-    /// Sends a batch again and again, each time on a new connection, from so many clients. Returns
-    /// the number of responses.
+    /// Sends requests, each time on a new connection, from so many clients. Returns the number of
+    /// responses.
     pub(crate) fn load_anew(
         &self,
         target: Target,
-        batch: &Batch,
+        request: &Compared,
         clients: usize,
         duration: Duration,
     ) -> Outcome<u64> {
-        self.block_on_awake(async {
-            let mut tasks = JoinSet::new();
-            for _ in 0..clients {
-                let (connector, batch) = (self.connector.clone(), batch.clone());
-                let from = self.from();
-                tasks.spawn(async move {
-                    let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
-                    while begun.elapsed() < duration {
-                        let mut stream = open(&connector, from, target).await?;
-                        exchange(&mut stream, &batch, &mut buffer).await?;
-                        let _ = stream.shutdown().await;
-                        count += batch.depth as u64;
-                    }
-                    Outcome::Ok(count)
-                });
+        let clients = (0..clients).map(|_| {
+            let (connector, request) = (self.connector.clone(), request.clone());
+            let from = self.from();
+            async move {
+                let (begun, mut count, mut buffer) = (Instant::now(), 0, Vec::new());
+                while begun.elapsed() < duration {
+                    let mut stream = open(&connector, from, target).await?;
+                    exchange(&mut stream, &request, &mut buffer).await?;
+                    let _ = stream.shutdown().await;
+                    count += request.depth as u64;
+                }
+                Ok(count)
             }
-            let mut responses = 0;
-            while let Some(count) = tasks.join_next().await {
-                responses += count??;
-            }
-            Ok(responses)
-        })
+        });
+        Ok(self.run_awake(clients)?.iter().sum())
     }
 
-    /// Opens idle connections after one response each, and calls `measure` while they are open.
-    pub(crate) fn idle<T>(
+    /// Runs clients to their end without ever sleeping.
+    fn run_awake<T: Send + 'static>(
         &self,
-        target: Target,
-        batch: &Batch,
-        connections: usize,
-        measure: impl FnOnce() -> Outcome<T>,
-    ) -> Outcome<T> {
-        self.runtime.block_on(async {
-            let (mut opened, mut buffer) = (Vec::new(), Vec::new());
-            for _ in 0..connections {
-                let mut stream = open(&self.connector, self.from(), target).await?;
-                exchange(&mut stream, batch, &mut buffer).await?;
-                opened.push(stream);
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            measure()
-        })
-    }
-
-    /// Runs a load without ever sleeping.
-    fn block_on_awake<T>(&self, load: impl Future<Output = T>) -> T {
+        clients: impl Iterator<Item = impl Future<Output = Outcome<T>> + Send + 'static>,
+    ) -> Outcome<Vec<T>> {
         self.runtime.block_on(async {
             let awake = tokio::spawn(async {
                 loop {
                     tokio::task::yield_now().await;
                 }
             });
-            let result = load.await;
+            let clients: JoinSet<Outcome<T>> = clients.collect();
+            let ended = clients.join_all().await.into_iter().collect();
             awake.abort();
-            result
+            ended
         })
     }
 
@@ -254,32 +203,29 @@ async fn handshake(
     Ok(connector.connect(name, socket(from, target).await?).await?)
 }
 
-/// Sends a batch and reads its whole responses.
+/// Sends a batch of requests and reads their whole responses into `buffer`.
 async fn exchange(
     stream: &mut Box<dyn Stream>,
-    batch: &Batch,
+    request: &Compared,
     buffer: &mut Vec<u8>,
 ) -> Outcome<()> {
-    stream.write_all(&batch.bytes).await?;
+    stream
+        .write_all(&request.request.repeat(request.depth))
+        .await?;
     stream.flush().await?;
     buffer.clear();
     let (mut ended, mut at) = (0, 0);
-    while ended < batch.depth {
-        read(stream, buffer).await?;
+    while ended < request.depth {
+        if stream.read_buf(buffer).await? == 0 {
+            return Err("the server closed a connection".into());
+        }
         while let Some(head) = Head::of_whole(&buffer[at..]) {
-            if head.status != batch.status {
-                return Err(format!("status {}, not {}", head.status, batch.status).into());
+            if head.status != request.status {
+                return Err(format!("status {}, not {}", head.status, request.status).into());
             }
             at += head.length + head.body_length;
             ended += 1;
         }
     }
     Ok(())
-}
-
-async fn read(stream: &mut Box<dyn Stream>, buffer: &mut Vec<u8>) -> Outcome<()> {
-    match stream.read_buf(buffer).await? {
-        0 => Err("the server closed a connection".into()),
-        _ => Ok(()),
-    }
 }

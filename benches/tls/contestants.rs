@@ -1,18 +1,17 @@
 //! The servers of a case with one certificate, and their CPU time for each request.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, Permissions};
-use std::io::Write as _;
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::{Batch, Client, Target};
-use crate::common::http::{Response, get};
-use crate::common::process::{Server, command, run};
-use crate::common::requests::{PAGE, if_none_match};
+use crate::client::{Client, Target};
+use crate::common::http::Response;
+use crate::common::process::{Server, reference, run};
+use crate::common::requests::Compared;
 use crate::common::stats::{median, median_bounds, median_ratio};
 use crate::common::{Outcome, SERVER_CORE, nginx};
 
@@ -56,17 +55,15 @@ struct Contestant {
     name: &'static str,
     server: Arc<Server>,
     target: Target,
-    batch: Batch,
+    request: Compared,
     micros: Vec<f64>,
 }
 
 impl Contestant {
     /// Adds a round. `load` returns the number of responses.
-    fn measure(&mut self, load: impl FnOnce(Target, &Batch) -> Outcome<u64>) -> Outcome<()> {
-        let before = self.server.cpu_nanos()?;
-        let responses = load(self.target, &self.batch)?;
-        let nanos = self.server.cpu_nanos()? - before;
-        self.micros.push(nanos as f64 / 1000.0 / responses as f64);
+    fn measure(&mut self, load: impl FnOnce(Target, &Compared) -> Outcome<u64>) -> Outcome<()> {
+        let load = || load(self.target, &self.request);
+        self.micros.push(self.server.cpu_micros_each(load)?);
         Ok(())
     }
 }
@@ -85,47 +82,34 @@ impl<'a> Case<'a> {
         directory: &Path,
         (server, target): &(Arc<Server>, Target),
         pair: &Pair,
-        batch: Batch,
+        request: &Compared,
     ) -> Outcome<Case<'a>> {
-        fs::create_dir_all(directory)?;
-        let captured = client.fetch(*target, &batch)?;
-        if captured.status != batch.status {
-            return Err(format!("the status is {}", captured.status).into());
-        }
-        let path = directory.join("captured");
-        File::create(&path)?.write_all(&captured.raw)?;
+        let captured = client.fetch(*target, request)?;
+        let path = captured.save(directory)?;
         let mut case = Case {
             client,
             contestants: Vec::new(),
         };
-        case.add(OURS, server, *target, batch.clone());
-        let [certificate, key] = pair.paths();
-        let mut hyper = command(std::env::current_exe()?, Some(SERVER_CORE));
-        hyper.arg(HYPER).arg(&path).arg(certificate).arg(key);
-        let hyper = Server::start(hyper)?;
-        case.add_rival(BARE, hyper, batch.clone(), &captured)?;
-        let started = nginx::start(
-            &directory.join("nginx"),
-            &captured,
-            false,
-            Some(pair.paths()),
-        )?;
-        if let Some((nginx, tag)) = started {
-            let mut batch = batch;
-            if captured.status == 304 {
-                batch.bytes = get(PAGE, &if_none_match(&tag));
-            }
-            case.add_rival(NGINX, nginx, batch, &captured)?;
+        case.add(OURS, server, *target, request.clone());
+        let mut hyper = reference(HYPER, &path, Some(SERVER_CORE))?;
+        hyper.args(pair.paths());
+        case.add_rival(BARE, Server::start(hyper)?, request.clone(), &captured)?;
+        let (prefix, tls) = (directory.join("nginx"), Some(pair.paths()));
+        if let Some((nginx, sent)) = nginx::start(&prefix, &captured, &request.request, false, tls)?
+        {
+            let mut request = request.clone();
+            request.request = sent;
+            case.add_rival(NGINX, nginx, request, &captured)?;
         }
         Ok(case)
     }
 
-    fn add(&mut self, name: &'static str, server: &Arc<Server>, target: Target, batch: Batch) {
+    fn add(&mut self, name: &'static str, server: &Arc<Server>, target: Target, request: Compared) {
         self.contestants.push(Contestant {
             name,
             server: Arc::clone(server),
             target,
-            batch,
+            request,
             micros: Vec::new(),
         });
     }
@@ -135,29 +119,29 @@ impl<'a> Case<'a> {
         &mut self,
         name: &'static str,
         server: Server,
-        batch: Batch,
+        request: Compared,
         captured: &Response,
     ) -> Outcome<()> {
         let target = Target {
             address: server.address,
             is_tls: true,
         };
-        if let Some(difference) = captured.difference(&self.client.fetch(target, &batch)?) {
+        if let Some(difference) = captured.difference(&self.client.fetch(target, &request)?) {
             return Err(format!("{name}: {difference}").into());
         }
-        self.add(name, &Arc::new(server), target, batch);
+        self.add(name, &Arc::new(server), target, request);
         Ok(())
     }
 
     /// Adds the plain listener of the release server.
     pub(crate) fn add_plain(&mut self) {
         let ours = &self.contestants[0];
-        let (server, batch) = (Arc::clone(&ours.server), ours.batch.clone());
+        let (server, request) = (Arc::clone(&ours.server), ours.request.clone());
         let target = Target {
             address: server.address,
             is_tls: false,
         };
-        self.add(PLAIN, &server, target, batch);
+        self.add(PLAIN, &server, target, request);
     }
 
     /// The version, suite and group that all servers choose. Fails if they differ.
@@ -183,7 +167,7 @@ impl<'a> Case<'a> {
                 opened = anew.collect::<Outcome<Vec<_>>>()?;
             }
             for (contestant, connections) in self.contestants.iter_mut().zip(&mut opened) {
-                contestant.measure(|_, batch| client.load(connections, batch, time))?;
+                contestant.measure(|_, request| client.load(connections, request, time))?;
                 if round == 0 {
                     contestant.micros.clear();
                 }
@@ -197,7 +181,7 @@ impl<'a> Case<'a> {
         let client = self.client;
         for _ in 0..rounds {
             for contestant in &mut self.contestants {
-                contestant.measure(|target, batch| client.load_anew(target, batch, 8, time))?;
+                contestant.measure(|target, request| client.load_anew(target, request, 8, time))?;
             }
         }
         Ok(())

@@ -17,6 +17,7 @@ mod contestants;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use tokio_rustls::rustls::ServerConfig;
@@ -24,24 +25,19 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::client::{Batch, Client, Target};
+use crate::client::{Client, Target};
 use crate::common::process::{Scratch, Server, pin_load};
-use crate::common::requests::compared;
-use crate::common::world::{Size, TINY};
+use crate::common::requests::{Compared, compared};
+use crate::common::world::{MEDIUM, TINY};
 use crate::common::{Outcome, bare, is_quick, world};
 use crate::contestants::{Case, HYPER, Pair, TABLE_HEAD};
 
 const IDLE: usize = 500;
-const SIZE: Size = Size {
-    islands: 10_000,
-    creators: 3_000,
-    days: 90,
-};
 
 /// Starts the release server with a TLS listener beside the plain one.
 fn start(published: &Path, state: &Path, pair: &Pair) -> Outcome<(Arc<Server>, Target)> {
     let [certificate, key] = pair.paths();
-    let mut server = world::serve("true", |serve| {
+    let mut server = world::serve(|serve| {
         serve.arg("--published").arg(published);
         serve.arg("--state").arg(state);
         serve.args(["--listen-tls", "127.0.0.1:0", "--tls-certificate"]);
@@ -66,7 +62,7 @@ fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
     let ecdsa = Pair::new(scratch.path(), "ecdsa", &ecdsa)?;
     let rsa = Pair::new(scratch.path(), "rsa", &["rsa:2048"])?;
     let client = Client::new(&[ecdsa.paths()[0], rsa.paths()[0]])?;
-    let published = world::published(scratch.path(), if quick { TINY } else { SIZE })?;
+    let published = world::published(scratch.path(), if quick { TINY } else { MEDIUM })?;
     println!("{}\n", pin_load()?);
     let state = scratch.path().join("state");
     let key = world::issue_key(&state, "bench@example.com")?;
@@ -76,13 +72,12 @@ fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
     let mut small = None;
     for (at, compared) in compared(ours.0.address, &key)?.into_iter().enumerate() {
         let directory = scratch.path().join(format!("case-{at}"));
-        let batch = Batch::new(&compared);
-        small.get_or_insert_with(|| batch.clone());
+        small.get_or_insert_with(|| compared.clone());
         let is_chosen = |part: &String| compared.name.contains(part.as_str());
         if !chosen.is_empty() && !chosen.iter().any(is_chosen) {
             continue;
         }
-        let mut case = Case::new(&client, &directory, &ours, &ecdsa, batch)?;
+        let mut case = Case::new(&client, &directory, &ours, &ecdsa, &compared)?;
         case.add_plain();
         case.measure_open(rounds, time)?;
         println!("{}", case.row(compared.name));
@@ -93,7 +88,7 @@ fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
     for (name, pair) in pairs.into_iter().filter(|_| chosen.is_empty()) {
         let directory = scratch.path().join(name.replace(' ', "-"));
         let ours = start(&published, &state, pair)?;
-        let mut case = Case::new(&client, &directory, &ours, pair, small.clone())?;
+        let mut case = Case::new(&client, &directory, &ours, pair, &small)?;
         case.measure_handshakes(handshake_rounds, handshake_time)?;
         let name = format!("full handshake and a request, {name}");
         println!("{}", case.row(&name));
@@ -113,12 +108,19 @@ fn benchmark(quick: bool, chosen: &[String]) -> Outcome<()> {
 fn measure_idle(
     client: &Client,
     (server, target): &(Arc<Server>, Target),
-    batch: &Batch,
+    request: &Compared,
     connections: usize,
 ) -> Outcome<()> {
-    let resident = || Ok(server.usage()?.resident_kib);
-    let before = resident()?;
-    let with = client.idle(*target, batch, connections, resident)?;
+    let before = server.usage()?.resident_kib;
+    let mut opened = Vec::new();
+    for _ in 0..connections {
+        let mut one = client.open(*target, 1)?;
+        client.load(&mut one, request, Duration::ZERO)?;
+        opened.append(&mut one);
+    }
+    thread::sleep(Duration::from_millis(200));
+    let with = server.usage()?.resident_kib;
+    drop(opened);
     let each = with.saturating_sub(before) as f64 / connections as f64;
     println!("\nan idle TLS connection after one response: {each:.1} KiB (goal: at most 24)");
     Ok(())
@@ -133,7 +135,7 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
     // Like those of the release server. nginx sends two.
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.send_tls13_tickets = 1;
-    bare::serve_with(captured, Some(&Arc::new(config).into()))
+    bare::serve(captured, Some(&Arc::new(config).into()))
 }
 
 fn main() -> Outcome<()> {

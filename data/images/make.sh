@@ -13,7 +13,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-images.XXXXXX")
 source tests/servers.sh
 
 "$bin" synth --islands 20000 --creators 8000 --days 30 --to "$work/dataset" >/dev/null
-# Moved by whole days and steps, since pages mark old data.
+# The dates are shifted by whole days and steps to the present, because pages mark old data.
 python3 - "$work/dataset" <<'PY'
 import datetime, pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Feeds each target bytes without end for so many seconds, from its seeds and from what it found before.
-# Needs a C++ compiler, and no nightly: the compiler's own coverage counters are asked for by flags.
+# Runs each fuzz target for so many seconds, starting with its seeds and the inputs found by earlier runs.
+# Needs a C++ compiler, but no nightly toolchain: flags enable the coverage counters of rustc.
 #   tests/fuzz/run.sh SECONDS [TARGET...]
-#   tests/fuzz/run.sh build                   builds the targets, and runs none
+#   tests/fuzz/run.sh build                   only builds the targets
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -12,7 +12,7 @@ targets=("$@")
 [ $# -gt 0 ] || targets=(dataset snapshot request query key forwarded)
 command -v c++ >/dev/null || { echo "fuzz: needs a C++ compiler, \`apt-get install g++\`" >&2; exit 1; }
 
-# With a target named, the flags are for what is fuzzed and not for what builds it.
+# With an explicit target, the flags are not used for build scripts and procedural macros.
 host=$(rustc -vV | sed -n 's/^host: //p')
 out=../../target/fuzz
 export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
@@ -24,7 +24,7 @@ options=(--locked --release --target "$host" --target-dir "$out")
 cargo build "${options[@]}"
 if [ "$seconds" = build ]; then exit; fi
 
-# The certificate of the requests over TLS.
+# The certificate for requests over TLS.
 export IM_FUZZ_TLS=$PWD/$out/tls
 if [ ! -e "$IM_FUZZ_TLS.key" ]; then
     command -v openssl >/dev/null || { echo "fuzz: needs openssl, \`apt-get install openssl\`" >&2; exit 1; }
@@ -37,7 +37,7 @@ for target in "${targets[@]}"; do
     corpus=$out/corpus/$target
     log=$out/$target.log
     mkdir -p "$corpus" "$out/found"
-    # Heads are refused from 8 KiB on.
+    # Heads over 8 KiB are refused, so inputs of `request` may be longer.
     longest=4096
     [ "$target" != request ] || longest=12288
     words=(-max_total_time="$seconds" -max_len="$longest" -len_control=20 -timeout=20 -rss_limit_mb=2048)

@@ -21,7 +21,7 @@ fn lines(path: &Path) -> Vec<BTreeMap<String, String>> {
 }
 
 #[test]
-fn every_answer_has_a_line_of_its_own_which_tells_what_it_was() {
+fn every_response_has_its_own_log_line_that_describes_it() {
     let dir = TempDir::new();
     let (log, state) = (dir.join("access.log"), dir.join("state"));
     let key = issue(&state, "a@x.test", "free");
@@ -117,7 +117,7 @@ fn no_key_is_logged_wherever_it_was_sent() {
 }
 
 #[test]
-fn a_log_that_was_renamed_is_opened_anew_by_a_signal() {
+fn a_renamed_log_is_reopened_by_a_signal() {
     let dir = TempDir::new();
     let (log, old) = (dir.join("access.log"), dir.join("access.log.1"));
     let server = Server::start(&["--access-log", log.to_str().unwrap()]);

@@ -45,7 +45,7 @@ pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn metrics_agree_with_what_was_asked() {
+fn metrics_agree_with_the_requests_sent() {
     let dir = TempDir::new();
     let state = dir.join("state");
     let key = issue(&state, "a@x.test", "free");

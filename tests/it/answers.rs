@@ -257,7 +257,7 @@ fn seed_of_a_full_world() -> u64 {
 }
 
 #[test]
-fn members_stand_in_the_order_of_the_contract() {
+fn members_are_in_the_order_of_the_contract() {
     let seed = seed_of_a_full_world();
     let world = World::random(seed, 40);
     let dir = TempDir::new();

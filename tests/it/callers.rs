@@ -309,7 +309,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
 }
 
 #[test]
-fn every_caller_is_known_and_charged_as_the_oracle_says() {
+fn every_client_is_identified_and_counted_like_the_oracle() {
     let dir = TempDir::new();
     let published = publish_without_live(&dir);
     let (seeds, requests) = if is_slow() { (200, 1500) } else { (15, 600) };
@@ -323,7 +323,7 @@ fn every_caller_is_known_and_charged_as_the_oracle_says() {
 }
 
 #[test]
-fn who_is_no_trusted_proxy_counts_for_itself_whatever_it_forwards() {
+fn an_untrusted_peer_counts_for_itself_whatever_it_forwards() {
     let args = [&LIMITS[..], &["--trusted-proxy", "10.0.0.0/8"]].concat();
     let server = Server::start(&args);
     server.wait_for_a_day_with(30);
@@ -338,7 +338,7 @@ fn who_is_no_trusted_proxy_counts_for_itself_whatever_it_forwards() {
 }
 
 #[test]
-fn health_is_never_metered_however_it_is_asked_for() {
+fn health_is_never_metered_however_it_is_requested() {
     let server = Server::start(&LIMITS);
     server.wait_for_a_day_with(30);
     let mut client = server.connect();

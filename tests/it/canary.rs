@@ -73,7 +73,7 @@ fn a_secret_in_a_file_fails_the_test_that_made_it() {
     assert_eq!(
         file_with_a_secret(&dir.join("")),
         Some(dir.join("a/b/log")),
-        "found where it stands"
+        "the file with the secret"
     );
     let path = dir.join("");
     let dropping = thread::spawn(move || drop(dir)).join();
@@ -82,7 +82,7 @@ fn a_secret_in_a_file_fails_the_test_that_made_it() {
 }
 
 #[test]
-fn a_secret_on_stderr_fails_the_test_whose_server_said_it() {
+fn a_secret_on_stderr_fails_the_test_whose_server_logged_it() {
     let key = format!("im_live_0123456789_{}", "Zy9".repeat(12));
     remember(&key);
     let dir = TempDir::new();

@@ -120,7 +120,7 @@ fn a_body_without_end_is_not_read_to_it() {
 
 /// A 404 means that an island is gone; a catalogue is never gone.
 #[test]
-fn an_upstream_without_a_catalogue_is_asked_at_the_pace_of_failures() {
+fn an_upstream_without_a_catalogue_is_requested_at_the_rate_of_failures() {
     let directory = TempDir::new();
     let paths = paths(&directory);
     let upstream = FakeUpstream::start(8, |_| Some(Fault::NotFound));

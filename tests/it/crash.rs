@@ -110,7 +110,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
             let (told, under_way) = told.entry(headers).or_default();
             *under_way += 1;
             for remaining in answers {
-                assert!(told.insert(remaining), "{remaining} was told before");
+                assert!(told.insert(remaining), "{remaining} was returned before");
             }
         }
     }
@@ -130,7 +130,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
 }
 
 #[test]
-fn a_server_that_is_asked_to_stop_loses_no_count() {
+fn a_server_that_stops_on_sigterm_loses_no_count() {
     let state = TempDir::new();
     let directory = state.join("state");
     let start = || Server::start(&["--state", text(&directory), "--quota-clients", "10000"]);
@@ -160,7 +160,7 @@ fn killed(words: &[&str], random: &mut Rng, longest: u64) -> (Vec<u8>, bool) {
 }
 
 #[test]
-fn issue_and_revoke_killed_at_any_moment_keep_what_they_said() {
+fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
     let state = TempDir::new();
     let directory = state.join("state");
     let mut random = Rng(5);

@@ -327,18 +327,18 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
 }
 
 #[test]
-fn a_spray_of_addresses_takes_no_memory_and_nobodys_count() {
+fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
     if is_slow() {
         // Twice the default size of the table.
         spray_among_clients(&[], 10_000_000);
     } else {
         let admitted = spray_among_clients(&["--quota-clients", "200000"], 200_000);
-        assert_eq!(admitted, 200_000, "there is room for all");
+        assert_eq!(admitted, 200_000, "all are admitted");
     }
 }
 
 #[test]
-fn a_spray_of_ten_times_the_room_takes_no_memory_and_nobodys_count() {
+fn a_spray_of_ten_times_the_capacity_takes_no_memory_and_changes_no_count() {
     let dir = TempDir::new();
     let state = dir.join("state");
     let flags = [

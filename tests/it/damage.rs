@@ -184,7 +184,7 @@ fn tells_of(server: &Server, answers: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_damaged_body_fails_alone_and_is_told_of_once_a_poll() {
+fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
     let published = Published::new();
     let bodies = published.bodies();
     let (target, (offset, length)) = bodies.iter().nth(bodies.len() / 2).unwrap();

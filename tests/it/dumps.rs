@@ -130,7 +130,7 @@ fn every_file_comes_with_the_headers_that_it_must() {
 }
 
 #[test]
-fn the_index_stands_under_three_paths_and_names_what_is_there() {
+fn the_index_has_three_paths_and_lists_the_files() {
     let dir = TempDir::new();
     let files = some_files();
     let server = serve(&dir, &files);
@@ -210,7 +210,7 @@ fn any_range_is_the_bytes_that_it_names() {
 }
 
 #[test]
-fn what_is_no_single_range_of_bytes_gives_the_whole() {
+fn ranges_other_than_a_single_byte_range_get_the_whole_file() {
     let dir = TempDir::new();
     let server = serve(&dir, &some_files());
     let mut client = server.connect();
@@ -240,7 +240,7 @@ fn what_is_no_single_range_of_bytes_gives_the_whole() {
 }
 
 #[test]
-fn conditions_are_judged_in_order() {
+fn conditional_headers_are_evaluated_in_order() {
     let dir = TempDir::new();
     let files = some_files();
     let server = serve(&dir, &files);
@@ -347,7 +347,7 @@ fn a_download_that_broke_is_resumed_byte_for_byte() {
 }
 
 #[test]
-fn no_name_leads_out_of_the_index() {
+fn only_files_of_the_index_are_served() {
     let dir = TempDir::new();
     let files = some_files();
     let server = serve(&dir, &files);
@@ -740,7 +740,7 @@ fn closes_all_files(server: &Server) {
 }
 
 #[test]
-fn who_goes_away_leaves_no_descriptor() {
+fn a_client_that_disconnects_leaves_no_descriptor() {
     let dir = TempDir::new();
     let server = serve(&dir, &big(8, 16 * MIB));
     let mut downloads: Vec<Slow> = (0..20)
@@ -761,7 +761,7 @@ fn who_goes_away_leaves_no_descriptor() {
 }
 
 #[test]
-fn many_slow_downloads_take_little_memory_and_keep_nobody_waiting() {
+fn many_slow_downloads_take_little_memory_and_delay_no_other_client() {
     const DOWNLOADS: usize = 64;
     let dir = TempDir::new();
     let files = big(9, 16 * MIB);

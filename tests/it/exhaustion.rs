@@ -76,7 +76,7 @@ fn targets(rng: &mut Rng) -> Vec<String> {
 }
 
 #[test]
-fn caches_hold_no_more_than_they_may() {
+fn caches_stay_within_their_limit() {
     const MEMORY_MIB: u64 = 16;
     let catalogue = Catalogue::new();
     let published = catalogue.published.to_str().unwrap();

@@ -111,7 +111,7 @@ fn faults_of_islands_come_first_and_what_follows_from_them_is_one_line_a_file() 
 }
 
 #[test]
-fn a_few_faults_of_each_file_are_told_before_many_of_one() {
+fn a_few_faults_of_each_file_are_listed_before_many_of_one() {
     let dir = TempDir::new();
     let dataset = dir.join("dataset");
     write_islands(&dataset, &islands(10));
@@ -128,7 +128,7 @@ fn a_few_faults_of_each_file_are_told_before_many_of_one() {
 }
 
 #[test]
-fn a_refused_publish_says_so_last_and_claims_to_have_rendered_nothing() {
+fn a_refused_publish_reports_it_last_and_reports_nothing_as_rendered() {
     let dir = TempDir::new();
     let (dataset, to) = (dir.join("dataset"), dir.join("published"));
     write_islands(&dataset, &islands(10));

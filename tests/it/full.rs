@@ -166,7 +166,7 @@ fn a_disk_that_is_write_protected_is_served_and_published_to_once_it_is_not() {
 }
 
 #[test]
-fn a_publish_that_nobody_hears_is_published_all_the_same() {
+fn a_publish_whose_messages_cannot_be_written_succeeds() {
     let dir = TempDir::new();
     let mut editions = Editions::begin(&dir.join("dataset"));
     let published = Published::at(&dir.join("published"));

@@ -78,7 +78,7 @@ fn each_kind_of_silence_has_its_limit() {
 }
 
 #[test]
-fn a_connection_is_closed_behind_the_last_request_that_it_may_have() {
+fn a_connection_is_closed_after_its_maximum_number_of_requests() {
     let server = Server::start(&["--connection-requests", "3"]);
     let mut stream = connect(&server);
     // Five together: the last two are for another connection.
@@ -92,7 +92,7 @@ fn a_connection_is_closed_behind_the_last_request_that_it_may_have() {
 }
 
 #[test]
-fn a_connection_that_has_become_old_is_closed_behind_its_next_answer() {
+fn a_connection_over_its_maximum_age_is_closed_after_its_next_response() {
     let server = Server::start(&["--connection-seconds", "1"]);
     let mut client = server.connect();
     assert_eq!(client.get("/v1").header("connection"), None);
@@ -132,7 +132,7 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
 }
 
 #[test]
-fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
+fn at_the_limit_the_connection_that_was_silent_for_longest_is_closed() {
     let server = Server::start(&["--connections", "16", "--trusted-proxy", "127.0.0.1"]);
     let mut held: Vec<TcpStream> = (0..16).map(|_| connect(&server)).collect();
     for stream in &mut held[1..] {
@@ -145,7 +145,7 @@ fn where_there_is_no_room_the_one_that_was_silent_for_longest_makes_some() {
     let second = server.connect();
     assert!(begun.elapsed() < 2 * SECOND);
     let (_, all) = ended(&mut held[0], begun);
-    assert_eq!(all, b"", "it had asked nothing");
+    assert_eq!(all, b"", "no request was sent");
     drop(second);
 }
 
@@ -164,7 +164,7 @@ fn an_address_has_no_more_than_half_of_all_connections() {
 
 /// A client still sending when its response arrives must be able to read it.
 #[test]
-fn who_sends_a_body_gets_the_answer_and_no_reset() {
+fn a_client_that_sends_a_body_gets_the_response_and_no_reset() {
     let server = Server::start(&[]);
     for length in [10, 70_000, 500_000] {
         for _ in 0..20 {
@@ -189,7 +189,7 @@ fn who_sends_a_body_gets_the_answer_and_no_reset() {
 /// Regression: the client's next request reached a closed socket, whose reset discarded the unread
 /// part of the response before.
 #[test]
-fn who_asks_again_behind_its_last_answer_can_read_that_slowly() {
+fn a_client_that_sends_more_after_its_last_response_can_read_it_slowly() {
     let server = Server::start(&["--connection-requests", "2"]);
     for (lines, times) in [("", 3), ("connection: close\r\n", 2)] {
         let mut stream = connect(&server);
@@ -219,7 +219,7 @@ fn a_body_without_end_is_not_read_for_long() {
     let piece = vec![b'x'; 65536];
     while stream.write_all(&piece).is_ok() {
         sent += piece.len();
-        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes taken");
+        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes accepted");
     }
     // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");

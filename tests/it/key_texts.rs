@@ -154,7 +154,7 @@ fn no_key(rng: &mut Rng, key: &str, longest: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_is_not_told() {
+fn responses_do_not_reveal_what_is_wrong_with_a_key() {
     let (mut service, mut rng) = (Service::start(), Rng(1));
     let key = service.active.clone();
     let no_key = service.refuses(&mut rng, Place::Header, b"x");
@@ -278,7 +278,7 @@ const TARGETS: [&str; 14] = [
 ];
 
 #[test]
-fn no_answer_holds_any_part_of_a_secret() {
+fn no_response_contains_any_part_of_a_secret() {
     let (mut service, mut rng) = (Service::start(), Rng(3));
     let (active, revoked) = (service.active.clone(), service.revoked.clone());
     let mut linked = 0;
@@ -306,7 +306,7 @@ fn no_answer_holds_any_part_of_a_secret() {
 }
 
 #[test]
-fn no_answer_to_an_unreadable_head_holds_any_part_of_a_secret() {
+fn no_response_to_an_unreadable_head_contains_any_part_of_a_secret() {
     let service = Service::start();
     let key = &service.active;
     let host = "Host: x.test\r\n";

@@ -141,7 +141,7 @@ fn a_history_of_several_times_the_memory_is_served_whole() {
     let group = match MemoryGroup::new() {
         Ok(group) => group,
         Err(missing) => {
-            eprintln!("not tested, wants root and a memory cgroup: {missing}");
+            eprintln!("not tested, needs root and a memory cgroup: {missing}");
             return;
         }
     };
@@ -166,7 +166,11 @@ fn a_history_of_several_times_the_memory_is_served_whole() {
         group.cached_bytes()
     );
     eprintln!("{figures}");
-    assert_eq!(group.kills(), 0, "killed for want of memory: {figures}");
+    assert_eq!(
+        group.kills(),
+        0,
+        "killed by the system for lack of memory: {figures}"
+    );
     let anonymous_mib_max = seen.anonymous_kib_max / 1024;
     assert!(
         anonymous_mib_max < held_mib + SLACK_MIB * 3 / 4,

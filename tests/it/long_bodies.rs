@@ -145,7 +145,7 @@ fn head_and_304_of_a_long_body_cost_no_more_than_others() {
 }
 
 #[test]
-fn readers_of_long_bodies_hold_little_and_keep_no_one_waiting() {
+fn readers_of_long_bodies_use_little_memory_and_delay_no_other_client() {
     let catalogue = Catalogue::new();
     let server = Server::of(&catalogue.published, &["--memory", "64MiB"]);
     let before = server.anonymous_kib();
@@ -234,7 +234,7 @@ fn damage_of_a_body_that_a_publish_has_replaced_is_logged_too() {
 }
 
 #[test]
-fn one_address_does_not_take_all_places_for_downloads() {
+fn one_address_does_not_take_all_download_slots() {
     let catalogue = Catalogue::new();
     let published = catalogue.published.to_str().unwrap();
     let mut args = vec!["--published", published, "--memory", "16MiB"];

@@ -115,7 +115,7 @@ fn a_spent_quota_is_whole_again_after_retry_after_and_no_sooner() {
 }
 
 #[test]
-fn a_clock_that_jumps_gives_nobody_a_second_quota() {
+fn a_clock_jump_gives_no_client_a_second_quota() {
     let Some(time) = Time::new() else { return };
     time.set("2026-11-20 12:00:00");
     let server = time.start();

@@ -74,7 +74,7 @@ fn the_document_is_the_one_that_the_command_prints() {
 }
 
 #[test]
-fn what_is_no_request_is_described_too() {
+fn responses_to_malformed_requests_are_described_too() {
     let server = Server::start(&[]);
     let document = server.connect().get("/openapi.json").json();
     let long = "a".repeat(9_000);

@@ -48,7 +48,7 @@ fn left(reply: &Reply) -> u32 {
 }
 
 #[test]
-fn pages_spend_nothing_and_are_known_again() {
+fn pages_use_no_quota_and_are_revalidated_by_etag() {
     let (_server, mut client) = sample();
     for (page, kind) in PAGES {
         let plain = client.get(page);
@@ -173,7 +173,7 @@ fn every_link_of_a_page_leads_somewhere() {
 }
 
 #[test]
-fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
+fn a_client_that_accepts_json_gets_an_api_error_at_the_root() {
     let (_server, mut client) = sample();
     for target in ["/", "/?q=a", "/?limit=0"] {
         let reply = client.request("GET", target, &[("Accept", "application/json")]);
@@ -193,7 +193,7 @@ fn a_client_that_wants_json_at_the_root_is_told_where_it_is() {
 }
 
 #[test]
-fn a_browser_is_told_in_a_page_what_is_not_there() {
+fn a_browser_gets_an_html_page_for_missing_resources() {
     let (_server, mut client) = sample();
     let dir = TempDir::new();
     let none = dir.join("none");
@@ -250,7 +250,7 @@ fn a_browser_is_told_in_a_page_what_is_not_there() {
 }
 
 #[test]
-fn the_dumps_are_a_page_for_people_and_an_index_for_all_others() {
+fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
     let dir = TempDir::new();
     let (published, files) = (published(&dir), some_files());
     install(&published, "dumps-1", &files);
@@ -276,7 +276,7 @@ fn the_dumps_are_a_page_for_people_and_an_index_for_all_others() {
         assert_eq!(
             index.expect("vary"),
             "Accept",
-            "caches hold it for nobody else"
+            "caches must not use it for all clients"
         );
     }
     // By its name the index is JSON for browsers too, also percent-encoded.
@@ -325,7 +325,7 @@ fn pages_show_what_the_api_says() {
 }
 
 #[test]
-fn pages_that_are_drawn_are_drawn_at_the_pace_of_people() {
+fn rendered_pages_are_rate_limited() {
     let server = Server::start(&["--limit-anonymous", "5", "--workers", "2"]);
     let mut refused = None;
     'asked: for _ in 0..20 {
@@ -351,7 +351,7 @@ fn pages_that_are_drawn_are_drawn_at_the_pace_of_people() {
 }
 
 #[test]
-fn a_search_page_is_no_longer_than_people_read() {
+fn a_search_page_shows_at_most_50_islands() {
     let (_server, mut client) = sample();
     let page = client.get("/?limit=200");
     assert_eq!(page.text().matches("<a href=\"islands/").count(), 50);
@@ -362,7 +362,7 @@ fn a_search_page_is_no_longer_than_people_read() {
 }
 
 #[test]
-fn machines_are_told_all_of_it_in_one_text() {
+fn llms_txt_describes_the_whole_api() {
     let (server, mut client) = sample();
     let text = client.get("/llms.txt");
     assert_eq!(text.expect("content-type"), "text/markdown; charset=utf-8");

@@ -36,7 +36,7 @@ fn answers(mut bytes: &[u8]) -> usize {
 
 /// Loopback buffers megabytes for a client, which then has more than a minute to read some.
 #[test]
-fn who_takes_nothing_of_an_answer_is_cut() {
+fn a_client_that_reads_nothing_of_a_response_is_disconnected() {
     if !is_slow() {
         return;
     }
@@ -63,7 +63,7 @@ fn who_takes_nothing_of_an_answer_is_cut() {
 /// Regression: a system that buffers megabytes for a slow client accepts nothing from the server
 /// for minutes, which the server treated as an idle client.
 #[test]
-fn who_takes_an_answer_slowly_gets_all_of_it() {
+fn a_slow_reader_gets_the_whole_response() {
     const REQUESTS: usize = 300;
     if !is_slow() {
         return;

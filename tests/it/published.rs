@@ -264,7 +264,7 @@ fn files_below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn dumps_that_are_not_as_their_index_says_are_seen() {
+fn dumps_that_differ_from_their_index_are_detected() {
     let dir = TempDir::new();
     let directory = dir.join("dumps-1");
     let file = "daily/2026-11-20.json";

@@ -136,7 +136,7 @@ fn one_fault_is_named_with_its_place_and_nothing_is_published() {
 }
 
 #[test]
-fn check_says_that_a_sound_dataset_and_publish_are_sound() {
+fn check_accepts_a_sound_dataset_and_publish() {
     let dir = TempDir::new();
     let (dataset, published) = (dataset(&dir), dir.join("published"));
     publish(&dataset, &published, GENERATED_AT);
@@ -222,7 +222,7 @@ fn an_empty_directory_answers_not_ready_until_the_next_publish() {
 }
 
 #[test]
-fn a_damaged_publish_is_not_taken_and_the_old_data_stays() {
+fn a_damaged_publish_is_not_loaded_and_the_old_data_stays() {
     let dir = TempDir::new();
     let (dataset, published) = (dataset(&dir), dir.join("published"));
     publish(&dataset, &published, GENERATED_AT);
@@ -316,7 +316,7 @@ fn an_older_timestamp_is_refused_unless_forced() {
 }
 
 #[test]
-fn exit_codes_say_what_kind_of_failure_it_was() {
+fn exit_codes_show_the_kind_of_failure() {
     let dir = TempDir::new();
     let missing = dir.join("missing");
     let missing = missing.to_str().unwrap();
@@ -340,7 +340,7 @@ fn exit_codes_say_what_kind_of_failure_it_was() {
 }
 
 #[test]
-fn a_server_says_whether_its_directory_is_missing_or_empty_and_how_to_publish() {
+fn a_server_logs_whether_its_directory_is_missing_or_empty_and_how_to_publish() {
     let dir = TempDir::new();
     let published = dir.join("published");
     let server = Server::of(&published, &[]);

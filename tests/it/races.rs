@@ -148,7 +148,7 @@ fn the_newest_of_so_many_stays(count: u32) {
             })
             .sum()
     });
-    assert!(refused > 0, "nobody came too late: no race");
+    assert!(refused > 0, "no publish was refused: no race");
     let last = publishers.editions.len() - 1;
     let before = publishers.published.manifest();
     let edition = publishers.turn(last);
@@ -159,12 +159,12 @@ fn the_newest_of_so_many_stays(count: u32) {
 }
 
 #[test]
-fn the_newer_of_two_at_once_stays() {
+fn the_newer_of_two_concurrent_publishes_stays() {
     the_newest_of_so_many_stays(2);
 }
 
 #[test]
-fn the_newest_of_ten_at_once_stays() {
+fn the_newest_of_ten_concurrent_publishes_stays() {
     the_newest_of_so_many_stays(10);
 }
 

@@ -290,7 +290,7 @@ fn a_fault_that_only_an_unchanged_file_shows_is_found() {
 }
 
 #[test]
-fn what_no_publish_has_made_is_left_alone() {
+fn files_that_no_publish_created_are_not_touched() {
     let dir = TempDir::new();
     let dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
@@ -351,7 +351,7 @@ fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_the_link_is_told_and_all_else_is_published() {
+fn a_directory_in_place_of_the_link_is_reported_and_everything_else_is_published() {
     let dir = TempDir::new();
     let dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
@@ -362,7 +362,7 @@ fn a_directory_in_the_place_of_the_link_is_told_and_all_else_is_published() {
 }
 
 #[test]
-fn other_bytes_are_always_younger() {
+fn changed_bytes_always_have_a_later_modification_time() {
     let dir = TempDir::new();
     let mut dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");

@@ -179,7 +179,7 @@ fn fail(
 }
 
 #[test]
-fn a_publish_whose_calls_fail_ends_well_or_says_so_and_harms_nothing() {
+fn a_publish_whose_calls_fail_succeeds_or_reports_it_and_damages_nothing() {
     let Some(mut scene) = Scene::new() else {
         return;
     };
@@ -266,7 +266,7 @@ fn calls_about<const N: usize>(
 }
 
 #[test]
-fn a_manifest_that_cannot_be_read_is_not_taken_for_none() {
+fn an_unreadable_manifest_is_not_treated_as_absent() {
     let Some(mut scene) = Scene::new() else {
         return;
     };
@@ -291,7 +291,7 @@ fn a_manifest_that_cannot_be_read_is_not_taken_for_none() {
 }
 
 #[test]
-fn publishes_that_fail_again_and_again_take_the_room_of_one() {
+fn publishes_that_fail_repeatedly_take_the_space_of_one() {
     let Some(mut scene) = Scene::new() else {
         return;
     };

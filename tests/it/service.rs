@@ -65,7 +65,7 @@ impl Manager {
 }
 
 #[test]
-fn a_manager_is_told_of_readiness_reloads_and_the_end() {
+fn a_service_manager_is_notified_of_readiness_reloads_and_the_end() {
     let manager = Manager::new();
     let state = manager.dir.join("state");
     let words = ["--state", state.to_str().unwrap()];
@@ -152,7 +152,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
 }
 
 #[test]
-fn a_poll_that_stands_still_is_reported_and_measured_until_it_goes_on() {
+fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
     if crate::traced::Tracer::new().is_none() {
         return;
     }
@@ -205,7 +205,7 @@ fn listener() -> TcpListener {
 }
 
 #[test]
-fn restarts_on_a_socket_that_was_handed_over_refuse_and_fail_nobody() {
+fn restarts_on_an_inherited_socket_refuse_no_connection_and_fail_no_request() {
     let restarts = if is_slow() { 50 } else { 10 };
     let listener = listener();
     let address = listener.local_addr().unwrap();
@@ -260,7 +260,7 @@ fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &At
 }
 
 #[test]
-fn the_socket_called_admin_is_for_those_who_run_the_server() {
+fn the_inherited_socket_named_admin_is_the_admin_listener() {
     let (public, admin) = (listener(), listener());
     let server = command();
     let mut activated = Command::new("sh");
@@ -289,7 +289,7 @@ fn the_socket_called_admin_is_for_those_who_run_the_server() {
 }
 
 #[test]
-fn what_was_handed_over_must_be_a_listening_socket() {
+fn an_inherited_descriptor_must_be_a_listening_socket() {
     let server = command();
     let mut activated = Command::new("sh");
     let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3</dev/null";
@@ -304,7 +304,7 @@ fn what_was_handed_over_must_be_a_listening_socket() {
 }
 
 #[test]
-fn silent_clients_and_half_sent_heads_hold_no_server_that_stops() {
+fn silent_clients_and_incomplete_heads_do_not_delay_a_shutdown() {
     let server = Server::start(&[]);
     let silent = server.connect();
     let mut idle = server.connect();
@@ -331,7 +331,7 @@ fn a_head_that_is_ended_after_the_signal_is_answered_and_its_connection_closed()
 }
 
 #[test]
-fn a_second_signal_ends_a_server_at_once() {
+fn a_second_signal_ends_a_server_immediately() {
     let server = Server::start(&[]);
     let _half = server.half_a_request();
     server.ask_to_stop();
@@ -342,7 +342,7 @@ fn a_second_signal_ends_a_server_at_once() {
 }
 
 #[test]
-fn what_takes_longer_than_the_drain_is_cut() {
+fn requests_that_take_longer_than_the_drain_are_cut() {
     let server = Server::start(&["--drain-seconds", "1"]);
     let _half = server.half_a_request();
     let begun = Instant::now();

@@ -478,7 +478,7 @@ fn ask(client: &mut std::net::TcpStream, words: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn the_proxy_disturbs_as_its_modes_say() {
+fn the_proxy_disturbs_connections_as_its_mode_requires() {
     let Some(store) = Store::start(&[]) else {
         return;
     };

@@ -227,7 +227,7 @@ fn a_leader_begins_a_term_with_each_start_so_a_copy_of_its_state_is_noticed() {
 }
 
 #[test]
-fn without_the_store_the_known_keys_hold_and_later_changes_arrive() {
+fn without_the_store_the_known_keys_stay_valid_and_later_changes_arrive() {
     let Some(mut store) = Store::start(&[]) else {
         return;
     };

@@ -104,7 +104,7 @@ fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
 }
 
 #[test]
-fn a_server_that_stops_gives_its_credits_back_and_one_that_starts_anew_gets_no_more() {
+fn a_server_that_stops_returns_its_credits_and_one_that_restarts_gets_no_more() {
     let Some(_) = Store::start(&[]) else { return };
     let admitted = undisturbed(|directory| {
         let store = Store::start(&[]).unwrap();

@@ -59,7 +59,7 @@ fn credits_of_a_later_version_count_and_its_fields_and_keys_stay() {
 }
 
 #[test]
-fn servers_with_different_limits_admit_at_most_the_largest_and_say_so() {
+fn servers_with_different_limits_admit_at_most_the_largest_and_log_it() {
     let Some(_) = Store::start(&[]) else { return };
     let small = LIMIT / 2;
     let admitted = undisturbed(|directory| {

@@ -86,7 +86,7 @@ fn an_address_makes_three_keys_sees_them_and_revokes_them() {
 }
 
 #[test]
-fn what_was_sent_once_makes_nothing_more() {
+fn a_form_sent_again_issues_no_other_key() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let page = server.connect().get("/keys");
@@ -153,7 +153,7 @@ fn no_page_of_another_site_reads_or_acts() {
 }
 
 #[test]
-fn a_foreign_name_that_leads_here_reads_no_page_of_keys() {
+fn requests_for_a_foreign_host_get_no_page_of_keys() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &["--base-url", "https://metrics.test"]);
     let mut client = server.connect();
@@ -198,7 +198,7 @@ fn a_foreign_name_that_leads_here_reads_no_page_of_keys() {
 }
 
 #[test]
-fn forms_that_nobody_sends_are_refused_and_make_nothing() {
+fn invalid_forms_are_refused_and_issue_no_key() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let mut client = server.connect();
@@ -238,7 +238,7 @@ fn forms_that_nobody_sends_are_refused_and_make_nothing() {
 }
 
 #[test]
-fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
+fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &["--head-seconds", "1"]);
     let page = server.connect().get("/keys");
@@ -301,7 +301,7 @@ fn a_form_that_is_held_back_is_asked_for_and_one_that_dawdles_is_cut() {
 }
 
 #[test]
-fn keys_that_are_gone_are_not_taken_for_none() {
+fn a_missing_key_file_is_not_treated_as_empty() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let mut client = server.connect();
@@ -322,7 +322,7 @@ fn keys_that_are_gone_are_not_taken_for_none() {
 }
 
 #[test]
-fn what_the_command_line_does_shows_at_once() {
+fn changes_by_the_command_line_are_visible_immediately() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let state = dir.join("state");
@@ -433,7 +433,7 @@ fn addresses_that_are_none_get_no_mail() {
 }
 
 #[test]
-fn a_mailer_that_fails_is_told_to_the_operator_alone() {
+fn a_failing_mailer_is_reported_to_the_operator_only() {
     let dir = TempDir::new();
     let server = by_mail(&dir, "cat >/dev/null; echo no relay >&2; exit 75");
     let reply = ask(&mut server.connect(), "ann@example.com");

@@ -21,7 +21,7 @@ fn make_for(client: &mut Client, address: &str) -> Reply {
 }
 
 #[test]
-fn a_day_has_as_many_keys_as_the_operator_says_for_all_clients_of_a_proxy() {
+fn a_day_has_the_configured_number_of_keys_for_all_clients_of_a_proxy() {
     let dir = TempDir::new();
     let more = ["--signup-daily", "2", "--trusted-proxy", "127.0.0.1"];
     let server = by_ip(&dir, &more);
@@ -49,7 +49,7 @@ fn a_day_has_as_many_keys_as_the_operator_says_for_all_clients_of_a_proxy() {
 }
 
 #[test]
-fn who_opens_pages_too_fast_is_told_how_long_to_wait() {
+fn a_client_that_opens_pages_too_fast_gets_retry_after() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let mut client = server.connect();
@@ -68,7 +68,7 @@ fn who_opens_pages_too_fast_is_told_how_long_to_wait() {
 }
 
 #[test]
-fn forms_that_were_held_back_give_no_turns_back() {
+fn slow_forms_still_count_towards_the_rate_limit() {
     const HELD: usize = 12;
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
@@ -102,7 +102,7 @@ fn forms_that_were_held_back_give_no_turns_back() {
 }
 
 #[test]
-fn a_lock_that_is_not_given_back_keeps_nobody_waiting_for_long() {
+fn a_lock_that_is_never_unlocked_delays_forms_for_a_limited_time() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &[]);
     let mut client = server.connect();
@@ -126,7 +126,7 @@ fn a_lock_that_is_not_given_back_keeps_nobody_waiting_for_long() {
 }
 
 #[test]
-fn who_waited_for_too_long_is_issued_nothing() {
+fn a_request_that_waited_too_long_gets_no_key() {
     let dir = TempDir::new();
     let server = by_ip(&dir, &["--trusted-proxy", "127.0.0.1"]);
     let state = dir.join("state");

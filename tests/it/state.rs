@@ -65,7 +65,7 @@ fn await_status(client: &mut Client, key: &str, want: u16) {
 }
 
 #[test]
-fn a_damaged_key_file_keeps_the_keys_that_were_loaded_and_is_told_once() {
+fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
     let state = State::new();
     let key = state.issue();
     let server = state.start();
@@ -167,17 +167,17 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     };
     assert!(
         ended,
-        "asked to stop, it did not end well within ten seconds"
+        "after SIGTERM, it did not exit with success within ten seconds"
     );
 }
 
 #[test]
-fn a_server_whose_log_has_gone_away_goes_on() {
+fn a_server_whose_log_pipe_is_closed_continues() {
     check_goes_on_without(|log, _| drop(log));
 }
 
 #[test]
-fn a_server_whose_log_nobody_reads_goes_on() {
+fn a_server_whose_log_is_not_read_continues() {
     let mut unread = None;
     check_goes_on_without(|log, writer| {
         writer.write_all(&vec![b' '; PIPE_BYTES]).unwrap();
@@ -271,7 +271,7 @@ fn settings_that_cannot_be_stop_the_start() {
 }
 
 #[test]
-fn commands_for_keys_say_what_is_wrong_with_them() {
+fn key_commands_report_what_is_wrong() {
     let state = State::new();
     let key = state.issue();
     let directory = state.directory();

@@ -117,7 +117,10 @@ pub(crate) fn printed_key(output: &Output) -> String {
         "stdout is more than a key"
     );
     canary::remember(key);
-    assert!(!canary::holds_a_secret(said.as_bytes()), "said on stderr");
+    assert!(
+        !canary::holds_a_secret(said.as_bytes()),
+        "the key is on stderr"
+    );
     key.to_owned()
 }
 

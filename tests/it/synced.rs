@@ -265,6 +265,6 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
     }
     assert!(
         cut > 0 && whole > 0,
-        "{cut} cut short, {whole} not: the power goes too late or too early"
+        "{cut} cut short, {whole} not: power failures come too late or too early"
     );
 }

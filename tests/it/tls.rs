@@ -215,7 +215,7 @@ fn pipelined_responses_share_a_record() {
 /// Truncation attacks: a response that was cut behind any record, the last one included, is an error for
 /// the client.
 #[test]
-fn a_client_notices_a_response_that_was_cut() {
+fn a_client_detects_a_truncated_response() {
     let Some(scene) = Scene::new() else { return };
     let (_server, address) = scene.start(&[]);
     let request = LAST.replace("/v1 ", "/v1/islands?limit=200 ");
@@ -274,7 +274,7 @@ fn a_session_continues_on_any_worker_and_never_with_early_data() {
 
 /// The same timeout as without TLS.
 #[test]
-fn a_client_that_takes_nothing_is_cut() {
+fn a_client_that_reads_nothing_is_disconnected() {
     let Some(scene) = Scene::new() else { return };
     let (server, address) = scene.start(&["--send-seconds", "1"]);
     let before = server.open_files().len();

@@ -317,7 +317,7 @@ fn a_flood_of_half_handshakes_fails_no_request() {
 }
 
 #[test]
-fn a_shutdown_waits_for_no_handshake_that_stands_still() {
+fn a_shutdown_does_not_wait_for_a_stalled_handshake() {
     let Some(scene) = Scene::new() else { return };
     let (server, address) = scene.start(&[]);
     let flood = half_handshakes(address, &scene.client_config(), 0..50);

@@ -194,7 +194,7 @@ fn come_out_as_expected(shapes: &[Shape]) {
 }
 
 #[test]
-fn every_shape_of_host_and_target_is_judged() {
+fn every_form_of_host_and_target_is_validated() {
     come_out_as_expected(&[
         shape(get(""), &[400], "bad_request", true),
         shape(get("Host: a\r\nHost: b\r\n"), &[400], "bad_request", true),
@@ -395,7 +395,7 @@ fn a_key_is_not_valid_and_spends_nothing() {
 }
 
 #[test]
-fn answers_spend_or_do_not_as_the_contract_says() {
+fn responses_use_quota_as_the_contract_requires() {
     let wire = Wire::limited_to("100");
     let mut raw = wire.connect();
     let etag = raw.request("GET", "/v1", "").expect("etag").to_owned();
@@ -423,7 +423,7 @@ fn answers_spend_or_do_not_as_the_contract_says() {
 }
 
 #[test]
-fn what_is_not_published_yet_spends_nothing() {
+fn requests_for_unpublished_data_use_no_quota() {
     let dir = TempDir::new();
     let empty = dir.join("empty");
     fs::create_dir_all(&empty).unwrap();
@@ -462,7 +462,7 @@ fn exactly_as_many_as_the_limit_are_admitted() {
 }
 
 #[test]
-fn sixteen_clients_at_once_get_no_more_than_the_limit() {
+fn sixteen_concurrent_clients_get_no_more_than_the_limit() {
     let wire = Wire::start(&["--limit-anonymous", "50", "--workers", "4"]);
     let ask = || {
         let mut client = wire.server.connect();
@@ -487,7 +487,7 @@ fn sixteen_clients_at_once_get_no_more_than_the_limit() {
 }
 
 #[test]
-fn a_client_that_has_said_all_it_will_say_gets_every_answer() {
+fn a_client_that_has_shut_down_its_sending_side_gets_every_response() {
     let wire = Wire::limited_to("60000");
     for _ in 0..200 {
         let mut raw = wire.connect();

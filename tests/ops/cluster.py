@@ -31,7 +31,7 @@ import threading
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# Addresses of their own, so that the ports can be those of the example.
+# Each process has its own address, so that the ports can be those of the example.
 SERVERS = {"leader": "127.7.20.11", "follower-1": "127.7.20.12", "follower-2": "127.7.20.13"}
 STORE, BALANCER = ("127.7.20.21", 6379), ("127.7.20.31", 8080)
 LIMIT, LIMIT_KEY = 400, 2000
@@ -49,7 +49,7 @@ def check(is_right, text):
 
 
 def get(address, path, key=None, source=None, timeout=10):
-    """Status and headers of a request on a connection of its own."""
+    """Status and headers of a request on a new connection."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     connection = http.client.HTTPConnection(*address, timeout=timeout, source_address=source)
     try:
@@ -141,7 +141,7 @@ class Client(threading.Thread):
         self.limit = LIMIT_KEY if key else LIMIT
         self.statuses, self.unexpected = collections.Counter(), []
         self.done = False
-        # The process that is down, or was a few seconds ago.
+        # The process that is down, or that was started again a few seconds ago.
         self.down = None
 
     def run(self):
@@ -227,7 +227,7 @@ def run(cluster):
             issued = cluster.keys("issue", "--address", "bob@example.com").strip()
         time.sleep(DOWN_SECONDS)
         if name == "store":
-            # The last known keys stay.
+            # The last known keys stay valid.
             check(cluster.status_everywhere(key) == {200}, "a key is lost with the store")
             check(all(cluster.ready(server) for server in SERVERS), "a server is not ready without the store")
         cluster.start(name)
@@ -253,7 +253,7 @@ def run(cluster):
         admitted = client.statuses[200]
         check(not client.unexpected, f"{client.source}: {client.unexpected[:3]}")
         check(admitted <= client.limit, f"{client.source}: {admitted} of {client.limit} admitted")
-        # What a killed server had leased is lost to the client until the day ends.
+        # Credits that a killed server had leased are lost to the client until the day ends.
         check(admitted >= client.limit // 2 - (own if client.key else 0), f"{client.source}: only {admitted} of {client.limit} admitted")
     admitted = [client.statuses[200] for client in clients[:-1]]
     print(f"limit {LIMIT}: {min(admitted)} to {max(admitted)} admitted; limit {LIMIT_KEY}: {clients[-1].statuses[200]} admitted")

@@ -20,8 +20,8 @@ if ! unshare --mount --pid --ipc --uts --fork mount -t cgroup2 none /sys/fs/cgro
     echo "skipped: needs permission to create namespaces and to mount in them"
     exit 0
 fi
-# crun refuses the mixed hierarchy of cgroups that some machines have, also where it uses none. In a mount
-# namespace of its own, the script has the newer hierarchy alone.
+# crun refuses the hybrid cgroup hierarchy of some machines, even if it uses no cgroup. So the script runs in its own
+# mount namespace with the unified hierarchy only.
 if [ "$(stat -fc %T /sys/fs/cgroup)" != cgroup2fs ]; then
     if [ "${1:-}" = --inside ]; then
         mount -t cgroup2 none /sys/fs/cgroup
@@ -54,7 +54,7 @@ strip "$bin"
 cp /etc/ssl/certs/ca-certificates.crt "$work/files/image/etc/ssl/certs/"
 readelf -d "$bin" | grep -q NEEDED && fail "the binary is not static"
 
-# Its last stage as it is; `build` is a directory instead of a stage.
+# The Containerfile's last stage, unchanged; `build` is a directory instead of a stage.
 sed -n '/^FROM scratch$/,$p' data/container/Containerfile >"$work/Containerfile"
 build build --quiet --format docker --isolation chroot --build-context "build=$work/files" \
     -f "$work/Containerfile" -t island-metrics "$work/files" >/dev/null
@@ -86,8 +86,8 @@ printf '127.0.0.1 localhost upstream.example\n' >"$work/hosts"
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 listen=127.0.0.1:$(port) admin=127.0.0.1:$(port)
 
-# A bundle that runs the image as an engine would with --read-only, --cap-drop=ALL, no-new-privileges and the
-# network of the host: arguments of the command, then mounts as SOURCE:DESTINATION:OPTION.
+# A bundle that runs the image like an engine with --read-only, --cap-drop=ALL, no-new-privileges and the
+# network of the host. Parameters: arguments of the command, then mounts as SOURCE:DESTINATION:OPTION.
 bundle() {
     rm -rf "$work/bundle"
     mkdir "$work/bundle"
@@ -117,10 +117,10 @@ json.dump({
 }, open(f"{work}/bundle/config.json", "w"))
 PY
 }
-# Runs a command in the image to its end.
+# Runs a command in the image until it exits.
 run() { bundle "$@" && engine run --bundle "$work/bundle" "once-$$" 2>"$work/stderr"; }
 
-# Engines make the places of their mounts.
+# Engines create the mount points.
 mkdir "$root"/{proc,dev}
 touch "$root/etc/hosts"
 before=$(cd "$root" && find . -printf '%p %y %m %U %s %T@\n' | sort)
@@ -147,7 +147,7 @@ process=$(engine state "$started" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 [ "$(awk '/^(Uid|Gid):/ { print $2, $3, $4 }' "/proc/$process/status" | sort -u)" = "65532 65532 65532" ] || fail "not the user 65532"
 [ "$(awk '/^CapEff:/ { print $2 }' "/proc/$process/status")" = 0000000000000000 ] || fail "it has capabilities"
 
-# SIGTERM ends it within the time that orchestrators give, also as process 1 and with a connection open.
+# SIGTERM ends the server in the time that orchestrators allow, also as process 1 and with an open connection.
 exec 8<>"/dev/tcp/${listen/://}"
 printf 'GET /v1/health HTTP/1.1\r\nHost: a\r\n\r\n' >&8
 begun=$(date +%s%N)
@@ -162,7 +162,7 @@ engine delete --force "$started" 2>/dev/null || true
 started=
 if curl -fsS -o /dev/null "http://$listen/v1/health" 2>/dev/null; then fail "it serves after SIGTERM"; fi
 
-# A static binary resolves names: those of a file, and with the same code those of DNS.
+# A static binary resolves names. Names of a file are tested; the code is the same for DNS.
 case $features in
     *collect*)
         python3 tests/ops/upstream.py >"$work/upstream" &

@@ -97,7 +97,7 @@ SERVER = {
     "process_start_time_seconds": set(),
 }
 METRICS = SERVER | COLLECTOR
-# The values of the labels that have few.
+# The values of labels with few values.
 VALUES = {
     ("island_metrics_collect_responses_total", "result"): {"usable", "throttled", "gone", "rejected", "broken"},
     ("island_metrics_collect_islands_due", "what"): {"fresh", "unasked", "inactive"},
@@ -112,7 +112,7 @@ VALUES = {
     ("island_metrics_shared_quota_requests_total", "result"): {"answered", "late", "failed"},
     ("island_metrics_shared_keys_role", "role"): {"leads", "waits", "follows", "deposed"},
 }
-# What a scrape adds.
+# Labels and metrics that a scrape adds.
 SCRAPED = {"job", "instance"}
 
 faults = []
@@ -123,7 +123,7 @@ def path(*parts):
 
 
 def check_expressions(where, text, recorded):
-    """All names and labels of a text that has PromQL in it. Returns the metrics it uses."""
+    """All names and labels of a text with PromQL. Returns the metrics it uses."""
     used = set()
     for name in re.findall(r"\bisland_metrics:[a-z0-9_:]+", text):
         if name not in recorded:
@@ -223,7 +223,7 @@ def free_port():
 
 
 def scrape_collector(binary):
-    """What a collector's /metrics prints whose upstream refuses connections; `None` without the command."""
+    """The /metrics page of a collector whose upstream refuses connections; `None` without the command."""
     admin = free_port()
     with tempfile.TemporaryDirectory(prefix="island-metrics-collect.") as work:
         command = [binary, "collect", "--dataset", f"{work}/dataset", "--state", f"{work}/state", "--contact", "ann@example.com",
@@ -250,7 +250,7 @@ def scrape_collector(binary):
 
 
 def scrape(binary):
-    """What /metrics prints after some requests; `None` where nothing answers there."""
+    """The /metrics page after some requests; `None` if nothing responds."""
     port, admin = free_port(), free_port()
     command = [binary, "serve", "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}", "--limit-anonymous", "4"]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -304,7 +304,7 @@ def check_scrape(text, metrics):
             if value not in VALUES.get((name, label), {value}):
                 faults.append(f"/metrics: {name} has {label} {value!r}")
         float(found[3])
-    # One without samples yet, as a code that no answer had, is promised by its TYPE line.
+    # A metric without samples, such as a code that no response had, has at least a TYPE line.
     for name in sorted(set(metrics) - printed - promised):
         faults.append(f"/metrics does not print {name}")
     print(f"metrics: /metrics prints {len(printed)} of {len(metrics)} names in {len(text)} bytes")

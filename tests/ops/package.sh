@@ -28,7 +28,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 fail() { echo "package: $*" >&2; exit 1; }
 
-# Base URL of a server started in the background, whose words go to $work/stderr.
+# Base URL of a server started in the background, whose log goes to $work/stderr.
 address_of_server() {
     local base
     for _ in $(seq 100); do
@@ -48,7 +48,7 @@ stop_server() {
     server=
 }
 
-# Not static: a static glibc loads the name services of the machine, which may be of another version.
+# Not static: a static glibc loads the name service libraries of the machine, which may have another version.
 cargo build --profile dist --locked --features collect,tls,shared-quota --target-dir target/packaged
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 [ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
@@ -59,7 +59,7 @@ curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":300' || fail "the binary
 stop_server
 echo "binary: $(stat -c %s "$bin") bytes, symbols included"
 
-# What the binary prints about itself, where it does.
+# Files that the binary prints. Those that it does not print are left out.
 tree=target/package/tree
 rm -rf target/package
 mkdir -p "$tree"
@@ -119,8 +119,8 @@ if find / -xdev \( -user island-metrics -o -user island-metrics-publish -o -user
 fi
 find /etc/systemd/system -name '*island-metrics*' | grep . && fail "a unit is enabled that nobody asked for"
 
-# The way of the data with the users of the units: collected by the first, published by the second, served by
-# the third, with a key that root issued.
+# The path of the data, with the users of the units: collected by the first, published by the second, served by
+# the third, with a key issued by root.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups --no-new-privs --inh-caps=-all "${@:2}"; }
 python3 tests/ops/upstream.py >"$work/upstream" &
 upstream=$!
@@ -163,7 +163,7 @@ wait "$holder"
 collect
 stop_server
 
-# Installed over itself: an edited configuration stays.
+# Reinstalled: an edited configuration stays.
 echo '#edited' >>/etc/island-metrics/island-metrics.conf
 dpkg -i "$deb" >"$work/dpkg" 2>&1 || fail "the upgrade: $(cat "$work/dpkg")"
 tail -n 1 /etc/island-metrics/island-metrics.conf | grep -qx '#edited' || fail "the upgrade lost the configuration"
@@ -175,7 +175,7 @@ dpkg -r island-metrics >"$work/dpkg" 2>&1 || fail "dpkg -r: $(cat "$work/dpkg")"
 [ -e /etc/island-metrics/island-metrics.conf ] || fail "removed, and the configuration is gone"
 dpkg --purge island-metrics >"$work/dpkg" 2>&1 || fail "dpkg --purge: $(cat "$work/dpkg")"
 installed=
-# Directories that others share stay, and state: keys are not made anew.
+# Shared directories and the state stay, so that keys are not lost.
 while read -r path; do
     if [ -f "$path" ] || [ -L "$path" ] && [ ! -d "$path" ]; then fail "purged, and $path is there"; fi
 done <"$work/files"
@@ -184,7 +184,7 @@ left=$(find / -xdev -name '*island-metrics*' \( -path '/etc/*' -o -path '/usr/*'
 [ -z "$left" ] || fail "purged, and there is $left"
 [ -n "$(ls -A /var/lib/island-metrics)" ] || fail "purged, and the keys are gone"
 
-# The commands of data/README.md for an installation without the package give the same.
+# The commands of data/README.md for an installation without the package have the same result.
 sed -n '/^<!-- without the package -->$/,/^```$/p' data/README.md | grep -v -e '^<!--' -e '^```' \
     | sed "s|target/release/island-metrics|$bin|" >"$work/by-hand"
 [ "$(wc -l <"$work/by-hand")" = 3 ] || fail "data/README.md has no three commands"
@@ -196,7 +196,7 @@ for unit in $units; do [ -s "/etc/systemd/system/$unit" ] || fail "the three com
 rm /usr/bin/island-metrics "${by_hand[@]}"
 by_hand=
 
-# What this made, it takes away.
+# Removes everything that this script created.
 if [ -z "$before" ]; then
     rm -rf /var/lib/island-metrics{,-published,-collect,-dataset}
     for user in island-metrics{,-publish,-collect}; do userdel "$user"; done

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs nginx, Caddy and HAProxy, as data/proxy sets them up, in front of the server, on loopback, and asks through them.
+"""Runs nginx, Caddy and HAProxy with the settings of data/proxy in front of the server, and sends requests, on loopback.
 
-For each proxy: answers are those of the server itself; clients are counted by their own address, whatever
-they claim; connections to the server are kept; and no request, however it is shaped, makes an answer reach
-another client (a desync). Between proxy and server sits a relay that counts and changes nothing.
+For each proxy: responses are those of the server itself; clients are counted by their own address, whatever
+they forward; connections to the server are kept open; and no request of any form makes a response reach
+another client (a desync). A relay between proxy and server counts requests and changes nothing.
 
     tests/ops/proxies.py [--bin BINARY] [--only nginx|caddy|haproxy] [--rounds N] [--seed N] [--canary]
 
-Exits with 1 where something is not as it should be. A proxy that is not installed is left out, and said so.
+Exits with 1 if a check fails. A proxy that is not installed is skipped with a message.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import time
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 HOST = "api.example"
 LIMIT = 65535
-# Bytes that begin each of the server's answers once, and that no body has.
+# Bytes at the beginning of every response of the server, which no body contains.
 ANSWER = b"\r\nx-ratelimit-limit: "
 
 faults = []
@@ -63,7 +63,7 @@ def wait_for(port, process, what):
 
 
 class Relay:
-    """Passes bytes on between a proxy and the server, and counts turns and answers of each connection.
+    """Relays bytes between a proxy and the server, and counts turns and responses of each connection.
 
     A proxy sends one request and waits for its answer. So a turn begins with bytes from the proxy after
     bytes from the server, and more answers than turns means that the server saw more requests than the
@@ -72,7 +72,7 @@ class Relay:
 
     def __init__(self, server_port, canary):
         self.server_port = server_port
-        # Plays a server that takes a body for a request: its answer comes twice.
+        # Imitates a server that interprets a body as a request: it responds twice.
         self.canary = canary
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port = self.listener.getsockname()[1]
@@ -137,7 +137,7 @@ class Relay:
 
     @staticmethod
     def ended(proxy, server, counts):
-        """Closes both sides once neither is read any more."""
+        """Closes both sides when neither is read any more."""
         with counts["lock"]:
             counts["ended"] += 1
             if counts["ended"] == 2:
@@ -203,7 +203,7 @@ def start_nginx(running):
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("server 127.0.0.1:8080;", f"server 127.0.0.1:{running.relay.port};"),
         ("pid /run/nginx.pid;", f"pid {work}/pid;\nerror_log {work}/error.log;"),
-        # All clients share the connections to the server: what poisons one is met by the next.
+        # All clients share the connections to the server, so a desync of one client affects the next.
         ("worker_processes auto;", "worker_processes 1;"),
         ("http {\n", "http {\n" + temporary),
     ])
@@ -253,7 +253,7 @@ def start_haproxy(running):
     return port
 
 
-# --- a client that reads answers strictly ----------------------------------------------------------
+# --- a client that parses responses strictly -------------------------------------------------------
 
 
 class Closed(Exception):
@@ -328,7 +328,7 @@ class Client:
             self.socket.sendall(request)
             status, headers, body = self.answer(method == "HEAD")
         except (Closed, ConnectionError):
-            # A kept connection may be closed between two requests; a fresh one may not.
+            # A connection may be closed between two requests, but not before the first.
             if fresh or self.buffer:
                 raise
             self.close()
@@ -338,9 +338,9 @@ class Client:
         return status, headers, body
 
 
-# --- answers through the proxy are those of the server ---------------------------------------------
+# --- responses through the proxy are those of the server -------------------------------------------
 
-# What differs from answer to answer, or belongs to a connection.
+# Headers that differ between responses, or belong to a connection.
 OWN = {
     "date", "server", "via", "connection", "keep-alive", "transfer-encoding", "x-ratelimit-remaining",
     "x-ratelimit-reset", "x-request-id",
@@ -355,7 +355,7 @@ def same_answers(port, running):
     dump = "/dumps/islands.csv"
     _, headers, whole = direct.ask("GET", dump)
     dump_etag, modified = dict(headers)["etag"], dict(headers)["last-modified"]
-    # nginx leaves the length out where it cannot know it: of a chunked answer. Ours all have one.
+    # nginx sends no length if the response of its upstream is chunked. All our responses have a length.
     cases = [
         ("GET", "/v1"), ("GET", "/v1", "Accept-Encoding: gzip"), ("GET", "/v1/health"),
         ("GET", "/v1/islands?limit=1", f"If-None-Match: {etag}"),
@@ -389,7 +389,7 @@ def same_answers(port, running):
             if want != have:
                 fault(f"{case}: {part} is {have!r:.200}; the server's is {want!r:.200}")
         want, have = (sorted(pair for pair in answer[1] if pair[0] not in OWN) for answer in (wanted, found))
-        # A HEAD's length may be left out; nginx and Caddy pass it on, and are held to that.
+        # The length may be missing for HEAD; nginx and Caddy forward it, so they are checked.
         if want != have:
             fault(f"{case}: headers differ: {set(want) ^ set(have)}")
         fields = dict(found[1])
@@ -408,7 +408,7 @@ def same_answers(port, running):
     return len(cases)
 
 
-# --- who is counted --------------------------------------------------------------------------------
+# --- identification of clients ---------------------------------------------------------------------
 
 
 def remaining(answer):
@@ -416,7 +416,7 @@ def remaining(answer):
 
 
 def counted_by_address(port):
-    """Each client has its own figures, and a claim in X-Forwarded-For changes nobody's."""
+    """Each client has its own count, and a forged X-Forwarded-For changes no count."""
     claims = [
         "9.9.9.9", "127.0.0.1", "::1", "9.9.9.9, 127.0.0.1", "unknown", "", ",", "127.0.0.1, ::1", "[::1]:80",
         "127.0.0.22", "9.9.9.9\r\nX-Forwarded-For: 8.8.8.8", "9.9.9.9\r\nX-Forwarded-For: 127.0.0.1",
@@ -439,7 +439,7 @@ def counted_by_address(port):
 
 
 def connections_kept(port, relay):
-    """Two hundred requests, each on a front connection of its own, take a few connections to the server."""
+    """Two hundred requests, each on a new connection to the proxy, use few connections to the server."""
     for counts in relay.connections:
         counts["before"] = counts["turns"]
     for _ in range(200):
@@ -453,7 +453,7 @@ def connections_kept(port, relay):
 
 
 def bodies_survived(port):
-    """The server answers a request with a body and closes; whoever is still sending gets the answer."""
+    """The server responds to a request with a body and closes; a client that is still sending gets the response."""
     asked = 0
     client = Client(port, "127.0.0.13")
     for at in range(120):
@@ -471,11 +471,11 @@ def bodies_survived(port):
     return asked
 
 
-# --- shapes that have made proxies and servers disagree --------------------------------------------
+# --- request forms that proxies and servers have interpreted differently ---------------------------
 
 
 def shapes():
-    """Name to bytes. TAG becomes a number of its own; what is `smuggled` hides in a body, or in what may be one."""
+    """Request forms: name to bytes. TAG is replaced by a unique number; `smuggled` is hidden in a (possible) body."""
     host = "Host: api.example\r\n"
     inner = "GET /v1/smuggled-TAG HTTP/1.1\r\nHost: api.example\r\nX: "
     whole = "GET /v1/smuggled-TAG HTTP/1.1\r\nHost: api.example\r\n\r\n"
@@ -641,7 +641,7 @@ def mutated(rng, corpus):
 
 
 class Probes:
-    """Clients who ask for what only they ask for, on connections that they keep."""
+    """Clients, each with requests that no other client sends, on connections that stay open."""
 
     def __init__(self, port):
         self.clients = [Client(port, f"127.0.1.{at}") for at in range(1, 17)]
@@ -650,7 +650,7 @@ class Probes:
     def ask(self, client, culprit):
         self.asked += 1
         number = 10**9 + self.asked
-        # By turns the path comes back in an error, the offset in a page, and a HEAD has no body.
+        # In turn: an error that repeats the path, a page that repeats the offset, and a HEAD without a body.
         kind = number % 3
         target = f"/v1/probe-{number}" if kind else f"/v1/islands?limit=1&offset={number}"
         try:
@@ -677,19 +677,19 @@ class Probes:
 
 
 def judge(found, number):
-    """Whether an answer is a probe's own; and if not, whether it is another's rather than a failure."""
+    """Whether a response belongs to this probe; and if not, whether it belongs to another one or is a failure."""
     status, _, body = found
     if status in (404, 200):
         found = json.loads(body)
         if status == 404:
             return f'"/v1/probe-{number}";' in found["error"]["message"], True
         return found["meta"].get("offset") == number, True
-    # Quota and the proxy's own failures name nobody.
+    # Errors of the quota and of the proxy itself do not repeat the request.
     return False, status not in (429, 500, 502, 503, 504)
 
 
 def send_shape(client, data):
-    """Sends it and takes what comes for a moment. Answers that name another's path are returned."""
+    """Sends a request and reads for a moment. Returns responses that repeat the path of another client."""
     client.connect()
     taken = b""
     try:
@@ -722,13 +722,13 @@ def smuggling(name, port, running, rounds, seed):
         answered += taken.startswith(b"HTTP/1.")
         answers += taken.count(b"HTTP/1.1 ")
         statuses.update(status.decode() for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", taken))
-        # What it is told must be about itself, too.
+        # Its own responses must also belong to it.
         for whose, other in re.findall(rb"/v1/(own|smuggled|probe)-(\d{8})", taken):
-            # A mutation may have put digits behind its own.
+            # A mutation may have appended digits to its own number.
             if whose == b"probe" or other != tag.encode():
                 probes.desynchronised += 1
                 fault(f"{shape!r} was told of /v1/{whose.decode()}-{other.decode()}…, which is another's")
-        # While its connection is open, and after it is gone.
+        # While its connection is open, and after it is closed.
         probes.ask(probes.clients[at % 16], shape)
         probes.ask(probes.clients[(at + 1) % 16], shape)
         client.close()

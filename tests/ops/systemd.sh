@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the units with systemd's tools: that they are valid, how exposed they leave the services, and that
-# the system calls of the binary are among those they allow. Needs no running systemd; strace for the last.
-# A binary without the feature `collect` leaves that command out.
+# Checks the units with systemd's tools: that they are valid, the exposure of the services, and that they
+# allow the system calls of the binary. Needs no running systemd, but strace for the last check.
+# With a binary without the feature `collect`, that command is skipped.
 #   BIN=target/packaged/dist/island-metrics tests/ops/systemd.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,8 +24,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 fail() { echo "systemd: $*" >&2; exit 1; }
 
-# Verify wants the binary where the unit says, and says "ok" by saying nothing. Some versions complain
-# and yet exit with 0.
+# `verify` requires the binary at the path in the unit. It prints nothing if the unit is valid; some versions
+# print errors but exit with 0.
 plain=$work/plain activated=$work/activated
 mkdir "$plain" "$activated"
 for unit in "$units"/*.{service,socket} "$units"/{collect,publish}/* "$units"/replicate/*.*; do
@@ -59,7 +59,7 @@ score "$activated" island-metrics.service 3
 every=$(sed -n 's/^OnCalendar=//p' "$units/publish/island-metrics-publish.timer")
 systemd-analyze calendar --iterations=2 "$every" | grep -q 'Iter. #2' || fail "no calendar: $every"
 
-# The units' users and directories, made in an empty root.
+# The users and directories of the units, created in an empty root.
 root=$work/root
 mkdir -p "$root/etc"
 systemd-sysusers --root="$root" "$PWD/data/sysusers.d/island-metrics.conf" 2>/dev/null
@@ -78,7 +78,7 @@ systemd-tmpfiles --root="$root" --create "$PWD/data/tmpfiles.d/island-metrics.co
 [ "$(stat -c %u "$root/var/lib/island-metrics-dataset")" = 12345 ] || fail "the dataset changed its owner"
 echo "3 users, 4 directories"
 
-# Started by the connection to its socket, and with no network but that, where this may take it away.
+# Started by a connection to its socket. It has no other network, if the script may create a network namespace.
 if command -v systemd-socket-activate >/dev/null; then
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     alone=()
@@ -121,7 +121,7 @@ if ! command -v strace >/dev/null; then
     echo "systemd: no strace; the calls that the binary makes are not compared with those allowed"
     exit 0
 fi
-# Names of one set of calls, the sets inside it resolved.
+# Names of the calls of a set, including those of nested sets.
 calls() {
     local name
     for name in $(systemd-analyze syscall-filter --no-pager "$1" | sed '1d;s/#.*//'); do
@@ -185,7 +185,7 @@ server=
 for traced in "${traces[@]}"; do
     sed -n 's/^[0-9]* \+\([a-z0-9_]*\)(.*/\1/p' "$work/trace.$traced" | sort -u >"$work/made.$traced"
     [ "$(wc -l <"$work/made.$traced")" -gt 20 ] || fail "$traced: traced too little"
-    # Before the filter is there, systemd itself executes the binary.
+    # systemd itself executes the binary, before it installs the filter.
     refused=$(comm -23 "$work/made.$traced" "$work/allowed" | grep -vx execve || true)
     [ -z "$refused" ] || fail "$traced makes calls that its unit refuses: $refused"
     echo "$traced: $(wc -l <"$work/made.$traced") kinds of system calls, none refused"

@@ -1,4 +1,4 @@
-// A browser, and what every page must be in it.
+// A browser, and checks for every page.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,11 +9,11 @@ const modules = createRequire(`${MODULES}/package.json`);
 const { chromium } = modules("playwright-core");
 const AXE = readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
 
-// Builds run as root, where Chromium has no sandbox; the pages are ours.
+// Builds run as root, for which Chromium has no sandbox; the pages are our own.
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 let claims = 0;
 
-/// Says a claim that holds, and ends at one that does not.
+/// Prints a claim if it is true, and otherwise ends the program.
 export const claim = async (what, check) => {
   try {
     await check();
@@ -28,7 +28,7 @@ export const claim = async (what, check) => {
 export const json = async (url, headers = {}) => (await fetch(url, { headers })).json();
 export const left = async () => Number((await fetch(`${BY_IP}/v1/health`)).headers.get("x-ratelimit-remaining"));
 
-/// A page of its own, and what its console and its policy complain about.
+/// A new page, and the messages of its console and its content security policy.
 export const open = async (options = {}) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   await context.addInitScript(() => {
@@ -59,7 +59,7 @@ export const sound = async ({ page, complaints }, name, { colorScheme = "light" 
   await page.screenshot({ path: `${SHOTS}/${name}-${width}-${colorScheme}.png`, fullPage: !["docs", "objects", "recipes"].includes(name) || width > 400 });
 };
 
-/// Ends the browser, and says how much was claimed.
+/// Closes the browser, and prints the number of claims.
 export const close = async () => {
   await browser.close();
   console.log(`${claims} claims hold; the screenshots are in ${SHOTS}`);

@@ -1,4 +1,4 @@
-// Uses every page in headless Chromium; one line for each claim that holds, and an end at the first that does not.
+// Uses every page in headless Chromium; prints each claim that is true, and ends at the first that is not.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Takes mail as sendmail does, and keeps it as a file of the folder that its first argument names.
+# Accepts mail like sendmail, and stores it as a file in the directory named by its first argument.
 cat >"$1/$(date +%s%N).mail"

@@ -1,4 +1,4 @@
-// The reference as its readers use it: boxes, Send, curl lines, without a script, on paper, by keyboard.
+// The reference page as visitors use it: input fields, Send, curl lines, without a script, on paper, by keyboard.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 
@@ -49,7 +49,7 @@ await claim("Send shows status, time, headers and body, and its curl line does t
 await claim("every endpoint can be sent from the reference", async () => {
   const { page, context } = await open();
   await page.goto(`${BY_IP}/docs`);
-  // Examples are of the sample; this data is another.
+  // The examples are from the sample; the served data is different.
   for (const box of await page.locator("input[name=code]").all()) await box.fill(island.code);
   for (const box of await page.locator("input[name=slug]").all()) await box.fill(island.creator);
   for (const form of await page.locator("form[id]").all()) {

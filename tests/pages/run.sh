@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Uses the pages as people do, in headless Chromium, against servers on loopback.
+# Uses the pages like a visitor, in headless Chromium, against servers on loopback.
 #   [BIN=target/release/island-metrics] tests/pages/run.sh
-# Screenshots are left in target/pages/shots. What is missing is named and all is skipped; with CI=true that
-# is a failure.
+# Screenshots are in target/pages/shots. If a tool is missing, everything is skipped with a message that names it;
+# with CI=true, this is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -36,7 +36,7 @@ source tests/servers.sh
 mkdir "$work/mail"
 serve ip --listen 127.0.0.1:0 --published "$work/published" --state "$work/ip" --signup ip --access-log "$work/ip.access"
 export BY_IP=$base
-# A link has to know the port before there is one.
+# The base URL of mailed links needs the port before the server starts.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 serve mail --listen "127.0.0.1:$port" --base-url "http://127.0.0.1:$port" --state "$work/mailed" --signup email \
     --mailer "$PWD/tests/pages/mailer.sh $work/mail" --access-log "$work/mail.access"
@@ -46,14 +46,14 @@ export CLOSED=$base
 export CHROMIUM=$chromium MODULES=$tools/npm MAIL=$work/mail SHOTS=$tools/shots WORK=$work
 
 attend node tests/pages/check.mjs
-# So that the last lines are in their files.
+# Ends the servers, so that the last lines are written.
 for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
 for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
 logs=("$work"/*.log "$work"/*.out "$work"/ip.access "$work"/mail.access)
 for log in "$work"/ip.access "$work"/mail.access; do
     grep -q 'POST.*/keys' "$log" || { echo "pages: $log has no line of a form" >&2; exit 1; }
 done
-# What a pass, a key or a mailed link is must be in no log. Anything but 1 is a secret, or a file that cannot be read.
+# No log may contain a form token, a key or a mailed link. An exit code other than 1 is a match or an unreadable file.
 found=0
 grep -E '_live_[0-9a-zA-Z]+_|pass=' "${logs[@]}" || found=$?
-[ "$found" -eq 1 ] || { echo "pages: a secret stands in a log" >&2; exit 1; }
+[ "$found" -eq 1 ] || { echo "pages: a log contains a secret" >&2; exit 1; }

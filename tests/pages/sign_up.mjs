@@ -1,4 +1,4 @@
-// Sign-up, by address and by mail, and what other sites can do about it.
+// Sign-up by address and by mail, and attempts of other sites to use it.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";

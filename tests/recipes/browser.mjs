@@ -1,11 +1,11 @@
-// Uses the browser recipe as a person does, in headless Chromium, and prints what the page shows as JSON.
+// Uses the browser recipe like a visitor, in headless Chromium, and prints the text of the page as JSON.
 //   browser.mjs FOLDER_WITH_NODE_MODULES CHROMIUM PAGE KEY
 import { createRequire } from "node:module";
 
 const [folder, executablePath, page_url, key] = process.argv.slice(2);
 const { chromium } = createRequire(`${folder}/package.json`)("playwright-core");
 
-// Builds run as root, where Chromium has no sandbox; the page is ours.
+// Builds run as root, for which Chromium has no sandbox; the page is our own.
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
   const page = await browser.newPage();

@@ -13,7 +13,7 @@ from harness import (CHROMIUM, DATASET, HERE, KEY, NPM, PUBLISHED, SAMPLE, SMALL
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """Sends a folder's files and is silent about it."""
+    """Serves the files of a directory without logging."""
 
     def log_message(self, *_):
         pass
@@ -21,7 +21,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def site(recipe, base):
-    """The address of a recipe, served beside nothing else."""
+    """The address of a recipe, which is the only file of its server."""
     path = written(recipe, base)
     files = lambda *arguments: Files(*arguments, directory=os.path.dirname(path))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), files)
@@ -46,8 +46,8 @@ def browser():
     left = [int(re.fullmatch(r"(\d+) of 1000 requests left today", seen[name]["quota"])[1]) for name in ("query", "header")]
     same(left[0] - left[1], 1, "spent between the two ways")
     want(seen["wrong"]["quota"].startswith("401 invalid_key: "), seen["wrong"]["quota"])
-    # The server's own account: one preflight in all, for the one URL that was asked with the header, though thrice. What
-    # Chromium answers from its cache is its own affair.
+    # By the server's log: one preflight in total, for the one URL that was requested with the header, three times.
+    # Requests that Chromium answers from its cache are not counted.
     same([line["status"] for line in asked if line["method"] == "OPTIONS"], ["204"], "preflights")
     kinds = [(line["status"], line.get("key")) for line in asked if line["method"] == "GET"]
     same((kinds[0], kinds[1], kinds[-1]), (("200", None), ("200", key), ("401", None)), "requests")
@@ -55,7 +55,7 @@ def browser():
 
 
 def known_peaks():
-    """Days and peaks by island, from both of the dataset's folders that have them."""
+    """Days and peaks by island, from both directories of the dataset that contain peaks."""
     known = {}
     for folder in ("ccu", "daily"):
         for name in os.listdir(os.path.join(DATASET, folder)):
@@ -66,7 +66,7 @@ def known_peaks():
 
 
 def runs(held):
-    """How many days there are in each run of days without a gap."""
+    """The number of days in each run of days without a gap."""
     lengths = []
     for at, (day, _) in enumerate(held):
         if at and (day - held[at - 1][0]).days == 1:
@@ -77,7 +77,7 @@ def runs(held):
 
 
 def drawn(seen, held, title):
-    """Each day at its place, at a height in proportion to its peak, in as many lines as there are runs."""
+    """Checks that each day has its position, a height in proportion to its peak, and that each run is one line."""
     highest = max(peak for _, peak in held)
     first, last = held[0][0], held[-1][0]
     same(seen["title"], f"{title}: highest number of players by day", "title")
@@ -88,7 +88,7 @@ def drawn(seen, held, title):
     for (x, y), (day, peak) in zip(points, held):
         across = (day - first) / (last - first) if last > first else 0
         want(abs(x - (60 + 640 * across)) < 0.06, f"{day} is at {x}")
-        # Counted from above, as SVG does: zero is at 230.
+        # SVG counts from the top: zero is at 230.
         want(abs(y - (230 - 210 * peak / highest)) < 0.06, f"{peak} is at {y}")
 
 
@@ -97,7 +97,7 @@ def chart():
     titles = {row["code"]: row["title"] for row in rows("islands.csv")}
     whole = next(code for code, held in known.items() if len(held) > 10 and len(runs(held)) == 1)
     cut = max(known, key=lambda code: len(runs(known[code])))
-    # One whose curve has a day that stands alone, a dot.
+    # An island whose curve has a single day between gaps, which is drawn as a dot.
     alone = next(code for code, held in known.items() if len(held) > 10 and 1 in runs(held)[1:-1])
     newest = {row["code"]: number(row["peakCCU"]) or 0 for row in rows(f"daily/{days()[-1]}.csv")}
     top = min(newest, key=lambda code: (-newest[code], code))

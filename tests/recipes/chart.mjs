@@ -1,11 +1,11 @@
-// Looks at the chart of each page in headless Chromium, and prints what it shows as JSON.
+// Reads the chart of each page in headless Chromium, and prints its content as JSON.
 //   chart.mjs FOLDER_WITH_NODE_MODULES CHROMIUM PAGE...
 import { createRequire } from "node:module";
 
 const [folder, executablePath, ...pages] = process.argv.slice(2);
 const { chromium } = createRequire(`${folder}/package.json`)("playwright-core");
 
-// Builds run as root, where Chromium has no sandbox; the page is ours.
+// Builds run as root, for which Chromium has no sandbox; the page is our own.
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
   const page = await browser.newPage();

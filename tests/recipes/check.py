@@ -1,4 +1,4 @@
-"""Runs the recipes for run.sh, which sets the environment, and compares what they do with the dataset's own files.
+"""Runs the recipes for run.sh, which sets the environment, and compares their results with the files of the dataset.
 
 What is right is computed here, from CSV and with the standard library alone; nothing is shared with a recipe.
 """
@@ -113,7 +113,7 @@ def requests_session():
 
     path = written(recipe, SMALL)
     refused(PYTHON, path)
-    # Without the recipe's one class it would sleep: so the check above checks something.
+    # The control: without the class of the recipe it would sleep.
     with open(path, encoding="utf-8") as file:
         text = file.read()
     trapped = path.replace(".py", "_trapped.py")
@@ -160,7 +160,7 @@ def readme():
 
 
 def typescript():
-    # Inside the folder of the installed modules, where Node and the compiler look for them.
+    # In the directory of the installed modules, where Node and the compiler search them.
     folder = tempfile.mkdtemp(dir=NPM)
     try:
         path = written("typescript/client.ts", PUBLISHED, folder)
@@ -176,7 +176,7 @@ def typescript():
                 if row["code"] == top["code"]:
                     plays.append(f"{day}\t{row['plays'] or 'unknown'}\t{top['title']}")
         same(printed[1:], plays[-7:], "plays")
-        # A name that the description does not have must not compile: the types are there, and are not any.
+        # The control: a member that the OpenAPI document does not have must not compile, so the types are not `any`.
         with open(path, encoding="utf-8") as file:
             text = file.read()
         with open(os.path.join(folder, "wrong.ts"), "w", encoding="utf-8") as file:
@@ -243,7 +243,7 @@ def dump():
             players[island["createdIn"]] += int(row["uniquePlayers"])
     same([(tool, count) for tool, _, count in tools], sorted(players.items()), "players by tool")
     for tool, percent, _ in tools:
-        # Half a unit of the last place, and what summing in another order makes.
+        # Half a unit of the last digit, plus the error of summing in another order.
         want(abs(percent - 100 * back[tool] / players[tool]) < 0.00501, f"{tool}: {percent}")
 
     minutes = collections.Counter()
@@ -255,7 +255,7 @@ def dump():
 
 
 def lacking(*tools):
-    """What has to be installed first, or nothing."""
+    """The programs that are missing, or nothing."""
     known = {
         "curl": (shutil.which("curl"), "curl"),
         "jq": (shutil.which("jq"), "jq"),
@@ -278,7 +278,7 @@ CHECKS = [
     ("typescript/client.ts", typescript, ("node",)),
     ("dump.sql", dump, ("curl", "venv")),
 ]
-# They need a program that cannot be run here.
+# Recipes that need a program that cannot run here.
 UNCHECKED = {"power_query.pq", "grafana_infinity.md"}
 
 

@@ -1,4 +1,4 @@
-"""Runs a file of SQL in the folder it is called in, and prints what its selects answer as JSON."""
+"""Runs an SQL file in the working directory, and prints the results of its SELECTs as JSON."""
 
 import json
 import sys

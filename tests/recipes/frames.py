@@ -1,4 +1,4 @@
-"""Holds the frames of pandas_frames.py against the dataset's files and the API's own JSON.
+"""Compares the frames of pandas_frames.py with the files of the dataset and the JSON of the API.
 
 usage: frames.py FOLDER_OF_THE_RECIPE BASE_URL DATASET
 """
@@ -25,7 +25,7 @@ def get(path):
 
 
 def plain(value):
-    """A cell as JSON has it."""
+    """The JSON value of a cell."""
     if isinstance(value, list):
         return value
     return None if pd.isna(value) else value
@@ -37,14 +37,14 @@ def rows(name):
 
 
 def curve(file):
-    """Columns of pixels in which a picture has the curve's blue, with the topmost such pixel of each."""
+    """Pixel columns of a picture that contain the blue of the curve, with the topmost such pixel of each."""
     picture = matplotlib.image.imread(file)
     blue = picture[:, :, 2] - picture[:, :, 0] > 0.3
     return {at: column.argmax() for at, column in enumerate(blue.T) if column.any()}
 
 
 def runs(numbers):
-    """How many runs of consecutive numbers there are."""
+    """The number of runs of consecutive numbers."""
     return sum(number - 1 not in numbers for number in numbers)
 
 
@@ -54,7 +54,7 @@ got = [{name: plain(value) for name, value in row.items()} for row in frame.to_d
 assert got == wanted, "the page is not what the API says"
 assert frame["peakCCU"].dtype == "Int64", frame["peakCCU"].dtype
 
-# An island with a gap in its peaks, so that the gap is looked at; and one with none at all, where there is one.
+# An island with a gap in its peaks; and one without peaks, if there is one.
 peaks = {}
 for name in sorted(glob.glob(f"{DATASET}/ccu/*.csv") + glob.glob(f"{DATASET}/daily/*.csv")):
     for row in rows(name):
@@ -70,12 +70,12 @@ for code in gaps[:3] + never[:1]:
     assert got == peaks.get(code, {}), f"the peaks of {code} are not those of the dataset"
     if got:
         assert len(series) == len(pd.date_range(min(got), max(got))), f"{code} lacks days"
-        # A title is no formula, and this one could not be one.
+        # A title is plain text. This one is not a valid formula.
         recipe.plot(series, r"5$ \frac{$", f"{FOLDER}/{code}.png")
         drawn = curve(f"{FOLDER}/{code}.png")
         known = {datetime.date.fromisoformat(day).toordinal(): peak for day, peak in peaks[code].items()}
         assert runs(drawn) == runs(known), f"{code} is drawn in {runs(drawn)} pieces; it has {runs(known)}"
-        # The curve is highest on the day that is, and its ends are the first and the last day.
+        # The curve is highest on the day with the highest peak, and its ends are the first and the last day.
         across = (max(known, key=known.get) - min(known)) / (max(known) - min(known))
         place = min(drawn) + across * (max(drawn) - min(drawn))
         assert abs(min(drawn, key=drawn.get) - place) < 6, f"the peak of {code} is not at {place}"

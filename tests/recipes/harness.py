@@ -1,4 +1,4 @@
-"""What the checks of recipes run them with and look things up by: the servers, the access log, the dataset's files."""
+"""Harness of the recipe checks: runs recipes, and reads the servers, the access log and the files of the dataset."""
 
 import csv
 import glob
@@ -32,7 +32,7 @@ def same(got, wanted, name):
 
 
 def written(recipe, base, folder=None):
-    """The recipe in a new folder, with the server's own address as the page shows it."""
+    """The recipe in a new directory, with the server's own address as the page shows it."""
     folder = folder or tempfile.mkdtemp(dir=WORK)
     with open(os.path.join(RECIPES, recipe), encoding="utf-8") as file:
         text = file.read()
@@ -45,7 +45,7 @@ def written(recipe, base, folder=None):
 
 
 def run(*command, folder=None, key=None, fails=False, seconds=SECONDS):
-    """What it printed; of one that has to fail, on either stream."""
+    """The stdout of a recipe; if it has to fail, also its stderr."""
     environment = {name: value for name, value in os.environ.items() if name != "ISLAND_METRICS_KEY"}
     environment["PATH"] = os.path.join(NPM, "node_modules", ".bin") + os.pathsep + environment["PATH"]
     if key:
@@ -72,7 +72,7 @@ def printed_commands(path, mark, skipped=()):
 
 
 def get(base, path):
-    """Headers and JSON of an answer, also of one that refuses."""
+    """Headers and JSON of a response, also of an error."""
     try:
         with urllib.request.urlopen(base + path, timeout=10) as answer:
             return answer.headers, json.load(answer)
@@ -81,7 +81,7 @@ def get(base, path):
 
 
 def spend(base):
-    """Asks until the quota is spent, on a day that has some time left."""
+    """Sends requests until the quota is spent, on a day that has some time left."""
     for _ in range(20):
         headers, body = get(base, "/v1")
         if int(headers["X-RateLimit-Reset"]) < 60:
@@ -92,7 +92,7 @@ def spend(base):
 
 
 def refused(*command, **options):
-    """A spent quota ends the recipe at once, with the server's own words."""
+    """A spent quota ends the recipe immediately, with the message of the server."""
     spend(SMALL)
     said = run(*command, fails=True, seconds=10, **options)
     want("the daily quota of 3 requests is spent" in said, f"with a spent quota it says {said!r}")
@@ -104,7 +104,7 @@ def access_log():
 
 
 def requests_logged(wanted):
-    """The access log from its mark on, once it has as many lines as wanted: it is written a moment later."""
+    """The access log after the mark, when it has at least this many lines: it is written with a delay."""
     deadline = time.monotonic() + 5
     while True:
         lines = access_log()[logged:]
@@ -114,7 +114,7 @@ def requests_logged(wanted):
 
 
 def mark_log():
-    """Later calls of requests_logged see what comes from now on. One request of ours ends what came before."""
+    """Sets the mark: later calls of requests_logged return later lines. A request of ours is the last line before."""
     global logged
     marker = get(PUBLISHED, "/v1/health")[0]["X-Request-Id"]
     deadline = time.monotonic() + 5
@@ -144,18 +144,18 @@ def number(text):
 
 
 def listing(chosen):
-    """The lines that a listing recipe prints of islands that are chosen, in any order."""
+    """The lines that a listing recipe prints for the selected islands, in any order."""
     peaks = {row["code"]: row["peakCCU"] for row in rows(f"daily/{days()[-1]}.csv")}
     return sorted((row["code"], peaks.get(row["code"], ""), row["title"]) for row in rows("islands.csv") if chosen(row))
 
 
 def listed(text):
-    """The same from what was printed; @tsv doubles a backslash."""
+    """The same from the output of a recipe; @tsv doubles a backslash."""
     return sorted(tuple(line.replace("\\\\", "\\").split("\t")) for line in text.splitlines())
 
 
 def on_sample(query, *command, **options):
-    """Whoever tries the server without data of his own copies the recipe too: one line an island."""
+    """The recipe also works with the sample dataset: one line per island."""
     total = get(SAMPLE, f"/v1/islands?limit=1&{query}")[1]["meta"]["total"]
     want(total, f"the sample has no islands with {query}")
     same(len(run(*command, **options).splitlines()), total, "lines on the sample")

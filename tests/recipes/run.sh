@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every recipe of src/site/recipes as it is printed, against servers on loopback, and checks what came of it.
+# Runs every recipe of src/site/recipes as printed, against servers on loopback, and checks the results.
 #   [BIN=target/release/island-metrics] tests/recipes/run.sh [RECIPE...]
-# A recipe whose tools are missing is skipped with what to install; with CI=true that is a failure.
+# A recipe whose tools are missing is skipped with a message that names them; with CI=true, this is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,7 +12,7 @@ mkdir -p "$tools"
 work=$(mktemp -d "$tools/run.XXXXXX")
 source tests/servers.sh
 
-# Installed once for the versions that the pinned files name. What cannot be installed is missing below.
+# Installed once for each set of pinned versions. Tools that cannot be installed are reported as missing below.
 install() {
     local stamp=$tools/$1.installed pinned=$2
     shift 2
@@ -34,9 +34,9 @@ modules() {
 install venv tests/recipes/requirements.txt packages
 if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules; fi
 
-# Islands for several pages of every filter that a recipe asks for; no recipe may spend the quota by itself.
+# Enough islands for several pages of every filter in a recipe. No recipe may spend the quota by itself.
 "$bin" synth --islands 1600 --creators 500 --days 20 --to "$work/dataset" >/dev/null
-# What a reader of CSV easily takes for null, without a creator, a tool, tags or a single peak.
+# An island whose title CSV readers easily interpret as null, without creator, tool, tags and peaks.
 echo '9999-9999-9999,NA,,,' >>"$work/dataset/islands.csv"
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
 mkdir -m 700 "$work/state"

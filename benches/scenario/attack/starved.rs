@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use crate::common::http::{connect_slow, get};
-use crate::common::process::Server;
+use crate::common::process::{Server, command};
 use crate::common::{Outcome, world};
 use crate::scenario::Faults;
 
@@ -74,16 +74,20 @@ fn is_served(stream: &TcpStream) -> bool {
 
 /// With the limit set before the start: the server allows fewer connections.
 fn known_limit(times: usize) -> Outcome<Starved> {
-    let before = format!("ulimit -n {DESCRIPTORS}");
-    let server = world::serve(&before, |serve| {
-        serve.args(["--send-seconds", "60", "--connections-per-address", "1024"]);
-    })?;
-    starve("limit known at start", &server, times)
+    let serve = world::serve_command(world::LIMIT_MAX);
+    let mut limited = command("sh", None);
+    let script = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"");
+    limited.args(["-c", &script]).arg(serve.get_program());
+    limited
+        .args(serve.get_args())
+        .args(["--send-seconds", "60"]);
+    limited.args(["--connections-per-address", "1024"]);
+    starve("limit known at start", &Server::start(limited)?, times)
 }
 
 /// With the limit lowered while the server runs, so that accepting fails.
 fn lowered_limit(times: usize) -> Outcome<Starved> {
-    let server = world::serve("true", |serve| {
+    let server = world::serve(|serve| {
         serve.args(["--send-seconds", "60"]);
     })?;
     server.limit_descriptors(DESCRIPTORS)?;

@@ -3,18 +3,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memchr::{memchr_iter, memmem};
 
 use super::{KEY_ID, Secrets, Stage};
-use crate::common::Outcome;
-use crate::scenario::Faults;
+use crate::common::{Outcome, wait_for};
+use crate::scenario::{Faults, POLL};
 
 /// Time for the server to open another file.
 const REOPENING: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct AccessLog {
@@ -41,14 +39,9 @@ impl AccessLog {
     pub(crate) fn rotate(&mut self, stage: &Stage<'_>) -> Outcome<()> {
         let renamed = self.path.with_extension("1");
         fs::rename(&self.path, &renamed)?;
-        let begun = Instant::now();
         stage.subject.server.signal("USR1")?;
-        while !self.path.exists() {
-            if begun.elapsed() > REOPENING {
-                return Err("the access log was not opened again".into());
-            }
-            thread::sleep(POLL);
-        }
+        let reopened = || Ok(self.path.exists().then_some(()));
+        wait_for(REOPENING, POLL, reopened)?.ok_or("the access log was not opened again")?;
         // The server has one log writer, so the renamed file is complete.
         self.read(&renamed, stage.secrets, stage.faults)
     }

@@ -2,19 +2,18 @@
 //! accepted again.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{KEY_ID, Stage};
 use crate::common::http::{fetch, get};
 use crate::common::process::{command, run};
 use crate::common::stats::{largest, median};
-use crate::common::{BINARY, Outcome, world};
+use crate::common::{BINARY, Outcome, wait_for, world};
+use crate::scenario::POLL;
 
 /// Goal, and longest wait, for a change to be effective.
 const WITHIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct KeyChanges {
@@ -47,9 +46,8 @@ impl KeyChanges {
     fn wait(&mut self, stage: &Stage<'_>, change: usize, key: &str, accepted: bool) -> Outcome<()> {
         let begun = Instant::now();
         let address = stage.subject.address;
-        while is_accepted(address, key)? != accepted && begun.elapsed() < WAIT_MAX {
-            thread::sleep(POLL);
-        }
+        let effective = || Ok((is_accepted(address, key)? == accepted).then_some(()));
+        wait_for(WAIT_MAX, POLL, effective)?;
         let lag = begun.elapsed();
         if lag > WITHIN {
             let (change, millis) = (CHANGES[change], lag.as_millis());

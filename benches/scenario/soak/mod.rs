@@ -50,7 +50,7 @@ const REQUESTS: &str = "island_metrics_http_requests_total";
 const UNREADABLE: &str = "island_metrics_http_parse_errors_total";
 /// Beginning of a key, which must not be in any log or metric.
 const KEY_PREFIX: &[u8] = b"im_live_";
-/// Position of the id in a key, and of the secret behind it.
+/// Position of the id in a key, and of the secret after it.
 const KEY_ID: std::ops::Range<usize> = 8..18;
 const SECRET_AT: usize = 19;
 
@@ -262,7 +262,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     load.run_for(settings.peak)?;
     let rate = load.run_for(settings.peak)?.responses_per_second() * RATE_SHARE;
     println!(
-        "{} targets; {rate:.0} requests per second, 70 % of the most",
+        "{} targets; {rate:.0} requests per second, 70 % of the highest rate",
         targets.len()
     );
     let publisher = &mut platform.publisher;

@@ -1,8 +1,7 @@
-//! CSV files of any content: the reader never panics, every fault that it tells has its place, what
-//! it accepts reads back the same when it is written as CSV again, and what it accepts can be published.
+//! CSV files of any content: the reader never panics, every reported fault has a place, and a dataset
+//! that it accepts can be published, and stays the same when it is written as CSV and read again.
 //!
-//! An input is the files one after the other with the byte 0xFF between them; the first line of each
-//! is its name.
+//! An input is a sequence of files, separated by the byte 0xFF; the first line of each is its name.
 #![no_main]
 
 mod scratch;
@@ -16,11 +15,11 @@ use libfuzzer_sys::fuzz_target;
 use scratch::Scratch;
 use whole::Whole;
 
-/// Stands between files, and in no UTF-8.
+/// Separator of files. UTF-8 does not contain it.
 const BETWEEN_FILES: u8 = 0xFF;
-/// An input of more files is cut: a reader that takes long over few bytes would not stand out.
+/// Further files of an input are ignored: a reader that is slow for few bytes would not be noticed.
 const FILES_MAX: usize = 12;
-/// Texts of faults that concern a whole file, and so have no line.
+/// Texts of faults of a whole file, which have no line.
 const OF_A_FILE: [&str; 7] = [
     "codes must be in islands.csv",
     "the day must be no later",
@@ -31,10 +30,10 @@ const OF_A_FILE: [&str; 7] = [
     "the step must have one file",
 ];
 
-/// One in so many datasets that are accepted is published: to publish takes longer than all the rest.
+/// One in so many accepted datasets is published: publishing takes longer than everything else.
 const PUBLISHED_SHARE: u32 = 32;
 
-/// The files of an input, the first of each name.
+/// The files of an input; of several with the same name, the first.
 fn files(input: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     for part in input.split(|byte| *byte == BETWEEN_FILES).take(FILES_MAX) {
@@ -51,7 +50,7 @@ fn files(input: &[u8]) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// A fault names a file that is there or is missed, and a line that the file has.
+/// Asserts that a fault names a file that exists or is missing, and a line of that file.
 fn has_its_place(fault: &Fault, files: &[(String, Vec<u8>)]) {
     let told = fault.to_string();
     assert!(
@@ -85,7 +84,7 @@ fn has_its_place(fault: &Fault, files: &[(String, Vec<u8>)]) {
     }
 }
 
-/// Publishes files that are sound, and checks what is published.
+/// Publishes a valid dataset, and checks the result.
 #[expect(
     clippy::disallowed_methods,
     reason = "an input need not survive a crash"

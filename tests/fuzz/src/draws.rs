@@ -1,6 +1,6 @@
-//! Numbers that an input stands for: the same ones each time.
+//! Pseudorandom numbers that are derived from an input, and so are reproducible.
 
-/// The steps of xorshift.
+/// A xorshift generator.
 pub struct Draws(u64);
 
 impl Draws {

@@ -1,8 +1,8 @@
-//! `X-Forwarded-For` as proxies write it and as others forge it: the client is the one that a plain
-//! search from the right finds, whatever stands to the left of it.
+//! `X-Forwarded-For` as written by proxies and as forged by clients: the client is the one that a simple
+//! search from the right finds, whatever entries are to the left of it.
 //!
-//! An input is lines: the trusted networks with spaces between them, the address that the connection
-//! comes from, and the header's lines as they were sent.
+//! The lines of an input are the trusted networks, separated by spaces; the peer address of the
+//! connection; and the header lines as sent.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,10 +11,10 @@ use std::sync::LazyLock;
 use island_metrics::request::{ProxyNetwork, TrustedProxies};
 use libfuzzer_sys::fuzz_target;
 
-/// An input of more networks is cut: each entry is compared with all of them.
+/// Further networks of an input are ignored, because each entry is compared with all of them.
 const NETWORKS_MAX: usize = 16;
 
-/// An address as a number and how many bits that has. One of version 4 is one, however it is written.
+/// An address as a number, and its length in bits. An IPv4-mapped address is an IPv4 address.
 type Bits = (u128, u32);
 
 fn bits(address: IpAddr) -> Bits {
@@ -31,7 +31,7 @@ fn bits(address: IpAddr) -> Bits {
     }
 }
 
-/// The first bits of an address, and how many they are.
+/// A network: the first bits of an address, and their number.
 #[derive(Clone, Copy)]
 struct Network {
     address: Bits,
@@ -53,7 +53,7 @@ impl Network {
             return None;
         }
         let narrowed = bits(written);
-        // One that is wider than all mapped addresses is of version 6, whichever address names it.
+        // A network that contains more than the mapped addresses is an IPv6 network.
         let is_mapped = width == 128 && narrowed.1 == 32;
         Some(match written {
             IpAddr::V6(address) if is_mapped && prefix < 96 => Network {
@@ -82,7 +82,7 @@ fn number(text: &str, most: u32) -> Option<u32> {
     (is_digits && number <= most).then_some(number)
 }
 
-/// An entry: an address, perhaps with a port behind it; one of version 6 in brackets then.
+/// An entry: an address, or an address with a port, where an IPv6 address has brackets.
 fn address(entry: &str) -> Option<IpAddr> {
     let is_port = |text: &str| number(text, 65_535).is_some();
     if let Ok(address) = entry.parse() {
@@ -102,8 +102,8 @@ fn address(entry: &str) -> Option<IpAddr> {
     is_port(port).then_some(IpAddr::V4(address))
 }
 
-/// The plain search: all forwarding addresses, the nearest first, up to the first malformed one; of
-/// these the first that is not trusted, or else the last.
+/// The simple search: of the forwarding addresses, the nearest first, up to the first malformed one, the
+/// first that is not trusted, or the last one if all are trusted.
 fn client(networks: &[Network], peer: IpAddr, lines: &[&[u8]]) -> Bits {
     let all = lines.join(&b", "[..]);
     let entries = all.split(|byte| *byte == b',').rev();
@@ -142,7 +142,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// A difference between `found` and the plain search.
+    /// A difference between `found` and the simple search.
     fn differs(
         &self,
         found: impl Fn(&TrustedProxies, IpAddr, &[&[u8]]) -> IpAddr,
@@ -172,10 +172,10 @@ fn real(proxies: &TrustedProxies, peer: IpAddr, lines: &[&[u8]]) -> IpAddr {
     proxies.client(peer, lines.iter().copied())
 }
 
-/// Searches that are wrong are told from the one that is not.
+/// Self-test: wrong searches are detected.
 static CONTROLS: LazyLock<()> = LazyLock::new(|| {
     let case = |lines: &'static str| Case::of(lines.as_bytes());
-    // From the left; one line only; past what cannot be read; the last proxy instead of the client.
+    // From the left; one line only; beyond a malformed entry; the last proxy instead of the client.
     let plain = case("10.0.0.0/8\n10.0.0.1\n192.0.2.1, 198.51.100.1, 10.0.0.2");
     assert_eq!(plain.differs(real), None);
     let left = |_: &TrustedProxies, _, lines: &[&[u8]]| {

@@ -1,5 +1,5 @@
-//! Texts sent as keys: exactly the issued texts are keys, with the tiers of their records. Also the parts
-//! of keys that people type: a parsed part is formatted so that it parses to the same value again.
+//! Texts sent as keys: exactly the issued texts are valid, with the tiers of their records. Also the parts
+//! of keys in commands: a parsed part is formatted so that it parses to the same value again.
 //!
 //! An input is sent as it is, and each key that was issued is sent with its bytes changed by the input.
 #![no_main]
@@ -58,8 +58,8 @@ fn misjudged(judge: Judge<'_>, input: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// A text with some bytes changed: a pair of bytes of the input says where and to what; past the end
-/// it says how much is cut off, or put behind.
+/// A text with some bytes changed. A pair of bytes of the input is the position and the new value; with a
+/// position beyond the end, the value is the number of bytes to remove or to append.
 fn changed(text: &[u8], input: &[u8]) -> Vec<u8> {
     let mut changed = text.to_vec();
     for [at, byte] in input.as_chunks::<2>().0 {
@@ -73,7 +73,7 @@ fn changed(text: &[u8], input: &[u8]) -> Vec<u8> {
     changed
 }
 
-/// Judges that are wrong are told from the one that is not.
+/// Self-test: wrong verifications are detected.
 fn controls(ring: &KeyTable) {
     let folding = |text: &[u8]| {
         let is_it = |known: &&&str| known.as_bytes().eq_ignore_ascii_case(text);
@@ -94,7 +94,7 @@ fn controls(ring: &KeyTable) {
     let lower = TEXTS[0].to_lowercase();
     let wrong: [(Judge<'_>, &[u8]); 4] = [
         (&folding, lower.as_bytes()),
-        // A blank behind; another letter in the secret; nothing.
+        // A space appended; another letter in the secret; no change.
         (&trimming, &[100, b' ']),
         (&by_id, &[30, b'0']),
         (&forgiving, &[]),
@@ -105,7 +105,7 @@ fn controls(ring: &KeyTable) {
     }
 }
 
-/// The parts of keys that people type.
+/// The parts of keys in commands.
 fn read_back(text: &str) {
     let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_prefix = (1..=16).contains(&text.len()) && is_plain(text);

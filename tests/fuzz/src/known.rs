@@ -1,5 +1,5 @@
-//! The keys of `keys/keys.jsonl`, which the oracles know by their texts. They were issued for this
-//! directory, and open nothing.
+//! The texts of the keys in `keys/keys.jsonl`, for the oracles. They were issued for these tests only,
+//! and are valid nowhere else.
 
 use std::path::Path;
 

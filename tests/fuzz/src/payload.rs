@@ -1,5 +1,5 @@
-//! A payload file taken apart, changed and sealed again, so that what is behind the checksums is
-//! reached. Follows the description of the format in `src/snapshot/format.rs` and shares no code with it.
+//! Payload files that are parsed, changed and written with correct checksums, so that the code after the
+//! checksum checks is reached. Follows the format in `src/snapshot/format.rs` and shares no code with it.
 
 use island_metrics::snapshot::Section;
 
@@ -7,12 +7,12 @@ const MAGIC_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 24;
 const TRAILER_BYTES: usize = 32;
 const BODY_REF_BYTES: usize = 24;
-/// Offset of the bytes in a gzip form of one stored block: behind two headers.
+/// Offset of the content in a gzip file of one stored block: after two headers.
 const STORED_AT: usize = 15;
-/// Length of a change in an input: what, which section, where, two bytes, and a value of four.
+/// Bytes of a change in an input: a kind, a section, a position (two bytes), and a value (four bytes).
 pub const CHANGE_BYTES: usize = 8;
 
-/// The sections whose records say where bodies lie.
+/// The sections whose records have the positions of bodies.
 const OF_BODIES: [Section; 6] = [
     Section::IslandBodies,
     Section::CcuBodies,
@@ -29,13 +29,13 @@ pub struct Payload {
     head: Vec<u8>,
     /// By id, in the order of the file.
     sections: Vec<(u32, Vec<u8>)>,
-    /// Bytes of the table of contents and of the trailer that are other ones: place and value.
+    /// Changed bytes of the table of contents and of the trailer: position and value.
     in_table: Vec<(usize, u32)>,
     in_trailer: Vec<(usize, u32)>,
 }
 
 impl Payload {
-    /// Takes a sound file apart.
+    /// Parses a valid file.
     pub fn of(file: &[u8]) -> Payload {
         let trailer = &file[file.len() - TRAILER_BYTES..];
         let (start, contents) = (long(trailer, 0), long(trailer, 8));
@@ -52,10 +52,10 @@ impl Payload {
         }
     }
 
-    /// The same with one short body in the place of all, which makes a file many times smaller.
+    /// The same with one short body instead of all, which makes the file many times smaller.
     pub fn with_one_body(mut self) -> Payload {
         let plain = [b'.'; 40];
-        // Its gzip form, of one block that is stored as it is (RFC 1951 section 3.2.4, RFC 1952).
+        // Its gzip form of one stored block (RFC 1951 section 3.2.4, RFC 1952).
         let mut gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x28\0\xd7\xff".to_vec();
         assert_eq!(gzip.len(), STORED_AT);
         gzip.extend(plain);
@@ -108,7 +108,7 @@ impl Payload {
         }
     }
 
-    /// The file with every checksum right; those of the bodies only if that is asked for.
+    /// The file with correct checksums; those of the bodies only on request.
     pub fn sealed(mut self, seal_bodies: bool) -> Vec<u8> {
         if seal_bodies {
             let head = &self.head;
@@ -147,8 +147,8 @@ fn is_of_bodies(id: u32) -> bool {
     OF_BODIES.iter().any(|section| *section as u32 == id)
 }
 
-/// Changes that keep to the grain of a section, words of four and eight bytes and records of 24, get
-/// further than those that do not.
+/// Changes of whole values of a section (words of four and eight bytes, records of 24) reach more code
+/// than others.
 fn change_section(bytes: &mut Vec<u8>, what: u8, at: usize, value: u32) {
     let words = bytes.len() / 4;
     let longs = bytes.len() / 8;
@@ -210,14 +210,14 @@ fn change_section(bytes: &mut Vec<u8>, what: u8, at: usize, value: u32) {
     }
 }
 
-/// Gives a record of a body the checksums of what lies where it points, if something does.
+/// Sets the checksums of a body record to those of the bytes at its position, if there are any.
 fn seal_body(record: &mut [u8], head: &[u8]) {
     let (offset, plain, gzip) = (long(record, 0), word(record, 8), word(record, 12));
     let part = |at: usize, length: u32| {
         let start = offset.saturating_add(at);
         head.get(start..start.saturating_add(length as usize))
     };
-    // Where there is a gzip form, the other is in it.
+    // If there is a gzip form, it contains the other form.
     let plain_at = if gzip == 0 { 0 } else { STORED_AT };
     if let (Some(plain), Some(gzip)) = (part(plain_at, plain), part(0, gzip)) {
         put(record, 16, &crc32fast::hash(plain).to_le_bytes());

@@ -1,5 +1,5 @@
-//! A second reading of request targets, by CONTRACT sections 4 to 6 and SPEC section 4 alone. It shares
-//! nothing with the server's, and takes no short way.
+//! A second parser of request targets, written from CONTRACT sections 4 to 6 and SPEC section 4 alone.
+//! It shares no code with the server's parser, and is simple instead of fast.
 
 /// Meaning of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,9 +8,9 @@ pub(crate) enum Meaning {
     Bad,
     /// 404
     Unknown,
-    /// A path without parameters, as it reads decoded.
+    /// A path without parameters, decoded.
     Fixed(&'static str),
-    /// `/v1/islands/{code}`, and with `/ccu` behind it.
+    /// `/v1/islands/{code}`, also followed by `/ccu`.
     Island {
         code: String,
         ccu: bool,
@@ -21,7 +21,7 @@ pub(crate) enum Meaning {
         metric: Option<String>,
     },
     Creator(String),
-    /// `/v1/rankings/{date}` and `/v1/new/{date}`: what is sent, and whether there is such a day.
+    /// `/v1/rankings/{date}` and `/v1/new/{date}`: the date as sent, and whether it exists.
     Day {
         path: &'static str,
         text: String,
@@ -46,7 +46,7 @@ pub(crate) struct List {
     pub(crate) offset: u64,
 }
 
-/// Ways to read wrongly, which the comparison must notice.
+/// Wrong ways to parse, which the comparison must detect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mistake {
     None,
@@ -59,7 +59,7 @@ pub(crate) enum Mistake {
     EmptyFilters,
 }
 
-/// The reader.
+/// The parser.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
@@ -87,7 +87,7 @@ const FIXED: [&str; 22] = [
     "/v1/rankings",
     "/v1/new",
 ];
-/// Parameters that make a request for the dashboard a search.
+/// Parameters with which a request for the dashboard is a search.
 const DECLARED: [&str; 8] = [
     "tag",
     "creator",
@@ -141,7 +141,7 @@ impl Plain {
                 _ => Meaning::Dump(rest.join("/")),
             };
         }
-        // An encoded slash is a letter of a segment, and no fixed word has one.
+        // An encoded slash is part of a segment, and no fixed segment contains one.
         if segments == [String::new()] {
             let is_plain =
                 |pairs: &Pairs| pairs.iter().all(|(name, _)| !DECLARED.contains(&&**name));
@@ -234,7 +234,7 @@ impl Plain {
         list().map_or(Meaning::Bad, Meaning::List)
     }
 
-    /// The first value of a name, whatever the other pairs are.
+    /// The first value of a name; other pairs are ignored.
     fn first(self, query: Option<&str>, name: &str) -> Option<String> {
         let pieces = query.unwrap_or("").split('&');
         let mut decoded = pieces.filter_map(|piece| self.pairs(Some(piece))?.pop());
@@ -246,7 +246,7 @@ impl Plain {
         date.unwrap_or_else(|| "latest".to_owned())
     }
 
-    /// The value of a declared parameter; `None` where it comes more than once.
+    /// The value of a declared parameter; `None` if it appears more than once.
     #[expect(clippy::option_option, reason = "wrong, not there, or a value")]
     fn once(self, pairs: &Pairs, name: &str) -> Option<Option<String>> {
         let found: Vec<&String> = pairs
@@ -288,7 +288,7 @@ impl Plain {
         (least <= number && number <= most).then_some(number)
     }
 
-    /// The pairs of a query, decoded; `None` where one cannot be.
+    /// The pairs of a query, decoded; `None` if one is malformed.
     pub(crate) fn pairs(self, query: Option<&str>) -> Option<Pairs> {
         let pieces = query
             .unwrap_or("")
@@ -304,8 +304,8 @@ impl Plain {
             .collect()
     }
 
-    /// The values of the pairs whose name reads `key`, whatever the others are; a value that does not
-    /// decode is none.
+    /// The values of the pairs whose decoded name is `key`; other pairs are ignored. A malformed value is
+    /// `None`.
     pub(crate) fn keys(self, query: Option<&str>) -> Vec<Option<String>> {
         let pieces = query
             .unwrap_or("")
@@ -321,7 +321,7 @@ impl Plain {
             .collect()
     }
 
-    /// Percent-decoding: once, and strictly.
+    /// Strict percent-decoding, applied once.
     fn decode(self, text: &str, is_form: bool) -> Option<String> {
         let once = self.decode_once(text, is_form)?;
         if self.0 == Mistake::DecodedTwice {
@@ -362,7 +362,7 @@ impl Plain {
     }
 }
 
-/// Whether a text has digits where the shape has `0`, and its very letters elsewhere.
+/// Whether a text has digits where the shape has `0`, and the same characters elsewhere.
 fn has_shape(text: &str, shape: &str) -> bool {
     text.chars().count() == shape.len()
         && text
@@ -374,7 +374,7 @@ fn has_shape(text: &str, shape: &str) -> bool {
             })
 }
 
-/// A query without the fields that a form leaves empty.
+/// A query without the empty fields that a form sends.
 fn without_empty(query: Option<&str>) -> Option<String> {
     let pieces: Vec<&str> = query?.split('&').collect();
     let kept = pieces.into_iter().filter(|piece| !piece.ends_with('='));

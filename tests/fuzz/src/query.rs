@@ -1,7 +1,7 @@
-//! Request targets: what the server reads in one is what a second reader does, written apart from it;
-//! and what is logged of one is plain, short, and holds no key.
+//! Request targets: the server's parser and an independent second parser agree, and the logged text of a
+//! target is printable, short, and contains no key.
 //!
-//! An input is a path and, behind its first `?`, a query.
+//! An input is a path and, after the first `?`, a query.
 #![no_main]
 
 mod plain;
@@ -15,7 +15,7 @@ use libfuzzer_sys::fuzz_target;
 use plain::{Mistake, Plain};
 use targets::differs;
 
-/// Bytes of a target that are logged, and what tells that there were more.
+/// Maximum number of logged bytes of a target, and the mark of a truncated one.
 const LOGGED_BYTES_MAX: usize = 512 + 5;
 
 /// A link to the same list parses as the same list.
@@ -33,7 +33,7 @@ fn links_lead_back(path: &str, query: Option<&str>) {
     }
 }
 
-/// One step of decoding that is as lenient as any reader of logs.
+/// One step of lenient decoding, as a reader of logs may do it.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut left = text;
@@ -81,7 +81,7 @@ fn spoils_log(logged: &str) -> Option<&'static str> {
     }
 }
 
-/// Readers and logs that are wrong are told from those that are not.
+/// Self-test: wrong parsers and logs are detected.
 static CONTROLS: LazyLock<()> = LazyLock::new(|| {
     for (mistake, path, query) in [
         (Mistake::PlusStays, "/v1/islands", "q=a+b"),

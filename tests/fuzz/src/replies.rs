@@ -1,5 +1,5 @@
-//! Responses of a connection, parsed as strictly as possible: by RFC 9112 and by the contract's words
-//! on what every answer has. Shares nothing with the server, and believes nothing of it.
+//! Responses of a connection, parsed as strictly as possible, by RFC 9112 and by the contract's
+//! requirements for every response. Shares no code with the server, and assumes nothing about it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,30 +7,30 @@ use std::io::Read as _;
 
 use serde_json::Value;
 
-/// Why answers are not what they must be.
+/// The reason why responses are wrong.
 pub type Fault = String;
 
 /// Position of a word in a text.
 pub fn places<'a>(text: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    // By its first byte first: the engine is told of each comparison of more, and takes its time.
+    // Compares the first byte first: the fuzz engine traces each comparison of more bytes, which is slow.
     let begins = move |at: &usize| text[*at] == word[0] && text[*at..].starts_with(word);
     (0..text.len()).filter(begins)
 }
 
-/// A head as it was sent, sound or not.
+/// A request head as sent, valid or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub text: &'a [u8],
-    /// Whether its empty line has come.
+    /// Whether its empty line was sent.
     pub is_whole: bool,
 }
 
-/// The heads that bytes can be read as, where none has a body. The server may stop sooner, and never
-/// sees more.
+/// The request heads in the bytes, if none has a body. The server may stop earlier, and never reads more
+/// heads than these.
 pub fn heads(mut input: &[u8]) -> Vec<Asked<'_>> {
     let mut heads = Vec::new();
     loop {
-        // Lines that are empty may come before a request.
+        // Empty lines may precede a request.
         loop {
             input = match input {
                 [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
@@ -108,7 +108,7 @@ impl Asked<'_> {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(PartialEq)]
 pub struct Reply<'a> {
     pub status: u16,
@@ -130,18 +130,18 @@ impl<'a> Reply<'a> {
         found.next().map(|(_, value)| *value)
     }
 
-    /// Whether it is the connection's last.
+    /// Whether it is the last response of the connection.
     pub fn is_last(&self) -> bool {
         let connection = self.header("connection");
         connection == Some("close") || (self.is_old && connection != Some("keep-alive"))
     }
 
-    /// Whether it may be the answer to a head that cannot be read.
+    /// Whether it may be the response to a malformed head.
     pub fn is_refusal(&self) -> bool {
         matches!(self.status, 400 | 414 | 431) && self.is_last()
     }
 
-    /// Without what is another's each time.
+    /// Without the parts that differ in each response.
     pub fn lasting(&self) -> Reply<'a> {
         const PASSING: [&str; 3] = ["date", "x-request-id", "x-ratelimit-remaining"];
         let headers = self.headers.iter().copied();
@@ -158,7 +158,7 @@ impl<'a> Reply<'a> {
 #[derive(Default)]
 pub struct Seen {
     ids: HashSet<String>,
-    /// Checksums and lengths of bodies that were read to their end.
+    /// Checksums and lengths of complete bodies.
     bodies: HashSet<(u32, usize, bool)>,
 }
 
@@ -166,7 +166,7 @@ pub struct Seen {
 const SEEN_MAX: usize = 1 << 21;
 
 impl Seen {
-    /// Reads all answers to these heads.
+    /// Parses all responses to these heads.
     pub fn read<'a>(
         &mut self,
         mut received: &'a [u8],
@@ -255,7 +255,7 @@ impl Seen {
     }
 }
 
-/// The code of each failure.
+/// The error code of each status.
 const CODES: [(u16, &str); 11] = [
     (400, "bad_request"),
     (401, "invalid_key"),
@@ -370,7 +370,7 @@ fn status_line(line: &str) -> Result<(bool, u16), Fault> {
     Err(format!("no status line: {line:?}"))
 }
 
-/// Headers of every answer, and those of its status.
+/// Checks the headers of every response, and those of its status.
 fn always(status: u16) -> impl Iterator<Item = &'static str> {
     const ALWAYS: [&str; 8] = [
         "x-ratelimit-limit",
@@ -406,8 +406,8 @@ const KINDS: [&str; 6] = [
     "image/svg+xml",
 ];
 
-/// Whether a header is one that is known, with a value of its form: nothing of a request can stand in it,
-/// but for the filters of a list in its links.
+/// Whether a header is a known one with a value of the expected form, so that it contains nothing of a
+/// request, except for the filters of a list in its links.
 fn is_sound(name: &str, value: &str) -> bool {
     let digits = |text: &str| {
         (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -492,7 +492,8 @@ const NAMES: [&str; 8] = [
     "offset",
 ];
 
-/// A link to a page of a list, of unreserved characters and escapes, that holds no key.
+/// Whether a link leads to a page of the list, consists of unreserved characters and escapes, and contains
+/// no key.
 fn is_link(text: &str) -> bool {
     let parts = text.split_once(">; rel=");
     let Some((target, relation)) = parts else {

@@ -1,9 +1,9 @@
-//! Bytes as they come on a connection, through hyper, guard and pipeline: whatever comes back is whole,
-//! well-formed answers with all that every answer has, no more of them than were asked for, the same
-//! ones however the bytes are cut, over TLS too, and the connection ends or waits.
+//! Bytes of a connection, handled by hyper and the whole server: the server sends only complete and
+//! well-formed responses with all required headers, no more of them than there are requests, and the same
+//! ones however the bytes are split, also over TLS. The connection then ends, or waits for its client.
 //!
-//! The server is in this process and the socket in memory. Over TCP the kernel would cut the bytes,
-//! other threads would answer, and connecting would take longer than all the rest.
+//! The server runs in this process, and the socket is in memory. With TCP, the kernel would split the bytes,
+//! other threads would respond, and connecting would take longer than everything else.
 #![no_main]
 
 mod draws;
@@ -36,21 +36,21 @@ use socket::{Manner, Outcome, converse};
 use tls::Tls;
 
 const BASE_URL: &str = "http://x.test";
-/// A day has quota for so many inputs, whatever they ask.
+/// The quota of a day is enough for so many inputs, whatever they request.
 const INPUTS_A_DAY: u32 = 40;
-/// One input in so many is sent in pieces over TLS: its handshake takes longer than all the rest.
+/// One input in so many is also sent in pieces over TLS: its handshake takes longer than everything else.
 const INPUTS_A_HANDSHAKE: usize = 8;
-/// Until every address may have as many pages drawn at once as ever: they are drawn at a pace.
+/// Time until the rate limit of rendered pages allows every address its full burst again.
 const REST_SECONDS: i64 = 300;
-/// A client, and a proxy whose word is believed.
+/// A client, and a trusted proxy.
 const PEERS: [[u8; 4]; 2] = [[192, 0, 2, 1], [10, 0, 0, 1]];
-/// A part of a secret that is long enough to be one.
+/// A part of a secret of this length in a response is a leak.
 const PART_BYTES: usize = 12;
-/// A part of a secret that may come back because it is not sent as a key alone.
+/// Nothing counts as leaked if a part of the secret of this length is elsewhere in the input.
 const ELSEWHERE_BYTES: usize = 4;
 
 struct World {
-    /// One is sent everything at once, the other in pieces: both have seen the same at any moment.
+    /// One server gets each input as a whole, the other one in pieces, so both always have the same state.
     servers: [InMemoryServer; 2],
     tls: Tls,
     clock: Clock,
@@ -92,7 +92,7 @@ impl World {
         ));
     }
 
-    /// Has both answer, and returns what came of one.
+    /// Sends an input to both, and returns the result of one.
     fn send(&self, text: &str) -> Outcome {
         let manner = Manner {
             is_piecemeal: false,
@@ -103,7 +103,7 @@ impl World {
         one
     }
 
-    /// Answers that are wrong are told from those that are not.
+    /// Self-test: wrong responses are detected.
     fn controls(&mut self) {
         self.begin_day();
         let input = "GET /v1/nothing HTTP/1.1\r\nHost: x.test\r\n\r\n\
@@ -180,7 +180,7 @@ impl World {
         let [certain, certain_cut] = [&whole, &cut].map(|replies| certain(replies, &asked));
         let is_same = certain.len() == certain_cut.len()
             && certain.iter().zip(certain_cut).all(|(one, other)| {
-                // Which of two faults of a head is found first is chance.
+                // Which of two faults of a head is found first depends on how the bytes are split.
                 one.is_refusal() && other.is_refusal() || one.lasting() == other.lasting()
             });
         assert!(
@@ -216,8 +216,8 @@ in pieces: {certain_cut:#?}"
     }
 }
 
-/// The answers that come however the bytes are cut. A head that breaks off may be refused at once, if what
-/// there is of it is wrong, or be waited for.
+/// The responses that do not depend on how the bytes are split. An incomplete head may be refused
+/// immediately, if the received part is malformed, or the server may wait for the rest.
 fn certain<'r, 'a>(replies: &'r [Reply<'a>], asked: &[Asked<'_>]) -> &'r [Reply<'a>] {
     match (replies, asked) {
         (
@@ -233,8 +233,8 @@ fn certain<'r, 'a>(replies: &'r [Reply<'a>], asked: &[Asked<'_>]) -> &'r [Reply<
     }
 }
 
-/// Whether a part of a secret that was sent as a key, and no part of which stands elsewhere in the
-/// input, is in what was received.
+/// Whether the received bytes contain a part of a secret that was sent as a key, and of which no part is
+/// elsewhere in the input.
 fn leaks(input: &[u8], received: &[u8]) -> bool {
     known::TEXTS.into_iter().any(|key| {
         let (_, secret) = key.rsplit_once('_').expect("a key's parts");
@@ -253,7 +253,7 @@ fn leaks(input: &[u8], received: &[u8]) -> bool {
     })
 }
 
-/// Whether what follows these bytes is the value of the `key` of a query, or of `Authorization`.
+/// Whether these bytes are followed by the value of the `key` of a query, or of `Authorization`.
 fn is_sent_as_key(before: &[u8]) -> bool {
     let line = before
         .rsplit(|byte| *byte == b'\n')
@@ -282,7 +282,7 @@ fn gate(clock: &Clock) -> QuotaGate {
         limits: TierLimits {
             anonymous: u16::MAX,
             free: u32::MAX,
-            // The one that is spent.
+            // The key whose quota is spent.
             starter: 1,
             pro: u32::MAX,
         },
@@ -290,7 +290,7 @@ fn gate(clock: &Clock) -> QuotaGate {
     }
 }
 
-/// The sample, with dumps that are an index and nothing else: it is held in memory.
+/// The sample, in memory; of the dumps only the index.
 #[expect(clippy::disallowed_methods, reason = "it need not survive a crash")]
 fn snapshot() -> Snapshot {
     let scratch = scratch::Scratch::new();

@@ -1,4 +1,4 @@
-//! A directory for a while, in memory where that is possible, and the program run within this process.
+//! A temporary directory, in memory if possible, and commands of the program that run in this process.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Removed with all it holds when dropped.
+/// Removed with its content when dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -38,7 +38,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a command of the program, which must end well.
+/// Runs a command of the program, which must succeed.
 pub fn run(words: &[&str]) {
     let code = island_metrics::cli::run(words.iter().map(OsString::from));
     assert_eq!(code, ExitCode::SUCCESS, "{words:?}");

@@ -1,8 +1,8 @@
-//! Payload files of any content: opening one refuses it or gives a snapshot that answers everything
-//! that can be asked without a panic, in bounded time and memory.
+//! Payload files of any content: a file is refused, or gives a snapshot that handles every request without
+//! a panic, in bounded time and memory.
 //!
-//! The first byte says how the rest is read: as a payload file itself, or as changes to a sound one,
-//! which is then sealed again. The sound ones are published from a synthetic dataset at the start.
+//! The first byte of an input is its kind: a payload file, or changes to a valid one, whose checksums are
+//! then corrected. The valid files are published from a synthetic dataset at the start.
 #![no_main]
 
 mod payload;
@@ -23,10 +23,10 @@ use libfuzzer_sys::fuzz_target;
 use payload::{CHANGE_BYTES, Payload};
 use scratch::Scratch;
 
-/// Pages asked for of each snapshot.
+/// Pages requested from each snapshot.
 const PAGES: usize = 20;
-/// Needles of every kind: common ones with a set of their own, rare ones, none, one longer than what
-/// suffixes are sorted by.
+/// Needles of every kind: common ones with a stored set, rare ones, an empty one, and one longer than the
+/// sort key of suffixes.
 const NEEDLES: [&str; 12] = [
     "",
     "a",
@@ -109,7 +109,7 @@ fn payload(published: &Path, kind: &str) -> Payload {
     Payload::of(&fs::read(path).expect("just published"))
 }
 
-/// Numbers that an input stands for.
+/// Numbers derived from an input.
 struct Draws(u64);
 
 impl Draws {
@@ -146,11 +146,11 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
         let get = |route: &Route| {
             let found = snapshot.get(route, ReadContext::with_content(1, accepts_gzip));
             let is_tracked = !matches!(found, Err(Missing::Island | Missing::Payload));
-            // Long bodies are read too; whatever is damaged in them is an error.
+            // Long bodies are read too; damage in them is an error.
             let _ = found.map(|found| found.content.into_bytes());
             is_tracked
         };
-        // To compress pages is most of the work, and not what is looked into here.
+        // Without gzip: compressing pages would take most of the time, and is not tested here.
         for _ in 0..if accepts_gzip { 1 } else { PAGES } {
             let query = query(draws, &sound.slugs);
             let parsed = IslandQuery::parse(Some(&query)).expect("every query is a good one");

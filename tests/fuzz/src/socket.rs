@@ -1,4 +1,4 @@
-//! A socket in memory, and what a client and a network do on it.
+//! A socket in memory, with the behaviour of a client and a network.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -14,19 +14,19 @@ use island_metrics::server::InMemoryServer;
 
 use crate::draws::Draws;
 
-/// How a client sends and takes.
+/// How a client sends and receives.
 #[derive(Clone, Copy)]
 pub struct Manner {
-    /// Whether it sends and takes in pieces, or all at once.
+    /// Whether it sends and receives in pieces, or everything in one call.
     pub is_piecemeal: bool,
-    /// Whether it ends its side behind the last byte.
+    /// Whether it shuts down its sending side after the last byte.
     pub ends: bool,
 }
 
 /// Result of a connection.
 pub struct Outcome {
     pub received: Vec<u8>,
-    /// Whether the server ended it; it waits for the client otherwise.
+    /// Whether the server ended it; otherwise the server waits for the client.
     pub has_ended: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Wire {
     draws: Draws,
     pub received: Vec<u8>,
     is_shut: bool,
-    /// Reads and writes, those that gave nothing too.
+    /// Number of reads and writes, including those that returned no bytes.
     calls: usize,
 }
 
@@ -59,7 +59,7 @@ impl Wire {
         self.given == self.sent.len()
     }
 
-    /// How many bytes the next call passes, of so many at most. `None` for none yet, with a wake-up.
+    /// Number of bytes that the next call transfers, at most `most`. `None` if it is pending; the task is woken.
     fn passes(&mut self, most: usize, cx: &Context<'_>) -> Option<usize> {
         self.calls += 1;
         if !self.manner.is_piecemeal {
@@ -165,8 +165,8 @@ impl Wake for Woken {
     }
 }
 
-/// Sends an input on a connection of its own, until it ends or waits. It must do one of the two, and in
-/// a number of steps that the bytes of both directions bound.
+/// Sends an input on a new connection, until the connection ends or waits. It must do one of the two, in a
+/// number of steps that is bounded by the bytes of both directions.
 pub fn converse(server: &InMemoryServer, peer: IpAddr, input: &[u8], manner: Manner) -> Outcome {
     let wire = Rc::new(RefCell::new(Wire::new(input, manner, Draws::of(input))));
     let woken = Arc::new(Woken::default());

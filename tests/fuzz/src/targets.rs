@@ -1,4 +1,4 @@
-//! The parser of request targets compared with the plain reader. Used by the fuzz target `query`
+//! Comparison of the parser of request targets with the simple parser `plain`. Used by the fuzz target `query`
 //! and by the test `parsed_targets`.
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder};
@@ -93,7 +93,7 @@ fn of_islands(path: &'static str, query: IslandQuery) -> Meaning {
     })
 }
 
-/// Returns the difference between the parser and the plain reader, if there is one.
+/// Returns the difference between the two parsers, if there is one.
 pub(crate) fn differs(plain: Plain, path: &str, query: Option<&str>) -> Option<String> {
     let parsed = parse(path, query);
     let found = (parsed.under_v1, of_route(parsed.route));

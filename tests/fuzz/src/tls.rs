@@ -1,8 +1,8 @@
-//! A conversation over TLS: records begin and end at random places of the input, and travel in random
-//! pieces.
+//! A connection over TLS: records begin and end at random positions of the input, and are transferred in
+//! random pieces.
 //!
-//! The pair of certificate and key is made by `run.sh` and read when the target starts. Keys of sessions
-//! are random; what the server reads and answers does not depend on them.
+//! `run.sh` makes the certificate and its key, which are read when the target starts. Session keys are
+//! random; the plain text in both directions does not depend on them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -63,7 +63,7 @@ impl Tls {
         }
     }
 
-    /// Sends an input on a connection of its own, until it ends or waits. It must do one of the two.
+    /// Sends an input on a new connection, until the connection ends or waits. It must do one of the two.
     pub fn converse(
         &self,
         server: &InMemoryServer,
@@ -123,14 +123,14 @@ struct Client<'a> {
     /// The rest of the input.
     input: &'a [u8],
     ends: bool,
-    /// Encrypted bytes of the server that were taken.
+    /// Number of encrypted bytes of the server that were processed.
     taken: usize,
     received: Vec<u8>,
     draws: Draws,
 }
 
 impl Client<'_> {
-    /// Takes what has come, and sends a record. Returns whether anything was done.
+    /// Processes the received bytes, and sends a record. Returns whether anything was done.
     fn step(&mut self, wire: &mut Wire) -> bool {
         let before = (self.taken, wire.sent.len());
         while self.taken < wire.received.len() {

@@ -1,4 +1,4 @@
-//! A whole dataset in memory, read, and written as CSV again by what writes the dumps.
+//! A whole dataset in memory, and its files as the writer of the dumps formats them.
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
@@ -7,7 +7,7 @@ use island_metrics::dataset::{
 };
 use island_metrics::model::IslandCode;
 
-/// Everything that a dataset holds.
+/// All data of a dataset.
 #[derive(Debug)]
 pub struct Whole {
     catalogue: Catalogue,
@@ -17,7 +17,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Reads files, given by name.
+    /// Reads the files, by name.
     pub fn read(files: &[(String, Vec<u8>)]) -> Result<Whole, LoadError> {
         let named = files
             .iter()
@@ -46,7 +46,7 @@ impl Whole {
         })
     }
 
-    /// The files that it is written as.
+    /// Formats its files.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let islands = &self.catalogue.islands;
         let code = |island: u32| -> IslandCode { islands[island as usize].code };

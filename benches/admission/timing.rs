@@ -6,15 +6,8 @@ use std::time::Instant;
 use island_metrics::keys::{KeyPrefix, KeyStatus, KeyStore, KeyTable};
 
 use crate::common::random::Random;
-use crate::common::stats::{median, median_ratio};
+use crate::common::stats::{median, median_ratio, nanos_each, sorted};
 use crate::keys::{KeyFile, known, unknown, wrong_secret};
-
-/// Nanoseconds of each of `count` items of work.
-pub(crate) fn nanos_each(count: usize, work: impl FnOnce()) -> f64 {
-    let begun = Instant::now();
-    work();
-    begun.elapsed().as_secs_f64() * 1e9 / count as f64
-}
 
 /// Prints the medians of all rounds, and the medians of each round's ratio to the first kind.
 pub(crate) fn report(names: &[&str], all: &[Vec<f64>]) {
@@ -88,8 +81,7 @@ pub(crate) fn same_time(keys: &KeyFile<'_>, count: usize) {
         assert_eq!(black_box(verdict), KeyStatus::Unknown);
         times[kind].push(took.as_secs_f64() * 1e9);
     }
-    let mut all: Vec<f64> = times.concat();
-    all.sort_by(f64::total_cmp);
+    let all = sorted(times.concat());
     let cut = all[all.len() * 99 / 100];
     for times in &mut times {
         times.retain(|time| *time <= cut);

@@ -1,6 +1,6 @@
 //! Identification and admission of clients (address, key, quota), without sockets.
 //!
-//! `cargo bench --bench judge` prints nanoseconds of wall time a request, medians of interleaved
+//! `cargo bench --bench admission` prints nanoseconds of wall time a request, medians of interleaved
 //! rounds, beside the time of a cache miss in the same rounds; then throughput and memory. See
 //! `benches/README.md`.
 #![expect(
@@ -36,8 +36,9 @@ use island_metrics::sync::{ArcSwap, ArcSwapCache};
 use common::is_quick;
 use common::process::{Scratch, status_kib};
 use common::random::Random;
+use common::stats::nanos_each;
 use keys::KeyFile;
-use timing::{Chase, nanos_each, report};
+use timing::{Chase, report};
 
 const DAY: i32 = 20_777;
 /// Requests a day, below every limit, so that all are admitted.
