@@ -7,6 +7,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
@@ -28,6 +29,23 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Reads the beginning of a regular file, at most `bytes_max` bytes, by a path that may contain links.
+/// Returns its metadata too; `None` if there is no file.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Option<(Vec<u8>, Metadata)>> {
+    let Some(file) = open(path)? else {
+        return Ok(None);
+    };
+    let (metadata, mut bytes) = (file.metadata()?, Vec::new());
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(Some((bytes, metadata)))
+}
+
+/// Returns the mode of a secret file if it has any of the `forbidden` permissions.
+pub fn forbidden_mode(secret: &Metadata, forbidden: u32) -> Option<u32> {
+    let mode = secret.mode() & 0o777;
+    (mode & forbidden != 0).then_some(mode)
 }
 
 /// Returns the metadata of a regular file without opening it; `None` if there is no file.

@@ -127,7 +127,7 @@ impl<'a> Loop<'a> {
         };
         let tls = if settings.upstream.is_tls {
             let config = tls::client_config(settings.ca_file.as_deref(), "--ca-file");
-            Some(config.map_err(|error| CollectError::Setting(error.to_string()))?)
+            Some(config.map_err(CollectError::Setting)?)
         } else {
             None
         };

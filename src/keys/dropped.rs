@@ -42,41 +42,32 @@ impl DroppedChanges {
     }
 }
 
-/// Writes the number of keys and the ids of some of them.
-fn write_ids(f: &mut fmt::Formatter<'_>, ids: &[KeyId], [one, several]: [&str; 2]) -> fmt::Result {
-    let words = if ids.len() == 1 { one } else { several };
-    write!(f, "{} {words}: ", ids.len())?;
-    for (at, id) in ids.iter().take(NAMED_MAX).enumerate() {
-        let separator = if at == 0 { "" } else { ", " };
-        write!(f, "{separator}{id}")?;
-    }
-    match ids.len().saturating_sub(NAMED_MAX) {
-        0 => Ok(()),
-        more => write!(f, " and {more} more"),
-    }
-}
-
 impl fmt::Display for DroppedChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.issued.is_empty() {
-            let words = [
-                "key of this server is unknown to the leader and was dropped",
-                "keys of this server are unknown to the leader and were dropped",
-            ];
-            write_ids(f, &self.issued, words)?;
-            f.write_str("; issue new ones on the leader")?;
+        let issued = [
+            "key of this server is unknown to the leader and was dropped",
+            "keys of this server are unknown to the leader and were dropped",
+            "issue new ones on the leader",
+        ];
+        let revoked = [
+            "key that was revoked here is valid again",
+            "keys that were revoked here are valid again",
+            "revoke them on the leader if needed",
+        ];
+        let mut parts = Vec::new();
+        for (ids, [one, several, advice]) in [(&self.issued, issued), (&self.revoked, revoked)] {
+            let words = if ids.len() == 1 { one } else { several };
+            let named: Vec<_> = ids.iter().take(NAMED_MAX).map(KeyId::to_string).collect();
+            let more = match ids.len().saturating_sub(NAMED_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            if !ids.is_empty() {
+                let (count, named) = (ids.len(), named.join(", "));
+                parts.push(format!("{count} {words}: {named}{more}; {advice}"));
+            }
         }
-        if !self.revoked.is_empty() {
-            let separator = if self.issued.is_empty() { "" } else { "; " };
-            f.write_str(separator)?;
-            let words = [
-                "key that was revoked here is valid again",
-                "keys that were revoked here are valid again",
-            ];
-            write_ids(f, &self.revoked, words)?;
-            f.write_str("; revoke them on the leader if needed")?;
-        }
-        Ok(())
+        f.write_str(&parts.join("; "))
     }
 }
 

@@ -98,35 +98,37 @@ fn parse_digest(hex: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
-/// Returns the contents of a key file.
-pub(super) fn serialize(records: &KeyRecords) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(records.iter().len() * 224);
-    for record in records.iter() {
-        let sha256 = record.digest.iter().map(|byte| format!("{byte:02x}"));
-        let line = Line {
-            number: record.number,
-            id: record.id.to_string(),
-            tier: record.tier.as_str(),
-            address: record.address.as_str().into(),
-            issued: record.issued.0,
-            revoked: record.revoked.map(|at| at.0),
-            sha256: sha256.collect(),
+impl KeyRecords {
+    /// Returns the contents of a key file.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut lines = Vec::with_capacity(self.iter().len() * 224);
+        for record in self.iter() {
+            let sha256 = record.digest.iter().map(|byte| format!("{byte:02x}"));
+            let line = Line {
+                number: record.number,
+                id: record.id.to_string(),
+                tier: record.tier.as_str(),
+                address: record.address.as_str().into(),
+                issued: record.issued.0,
+                revoked: record.revoked.map(|at| at.0),
+                sha256: sha256.collect(),
+            };
+            serde_json::to_writer(&mut lines, &line).expect("strings and numbers serialize");
+            lines.push(b'\n');
+        }
+        let mut header = Header {
+            format: FORMAT.to_owned(),
+            revision: self.revision,
+            next: self.next,
+            keys: self.iter().len(),
+            crc32: 0,
         };
-        serde_json::to_writer(&mut lines, &line).expect("strings and numbers serialize");
-        lines.push(b'\n');
+        header.crc32 = header.checksum(&lines);
+        let mut bytes = serde_json::to_vec(&header).expect("strings and numbers serialize");
+        bytes.push(b'\n');
+        bytes.append(&mut lines);
+        bytes
     }
-    let mut header = Header {
-        format: FORMAT.to_owned(),
-        revision: records.revision,
-        next: records.next,
-        keys: records.iter().len(),
-        crc32: 0,
-    };
-    header.crc32 = header.checksum(&lines);
-    let mut bytes = serde_json::to_vec(&header).expect("strings and numbers serialize");
-    bytes.push(b'\n');
-    bytes.append(&mut lines);
-    bytes
 }
 
 #[cfg(test)]
@@ -148,7 +150,7 @@ mod tests {
                 records.set_revoked(key.id, revoked).unwrap();
             }
         }
-        let bytes = serialize(&records);
+        let bytes = records.to_file();
         (records, bytes)
     }
 

@@ -28,49 +28,32 @@ pub enum KeyStatus {
     Unknown,
 }
 
-/// An immutable table of all keys. Uses 64 bytes per key: 56 for the record, 8 for the id.
+/// An immutable table of all keys. Uses 56 bytes per key: 48 for the record, 8 for the id.
 #[derive(Debug)]
 pub struct KeyTable {
     prefix: KeyPrefix,
     /// Ascending. The last is a sentinel, larger than any id that can be sent, so that every search ends
     /// at an id that has a record.
     ids: Box<[u64]>,
-    /// In the same order as `ids`.
-    records: Box<[StoredKey]>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct StoredKey {
-    digest: [u8; 32],
-    entry: KeyEntry,
-    revoked: bool,
+    /// Digests and the status of who knows the secret, in the same order as `ids`.
+    records: Box<[([u8; 32], KeyStatus)]>,
 }
 
 impl KeyTable {
     /// Creates the table of these records, for keys with this prefix.
     pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
         let keys = records.iter().map(|record| {
-            let entry = KeyEntry {
-                number: record.number,
-                id: record.id,
-                tier: record.tier,
+            let status = match record.revoked {
+                Some(_) => KeyStatus::Revoked,
+                None => KeyStatus::Active(KeyEntry {
+                    number: record.number,
+                    id: record.id,
+                    tier: record.tier,
+                }),
             };
-            let key = StoredKey {
-                digest: record.digest,
-                entry,
-                revoked: record.revoked.is_some(),
-            };
-            (record.id.number(), key)
+            (record.id.number(), (record.digest, status))
         });
-        let sentinel = StoredKey {
-            digest: [0; 32],
-            entry: KeyEntry {
-                number: u32::MAX,
-                id: KeyId::NONE,
-                tier: Tier::Free,
-            },
-            revoked: true,
-        };
+        let sentinel = ([0; 32], KeyStatus::Unknown);
         let mut keys: Vec<_> = keys.chain([(u64::MAX, sentinel)]).collect();
         keys.sort_unstable_by_key(|(id, _)| *id);
         let (ids, records): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
@@ -108,13 +91,13 @@ impl KeyTable {
         };
         let id = id.number();
         let at = self.ids.partition_point(|known| *known < id);
-        let key = &self.records[at];
-        let is_right = constant_time_eq(&key.digest, &digest);
+        let (known_digest, status) = &self.records[at];
+        let is_right = constant_time_eq(known_digest, &digest);
         let is_known = self.ids[at] == id;
-        match (black_box(is_known) & is_right, key.revoked) {
-            (true, false) => KeyStatus::Active(key.entry),
-            (true, true) => KeyStatus::Revoked,
-            (false, _) => KeyStatus::Unknown,
+        if black_box(is_known) & is_right {
+            *status
+        } else {
+            KeyStatus::Unknown
         }
     }
 }

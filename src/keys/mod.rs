@@ -28,5 +28,5 @@ pub use dropped::DroppedChanges;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
 pub use role::{KeyRole, SharedKeysState};
-pub use store::{KeyFileVersion, KeyStore, SharedKeyFile};
+pub use store::{KeyFileVersion, KeyStore, StoredKeys};
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

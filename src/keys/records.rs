@@ -123,6 +123,11 @@ impl KeyRecords {
         &self.records
     }
 
+    /// Returns a number that grows with each change, and with each new leader.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Returns the term of the leader that wrote the records; 0 if keys are not shared.
     pub fn term(&self) -> u64 {
         self.revision >> 32

@@ -70,33 +70,16 @@ impl KeyRole {
         }
     }
 
-    /// Refuses changes of keys where another server makes them. The error is the role.
-    pub(super) fn check_change(self) -> Result<(), KeyRole> {
-        match self {
-            KeyRole::Alone | KeyRole::Leads { .. } => Ok(()),
-            other => Err(other),
-        }
-    }
-
     /// Parses the contents of the file.
     pub(super) fn parse(text: &str) -> Option<KeyRole> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let (version, words) = words.split_first()?;
-        if *version != VERSION {
-            return None;
-        }
-        match *words {
-            ["leads", term] => Some(KeyRole::Leads {
-                term: term.parse().ok()?,
+        match words[..] {
+            [VERSION, "leads", term] => term.parse().ok().map(|term| KeyRole::Leads { term }),
+            [VERSION, "waits"] => Some(KeyRole::Waits),
+            [VERSION, "follows", ref leader @ ..] if leader.len() <= 1 => Some(KeyRole::Follows {
+                leader: leader.concat(),
             }),
-            ["waits"] => Some(KeyRole::Waits),
-            ["follows"] => Some(KeyRole::Follows {
-                leader: String::new(),
-            }),
-            ["follows", leader] => Some(KeyRole::Follows {
-                leader: leader.to_owned(),
-            }),
-            ["deposed", leader] => Some(KeyRole::Deposed {
+            [VERSION, "deposed", leader] => Some(KeyRole::Deposed {
                 leader: leader.to_owned(),
             }),
             _ => None,
@@ -105,14 +88,13 @@ impl KeyRole {
 
     /// Returns the contents of the file; `None` if there is none.
     pub(super) fn text(&self) -> Option<String> {
-        let words = match self {
-            KeyRole::Alone => return None,
-            KeyRole::Leads { term } => format!("leads {term}"),
-            KeyRole::Waits => "waits".to_owned(),
-            KeyRole::Follows { leader } => format!("follows {leader}"),
-            KeyRole::Deposed { leader } => format!("deposed {leader}"),
+        let operand = match self {
+            KeyRole::Leads { term } => term.to_string(),
+            KeyRole::Follows { leader } | KeyRole::Deposed { leader } => leader.clone(),
+            KeyRole::Alone | KeyRole::Waits => String::new(),
         };
-        Some(format!("{VERSION} {}\n", words.trim_end()))
+        let text = format!("{VERSION} {} {operand}", self.name()?);
+        Some(format!("{}\n", text.trim_end()))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -26,17 +26,17 @@ const HEADER_BYTES_MAX: u64 = 512;
 #[derive(Clone, Debug)]
 pub struct KeyStore {
     directory: PathBuf,
-    /// Time to wait for another process that holds the lock; `None` waits without a limit.
-    lock_timeout: Option<Duration>,
+    /// Time to wait for another process that is changing the keys; `None` waits without a limit.
+    pub lock_timeout: Option<Duration>,
 }
 
-/// A key file as servers pass it on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedKeyFile {
-    /// Grows with each change, and with each new leader.
-    pub revision: u64,
-    /// The contents.
-    pub bytes: Vec<u8>,
+/// The records of a key file, and the version of the file that has them.
+#[derive(Debug, Default)]
+pub struct StoredKeys {
+    /// All records.
+    pub records: KeyRecords,
+    /// `None` without a file.
+    version: Option<KeyFileVersion>,
 }
 
 /// A version of the key file. Two versions differ if the file was changed; only its first line is read.
@@ -56,13 +56,6 @@ impl KeyStore {
         }
     }
 
-    /// Limits the time to wait for another process that is changing the keys.
-    #[must_use]
-    pub fn with_lock_timeout(mut self, lock_timeout: Duration) -> KeyStore {
-        self.lock_timeout = Some(lock_timeout);
-        self
-    }
-
     /// Returns the path of the key file.
     pub fn path(&self) -> PathBuf {
         self.directory.join(FILE)
@@ -71,31 +64,34 @@ impl KeyStore {
     /// Reads all records; none if no key has been issued.
     pub fn read(&self) -> Result<KeyRecords, KeyStoreError> {
         let path = self.path();
-        let mut bytes = Vec::new();
-        let Some(mut file) = regular_file::open(&path).map_err(KeyStoreError::io(&path))? else {
+        let read = regular_file::read(&path, u64::MAX).map_err(KeyStoreError::io(&path))?;
+        let Some((bytes, _)) = read else {
             return Ok(KeyRecords::default());
         };
-        file.read_to_end(&mut bytes)
-            .map_err(KeyStoreError::io(&path))?;
         key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
+    }
+
+    /// Reads all records if the file has changed.
+    pub fn read_changed(&self, known: &StoredKeys) -> Result<Option<StoredKeys>, KeyStoreError> {
+        // Before the records, so that a change in between is noticed the next time.
+        let version = self.version()?;
+        if version == known.version {
+            return Ok(None);
+        }
+        let records = self.read()?;
+        Ok(Some(StoredKeys { records, version }))
     }
 
     /// Returns the version of the key file without reading all of it; `None` if there is no file.
     pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
-        let read = || {
-            let Some(file) = regular_file::open(&self.path())? else {
-                return Ok(None);
-            };
-            let metadata = file.metadata()?;
-            let mut header = Vec::new();
-            file.take(HEADER_BYTES_MAX).read_to_end(&mut header)?;
-            Ok(Some(KeyFileVersion {
-                header,
-                bytes: metadata.len(),
-                modified: metadata.modified().ok(),
-            }))
-        };
-        read().map_err(KeyStoreError::io(&self.path()))
+        let path = self.path();
+        let read = regular_file::read(&path, HEADER_BYTES_MAX);
+        let read = read.map_err(KeyStoreError::io(&path))?;
+        Ok(read.map(|(header, metadata)| KeyFileVersion {
+            header,
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+        }))
     }
 
     /// Issues a key. On return the key is durable and may be shown.
@@ -106,22 +102,23 @@ impl KeyStore {
         tier: Tier,
         now: UnixSeconds,
     ) -> Result<NewKey, KeyStoreError> {
-        let Ok(key) = self.issue_if(prefix, (address, tier), now, |_| Ok::<(), Infallible>(()))?;
+        let check = |_: &KeyRecords| Ok::<(), Infallible>(());
+        let Ok((key, _)) = self.issue_if(prefix, (address, tier), now, check)?;
         Ok(key)
     }
 
     /// Issues a key if `check` accepts the current records. The lock is held from the check to the
-    /// change, so no other process changes the records in between.
+    /// change, so no other process changes the records in between. Returns the new records too.
     pub fn issue_if<E>(
         &self,
         prefix: &KeyPrefix,
         (address, tier): (&KeyAddress, Tier),
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<NewKey, E>, KeyStoreError> {
+    ) -> Result<Result<(NewKey, StoredKeys), E>, KeyStoreError> {
         durable::create_private_directory(&self.directory)
             .map_err(KeyStoreError::io(&self.directory))?;
-        self.change(|records| {
+        let (issued, stored) = self.change(|records| {
             if let Err(rejection) = check(records) {
                 return Ok((Err(rejection), false));
             }
@@ -132,7 +129,8 @@ impl KeyStore {
                     return Ok((Ok(key), true));
                 }
             }
-        })
+        })?;
+        Ok(issued.map(|key| (key, stored)))
     }
 
     /// Disables a key. Returns `true` if it was active.
@@ -150,22 +148,26 @@ impl KeyStore {
             let is_change = records.set_revoked(id, revoked)?;
             Ok((is_change, is_change))
         })
+        .map(|(is_change, _)| is_change)
     }
 
     /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
     /// if the records have to be written. On return they are durable: they survive a power failure.
+    /// Returns them too.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
-    ) -> Result<T, KeyStoreError> {
+    ) -> Result<(T, StoredKeys), KeyStoreError> {
         let _lock = self.lock(self.lock_timeout)?;
         self.check_leader()?;
         let mut records = self.read()?;
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
-            self.write(&key_file::serialize(&records))?;
+            self.write(&records.to_file())?;
         }
-        Ok(outcome)
+        // The change is made even if this fails. Without a version the file is read again.
+        let version = self.version().ok().flatten();
+        Ok((outcome, StoredKeys { records, version }))
     }
 
     /// Locks the directory until the returned file is dropped.
@@ -188,14 +190,11 @@ impl KeyStore {
     /// Returns which server changes the keys.
     pub fn role(&self) -> Result<KeyRole, KeyStoreError> {
         let path = self.directory.join(role::FILE);
-        let Some(file) = regular_file::open(&path).map_err(KeyStoreError::io(&path))? else {
+        let read = regular_file::read(&path, HEADER_BYTES_MAX).map_err(KeyStoreError::io(&path))?;
+        let Some((bytes, _)) = read else {
             return Ok(KeyRole::Alone);
         };
-        let mut text = String::new();
-        let mut limited = file.take(HEADER_BYTES_MAX);
-        limited
-            .read_to_string(&mut text)
-            .map_err(KeyStoreError::io(&path))?;
+        let text = io::read_to_string(bytes.as_slice()).map_err(KeyStoreError::io(&path))?;
         KeyRole::parse(&text)
             .ok_or_else(|| (1, format!("{text:?} is not a role")))
             .map_err(KeyStoreError::damaged(&path))
@@ -203,9 +202,10 @@ impl KeyStore {
 
     /// Refuses changes of keys where another server makes them.
     pub fn check_leader(&self) -> Result<(), KeyStoreError> {
-        self.role()?
-            .check_change()
-            .map_err(KeyStoreError::NotLeader)
+        match self.role()? {
+            KeyRole::Alone | KeyRole::Leads { .. } => Ok(()),
+            other => Err(KeyStoreError::NotLeader(other)),
+        }
     }
 
     /// Sets which server changes the keys.
@@ -233,15 +233,6 @@ impl KeyStore {
         written.map_err(KeyStoreError::io(&path))
     }
 
-    /// Returns the key file for other servers.
-    pub fn shared_file(&self) -> Result<SharedKeyFile, KeyStoreError> {
-        let records = self.read()?;
-        Ok(SharedKeyFile {
-            revision: records.revision,
-            bytes: key_file::serialize(&records),
-        })
-    }
-
     /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
     pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
         let new = key_file::parse(bytes)
@@ -267,7 +258,7 @@ impl KeyStore {
         let _lock = self.lock(None)?;
         let mut records = self.read()?;
         records.revision = records.revision.max(u64::from(term) << 32);
-        self.write(&key_file::serialize(&records))?;
+        self.write(&records.to_file())?;
         self.write_role(&KeyRole::Leads { term })
     }
 }

@@ -52,9 +52,6 @@ impl Default for KeyPrefix {
 pub struct KeyId(u64);
 
 impl KeyId {
-    /// An id that no key has.
-    pub(super) const NONE: KeyId = KeyId(0);
-
     /// Returns the id as a number of at most 60 bits. Ids sort like their text.
     pub const fn number(self) -> u64 {
         self.0

@@ -4,7 +4,7 @@
 //! detect that: their days would read as long past, and every client would get a new quota. The
 //! service therefore starts on the stored day or a later one.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,14 +68,6 @@ impl DayFile {
 
 /// Returns the text of the file, if it exists.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    let read = || -> io::Result<_> {
-        let Some(mut file) = regular_file::open(path)? else {
-            return Ok(None);
-        };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        let text = String::from_utf8_lossy(&bytes);
-        Ok(Some(text.trim_end().to_owned()))
-    };
-    read().map_err(with_path(path))
+    let read = regular_file::read(path, u64::MAX).map_err(with_path(path))?;
+    Ok(read.map(|(bytes, _)| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
 }

@@ -118,10 +118,7 @@ impl Worker {
             unreachable!("a TLS listener is opened with a certificate only");
         };
         let accepted = acceptor.accept(stream, handle).await;
-        let result = accepted
-            .as_ref()
-            .map_or_else(HandshakeError::result, |stream| result(stream));
-        self.metrics.handshakes[result as usize].add(1);
+        self.metrics.handshakes[result(&accepted) as usize].add(1);
         match accepted {
             Ok(stream) => self.serve(stream, peer, &context).await,
             Err(HandshakeError::NotTls(mut stream)) => {

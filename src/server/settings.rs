@@ -15,8 +15,6 @@ use crate::shared::SharedQuotaSettings;
 use crate::signup::{SignupPolicy, SignupStartError};
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
-#[cfg(feature = "tls")]
-use crate::tls::TlsError;
 
 /// File descriptors besides connections: files, listeners, runtimes, and a reserve.
 pub(crate) const OTHER_FDS: u64 = 128;
@@ -147,7 +145,7 @@ pub(crate) enum StartError {
     Runtime(io::Error),
     Sample(String),
     #[cfg(feature = "tls")]
-    Tls(TlsError),
+    Tls(String),
     /// There is a socket for TLS, and no certificate.
     NoCertificate,
     SignUp(SignupStartError),

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
 use super::settings::{KeySharing, SharedQuotaSettings};
-use crate::keys::{KeyFileVersion, KeyRole, KeyStore, SharedKeyFile, SharedKeysState};
+use crate::keys::{KeyRecords, KeyRole, KeyStore, SharedKeysState, StoredKeys};
 use crate::observe::Log;
 use crate::request::is_base_url;
 use crate::sync::ArcSwap;
@@ -81,14 +81,13 @@ impl SharedKeys {
             name,
             url: url.unwrap_or_default(),
             start: random.to_string(),
-            own: None,
+            own: StoredKeys::default(),
             leader_url: None,
             state: Arc::clone(&state),
-            outage: OutageLog::new(log.clone()),
-            log,
+            outage: OutageLog::new(log),
         };
         let (stop, mut stopped) = oneshot::channel();
-        let (exchanged, first_exchange) = mpsc::channel();
+        let (exchanged, first_exchange) = mpsc::sync_channel(1);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-keys".to_owned());
         let thread = thread.spawn(move || {
@@ -140,34 +139,30 @@ struct Service {
     url: String,
     /// A random number. Two servers with copies of one state directory have different ones.
     start: String,
-    /// This server's key file, and the version that it was read from.
-    own: Option<(Option<KeyFileVersion>, SharedKeyFile)>,
+    /// This server's key file.
+    own: StoredKeys,
     /// The base URL of the leader, as found in the store.
     leader_url: Option<String>,
     state: Arc<ArcSwap<SharedKeysState>>,
     outage: OutageLog,
-    log: Log,
 }
 
 impl Service {
-    async fn run(&mut self, first_exchange: mpsc::Sender<()>) {
-        let mut first_exchange = Some(first_exchange);
+    async fn run(&mut self, first_exchange: mpsc::SyncSender<()>) {
         let mut connection = None;
         loop {
             let exchanged = self.exchange(&mut connection).await;
             self.set_state(exchanged.is_ok());
-            if let Some(first_exchange) = first_exchange.take() {
-                // The receiver has gone if the server stops.
-                let _ = first_exchange.send(());
-            }
+            // Only the first one is received.
+            let _ = first_exchange.try_send(());
             if let Err(problem) = exchanged {
                 connection = None;
                 let line =
                     |problem: &str| format!("shared keys: {problem}; the known keys stay valid");
                 self.outage.report(&problem, line);
             } else if self.outage.end() {
-                self.log
-                    .write("shared keys: exchanged with the store again");
+                let line = "shared keys: exchanged with the store again";
+                self.outage.log.write(line);
             }
             sleep(POLL).await;
         }
@@ -216,8 +211,8 @@ impl Service {
             KeyRole::Leads { term }
                 if *term > stored.term || *term == stored.term && stored.start == self.start =>
             {
-                let own = self.own_file()?;
-                if *term > stored.term || own.revision > stored.revision {
+                let own = self.own_keys()?.revision();
+                if *term > stored.term || own > stored.revision {
                     self.publish(connection, *term).await?;
                 }
                 Ok(())
@@ -252,7 +247,7 @@ impl Service {
         command.arg("leader").arg("url").arg("start");
         let fields = command.query_async(connection).await;
         let (term, revision, leader, url, start): (Option<u32>, Option<u64>, Text, Text, Text) =
-            fields.map_err(|error| problem(&error))?;
+            fields.map_err(problem)?;
         // It is shown as a link.
         self.leader_url = url.filter(|url| is_base_url(url));
         Ok(Stored {
@@ -264,15 +259,13 @@ impl Service {
         })
     }
 
-    /// The key file of this server, read again if it has changed.
-    fn own_file(&mut self) -> Result<&SharedKeyFile, String> {
-        let version = self.keys.version().map_err(|error| error.to_string())?;
-        if self.own.as_ref().is_none_or(|(known, _)| *known != version) {
-            let file = self.keys.shared_file().map_err(|error| error.to_string())?;
-            self.own = Some((version, file));
+    /// The keys of this server, read again if they have changed.
+    fn own_keys(&mut self) -> Result<&KeyRecords, String> {
+        let changed = self.keys.read_changed(&self.own);
+        if let Some(changed) = changed.map_err(|error| error.to_string())? {
+            self.own = changed;
         }
-        let (_, file) = self.own.as_ref().expect("the file was read above");
-        Ok(file)
+        Ok(&self.own.records)
     }
 
     async fn publish(
@@ -281,19 +274,19 @@ impl Service {
         term: u32,
     ) -> Result<(), String> {
         let (name, url, start) = (self.name.clone(), self.url.clone(), self.start.clone());
-        let own = self.own_file()?;
+        let own = self.own_keys()?;
         let mut command = redis::cmd("EVAL");
         command.arg(PUBLISH).arg(1).arg(KEY);
-        command.arg(term).arg(own.revision).arg(name);
-        command.arg(url).arg(start).arg(own.bytes.as_slice());
+        command.arg(term).arg(own.revision()).arg(name);
+        command.arg(url).arg(start).arg(own.to_file());
         // A higher term in the answer is found again by the next look.
         let answer: Result<u32, _> = command.query_async(connection).await;
-        answer.map(|_| ()).map_err(|error| problem(&error))
+        answer.map(|_| ()).map_err(problem)
     }
 
     async fn claim(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
         // A term above that of the file, which the store may have lost.
-        let smallest = (self.own_file()?.revision >> 32) + 1;
+        let smallest = self.own_keys()?.term() + 1;
         let mut command = redis::cmd("EVAL");
         command
             .arg(CLAIM)
@@ -303,13 +296,10 @@ impl Service {
             .arg(&self.name)
             .arg(&self.url)
             .arg(&self.start);
-        let term: u32 = command
-            .query_async(connection)
-            .await
-            .map_err(|error| problem(&error))?;
+        let term: u32 = command.query_async(connection).await.map_err(problem)?;
         self.keys.lead(term).map_err(|error| error.to_string())?;
-        self.log
-            .write(&format!("shared keys: {}", KeyRole::Leads { term }));
+        let role = KeyRole::Leads { term };
+        self.outage.log.write(&format!("shared keys: {role}"));
         self.publish(connection, term).await
     }
 
@@ -318,21 +308,18 @@ impl Service {
         connection: &mut MultiplexedConnection,
         stored: &Stored,
     ) -> Result<(), String> {
-        if stored.revision <= self.own_file()?.revision {
+        if stored.revision <= self.own_keys()?.revision() {
             return Ok(());
         }
         let mut command = redis::cmd("HMGET");
         command.arg(KEY).arg("file");
-        let (file,): (Option<Vec<u8>>,) = command
-            .query_async(connection)
-            .await
-            .map_err(|error| problem(&error))?;
+        let (file,): (Option<Vec<u8>>,) = command.query_async(connection).await.map_err(problem)?;
         let file = file.ok_or("the store has a revision without a key file")?;
         // The poller of the key file loads it.
         let taken = self.keys.take_over(&file);
         let dropped = taken.map_err(|error| error.to_string())?;
         if !dropped.is_empty() {
-            self.log.write(&format!("shared keys: {dropped}"));
+            self.outage.log.write(&format!("shared keys: {dropped}"));
         }
         Ok(())
     }
@@ -340,7 +327,7 @@ impl Service {
     /// Fails if the leader has begun without keys that this server has: the store and the leader have lost
     /// them.
     fn check_leader(&mut self, stored: &Stored) -> Result<(), String> {
-        let own = self.own_file()?.revision >> 32;
+        let own = self.own_keys()?.term();
         if stored.leader.is_empty() || own <= u64::from(stored.term) {
             return Ok(());
         }
@@ -354,7 +341,7 @@ impl Service {
     fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<(), String> {
         let replaced = self.keys.replace_role(known, role);
         if replaced.map_err(|error| error.to_string())? {
-            self.log.write(&format!("shared keys: {role}"));
+            self.outage.log.write(&format!("shared keys: {role}"));
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! A connection to the node of the store that accepts writes.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError, Value};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -77,7 +77,6 @@ async fn open(
     ca_file: Option<&Path>,
     password: Option<&str>,
 ) -> Result<NodeConnection, String> {
-    let failed = |error: &dyn fmt::Display| error.to_string();
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(user) = &node.user {
         info = info.set_username(user);
@@ -86,30 +85,36 @@ async fn open(
         info = info.set_password(password);
     }
     let stream = TcpStream::connect(addresses).await;
-    let stream = stream.map_err(|error| failed(&error))?;
-    stream.set_nodelay(true).map_err(|error| failed(&error))?;
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let stream = stream.map_err(|error| error.to_string())?;
+    stream
+        .set_nodelay(true)
+        .map_err(|error| error.to_string())?;
     let connection = if node.is_tls {
         let stream = encrypt(node, ca_file, stream).await?;
-        let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
-        let (connection, driver) = opened.map_err(|error| problem(&error))?;
-        tokio::spawn(driver);
-        connection
+        log_in(&info, stream).await.map_err(problem)?
     } else {
-        let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
-        let (connection, driver) = opened.map_err(|error| {
+        log_in(&info, stream).await.map_err(|error| {
             // A port for TLS closes the connection at the first command.
             let hint = if error.is_io_error() {
                 "; if it uses TLS, write rediss://"
             } else {
                 ""
             };
-            format!("{}{hint}", problem(&error))
-        })?;
-        tokio::spawn(driver);
-        connection
+            problem(error) + hint
+        })?
     };
     inspect(node, connection).await
+}
+
+async fn log_in(
+    info: &RedisConnectionInfo,
+    stream: impl AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
+) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let opened = MultiplexedConnection::new_with_config(info, stream, config).await;
+    let (connection, driver) = opened?;
+    tokio::spawn(driver);
+    Ok(connection)
 }
 
 /// Checks that a node accepts writes.
@@ -117,19 +122,18 @@ async fn inspect(
     node: &StoreNode,
     mut connection: MultiplexedConnection,
 ) -> Result<NodeConnection, String> {
-    let role: Value = redis::cmd("ROLE")
-        .query_async(&mut connection)
-        .await
-        .map_err(|error| problem(&error))?;
-    let info: String = redis::cmd("INFO")
-        .query_async(&mut connection)
-        .await
-        .map_err(|error| problem(&error))?;
-    check_role(&role)?;
+    let info = redis::cmd("INFO").query_async(&mut connection).await;
+    let info: String = info.map_err(problem)?;
     let member = |name: &str| {
         let mut lines = info.lines().map(str::trim);
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
     };
+    // A sentinel has a mode in place of a role.
+    match member("role").or_else(|| member("redis_mode")) {
+        Some("master") => {}
+        Some(other) => return Err(format!("its role is {other}, which accepts no writes")),
+        None => return Err("INFO has no role".to_owned()),
+    }
     if member("cluster_enabled") == Some("1") || member("redis_mode") == Some("cluster") {
         return Err(
             "the node is part of a cluster, which is not supported; use a single node, or \
@@ -141,7 +145,7 @@ async fn inspect(
     let mut probe = redis::cmd("HSET");
     probe.arg("imq:probe").arg("run").arg(0);
     let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
-    probed.map_err(|error| problem(&error))?;
+    probed.map_err(problem)?;
     let run_id = member("run_id").ok_or("INFO has no run_id")?.to_owned();
     let uptime = member("uptime_in_seconds").and_then(|text| text.parse().ok());
     let policy = member("maxmemory_policy").unwrap_or("noeviction");
@@ -165,7 +169,7 @@ async fn encrypt(
     ca_file: Option<&Path>,
     stream: TcpStream,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
-    let config = client_config(ca_file, CA_FLAG).map_err(|error| error.to_string())?;
+    let config = client_config(ca_file, CA_FLAG)?;
     let name = ServerName::try_from(node.host.clone());
     let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
     let connecting = TlsConnector::from(config).connect(name, stream).await;
@@ -175,25 +179,9 @@ async fn encrypt(
     })
 }
 
-/// Accepts a primary only.
-fn check_role(role: &Value) -> Result<(), String> {
-    let name = match role {
-        Value::Array(parts) => parts.first().and_then(|part| match part {
-            Value::BulkString(name) => std::str::from_utf8(name).ok(),
-            Value::SimpleString(name) => Some(name.as_str()),
-            _ => None,
-        }),
-        _ => None,
-    };
-    match name {
-        Some("master") => Ok(()),
-        Some(other) => Err(format!("its role is {other}, which accepts no writes")),
-        None => Err("the reply to ROLE does not name a role".to_owned()),
-    }
-}
-
 /// Describes an error of the library in the words of the store.
-pub(super) fn problem(error: &RedisError) -> String {
+#[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
+pub(super) fn problem(error: RedisError) -> String {
     match (error.code(), error.detail()) {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "it refuses the user name or the password".to_owned()

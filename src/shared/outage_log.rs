@@ -11,7 +11,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The log of outages.
 #[derive(Debug)]
 pub(super) struct OutageLog {
-    log: Log,
+    pub(super) log: Log,
     /// The problem that was logged last in this outage, and when.
     reported: Option<(Instant, String)>,
 }

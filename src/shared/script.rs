@@ -1,5 +1,7 @@
 //! The script that runs in the store, and its arguments.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind};
 
@@ -71,18 +73,12 @@ impl LeaseScript {
 
 /// The name of a client's day in the store.
 fn key(request: &LeaseRequest) -> String {
-    let day = request.day;
-    match request.client {
-        LeaseClient::V4(address) => {
-            let address = std::net::Ipv4Addr::from_bits(address);
-            format!("imq:{VERSION}:{day}:a:{address}")
-        }
-        LeaseClient::V6(network) => {
-            let address = std::net::Ipv6Addr::from_bits(u128::from(network) << 64);
-            format!("imq:{VERSION}:{day}:a:{address}")
-        }
-        LeaseClient::Key(id) => format!("imq:{VERSION}:{day}:k:{id}"),
-    }
+    let client = match request.client {
+        LeaseClient::V4(address) => format!("a:{}", Ipv4Addr::from_bits(address)),
+        LeaseClient::V6(network) => format!("a:{}", Ipv6Addr::from_bits(u128::from(network) << 64)),
+        LeaseClient::Key(id) => format!("k:{id}"),
+    };
+    format!("imq:{VERSION}:{}:{client}", request.day)
 }
 
 #[cfg(test)]

@@ -62,10 +62,9 @@ pub(crate) struct SharedQuota {
 
 impl SharedQuota {
     /// Starts the thread. Returns when the store is ready and keys were exchanged, when it cannot be reached,
-    /// or after a few seconds. `name` is random for each start.
+    /// or after a few seconds.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
-        name: &str,
         clock: Arc<Clock>,
         log: Log,
         keys: Option<SharedKeys>,
@@ -76,17 +75,18 @@ impl SharedQuota {
             let _ = sender.send(request);
         };
         let leases = Arc::new(LeaseTable::new(settings.sharing, send));
+        let number = getrandom::u64().expect("the system gives random numbers");
+        let name = format!("{number:016x}");
         let (stop, stopped) = oneshot::channel();
         let (first_attempt, attempted) = mpsc::channel();
         let service = Service {
-            script: Arc::new(LeaseScript::new(name, settings.sharing.servers)),
+            script: Arc::new(LeaseScript::new(&name, settings.sharing.servers)),
             settings,
             leases: Arc::clone(&leases),
             late: Arc::default(),
             breaker: Arc::default(),
             clock,
-            outage: OutageLog::new(log.clone()),
-            log,
+            outage: OutageLog::new(log),
             run_id: None,
             has_logged_limit: false,
         };
@@ -135,7 +135,6 @@ struct Service {
     /// Notified when the circuit breaker opens.
     breaker: Arc<Notify>,
     clock: Arc<Clock>,
-    log: Log,
     /// The node that figures were settled with last.
     run_id: Option<String>,
     outage: OutageLog,
@@ -297,7 +296,7 @@ impl Service {
                 Err(error) => {
                     metrics.failed.fetch_add(1, Ordering::Relaxed);
                     leases.set_failed(&request);
-                    Err(problem(&error))
+                    Err(problem(error))
                 }
             }
         });
@@ -339,7 +338,7 @@ impl Service {
             match calls.join_next().await {
                 None => return Ok(()),
                 Some(Ok((request, Ok(Ok(answer))))) => answered(&request, answer),
-                Some(Ok((_, Ok(Err(error))))) => return Err(problem(&error)),
+                Some(Ok((_, Ok(Err(error))))) => return Err(problem(error)),
                 Some(Ok((_, Err(_))) | Err(_)) => return Err("no answer while settling".to_owned()),
             }
         }
@@ -358,7 +357,7 @@ impl Service {
     fn report_other_limits(&mut self) {
         if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
             self.has_logged_limit = true;
-            self.log.write(
+            self.outage.log.write(
                 "shared quota: another server has different daily limits; set the same --limit-* on all servers",
             );
         }
@@ -366,11 +365,10 @@ impl Service {
 
     fn report_up(&mut self, node: &NodeConnection) {
         self.outage.end();
-        let node_name = &node.node;
-        self.log
-            .write(&format!("shared quota: {node_name} grants credits"));
+        let line = format!("shared quota: {} grants credits", node.node);
+        self.outage.log.write(&line);
         if let Some(warning) = &node.warning {
-            self.log.write(warning);
+            self.outage.log.write(warning);
         }
     }
 
@@ -394,7 +392,7 @@ impl Service {
 
 async fn ping(mut connection: MultiplexedConnection) -> Result<(), String> {
     match timeout(ANSWER_MAX, redis::cmd("PING").query_async(&mut connection)).await {
-        Ok(answer) => answer.map_err(|error| problem(&error)),
+        Ok(answer) => answer.map_err(problem),
         Err(_) => Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
     }
 }

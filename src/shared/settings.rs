@@ -1,13 +1,13 @@
 //! The nodes of the store and the credentials for it.
 
 use std::fmt;
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::quota::SharingSettings;
-use crate::regular_file;
+use crate::regular_file::{self, forbidden_mode};
 
 const DEFAULT_PORT: u16 = 6379;
 const PASSWORD_BYTES_MAX: u64 = 1024;
@@ -43,21 +43,15 @@ impl SharedQuotaSettings {
             return Ok(None);
         };
         let failed = |problem: &dyn fmt::Display| format!("{}: {problem}", path.display());
-        let file = regular_file::open(path).map_err(|error| failed(&error))?;
-        let file = file.ok_or_else(|| failed(&"the file does not exist"))?;
-        let metadata = file.metadata().map_err(|error| failed(&error))?;
-        let mode = metadata.permissions().mode() & 0o777;
-        if mode & 0o007 != 0 {
+        let read = regular_file::read(path, PASSWORD_BYTES_MAX).map_err(|error| failed(&error))?;
+        let (bytes, metadata) = read.ok_or_else(|| failed(&"the file does not exist"))?;
+        if let Some(mode) = forbidden_mode(&metadata, 0o007) {
             let problem = format!(
                 "others can read the password: the file's mode is {mode:03o}; set it to 600"
             );
             return Err(failed(&problem));
         }
-        let mut text = String::new();
-        let mut limited = file.take(PASSWORD_BYTES_MAX);
-        limited
-            .read_to_string(&mut text)
-            .map_err(|error| failed(&error))?;
+        let text = io::read_to_string(bytes.as_slice()).map_err(|error| failed(&error))?;
         Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
     }
 }
@@ -93,26 +87,22 @@ impl FromStr for StoreNode {
         if user.is_some_and(|user| user.is_empty() || user.contains([':', '@'])) {
             return Err(());
         }
-        let (host, port) = match address.strip_prefix('[') {
-            Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or(())?;
-                let _: std::net::Ipv6Addr = host.parse().map_err(|_| ())?;
-                let port = match port {
-                    "" => None,
-                    _ => Some(port.strip_prefix(':').ok_or(())?),
-                };
-                (host, port)
-            }
-            None => match address.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (address, None),
-            },
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| ())?),
+            _ => (address, DEFAULT_PORT),
         };
-        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-        if host.is_empty() || !host.bytes().all(is_host) {
+        let in_brackets = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let is_valid = match in_brackets {
+            Some(host) => host.parse::<Ipv6Addr>().is_ok(),
+            None => !host.is_empty() && host.bytes().all(is_name),
+        };
+        if !is_valid {
             return Err(());
         }
-        let port = port.map_or(Ok(DEFAULT_PORT), |port| port.parse().map_err(|_| ()))?;
+        let host = in_brackets.unwrap_or(host);
         Ok(StoreNode {
             is_tls,
             user: user.map(str::to_owned),

@@ -30,15 +30,10 @@ const STDERR_BYTES_MAX: usize = 300;
 const POLL_FIRST: Duration = Duration::from_millis(2);
 const POLL_LAST: Duration = Duration::from_millis(50);
 
-struct Mail {
-    message: String,
-    link: String,
-}
-
 /// A queue of mails, and the thread that sends them. Once this is dropped, the thread sends the queued
 /// mails and ends. No thread waits for it: at the end of the process queued mails are lost.
 pub(super) struct Mailer {
-    queue: Sender<Mail>,
+    queue: Sender<String>,
     queued: Arc<AtomicU32>,
 }
 
@@ -46,7 +41,7 @@ impl Mailer {
     /// Starts the thread. The command, which is not blank, is split at spaces; `-i -t` is appended.
     pub(super) fn start(command: &str, log: LogLine, timeout: Duration) -> io::Result<Mailer> {
         let words: Vec<String> = command.split_ascii_whitespace().map(String::from).collect();
-        let (queue, mails) = channel();
+        let (queue, mails) = channel::<String>();
         let queued = Arc::new(AtomicU32::new(0));
         let mailer = Mailer {
             queue,
@@ -71,10 +66,10 @@ impl Mailer {
     }
 
     /// Queues a mail with a link. Returns `false` if the thread has ended.
-    pub(super) fn send(&self, to: &KeyAddress, base_url: &str, link: String) -> bool {
-        let message = message(to, base_url, &link);
+    pub(super) fn send(&self, to: &KeyAddress, base_url: &str, link: &str) -> bool {
+        let message = message(to, base_url, link);
         self.queued.fetch_add(1, Ordering::Relaxed);
-        self.queue.send(Mail { message, link }).is_ok()
+        self.queue.send(message).is_ok()
     }
 }
 
@@ -103,9 +98,9 @@ fn message(to: &KeyAddress, base_url: &str, link: &str) -> String {
     message
 }
 
-fn send(words: &[String], mail: &Mail, timeout: Duration) -> Result<(), String> {
+fn send(words: &[String], mail: &str, timeout: Duration) -> Result<(), String> {
     let mut stderr = Vec::new();
-    let problem = match run(words, &mail.message, timeout, &mut stderr) {
+    let problem = match run(words, mail, timeout, &mut stderr) {
         Ok((Some(status), written)) if status.success() => match written {
             Ok(()) => return Ok(()),
             Err(error) => format!("it did not read the message: {error}"),
@@ -114,7 +109,7 @@ fn send(words: &[String], mail: &Mail, timeout: Duration) -> Result<(), String> 
         Ok((None, _)) => format!("stopped after {} s", timeout.as_secs()),
         Err(error) => error.to_string(),
     };
-    Err(problem + &first_line(&stderr, &mail.link))
+    Err(problem + &first_line(&stderr, mail))
 }
 
 /// Runs the command with the message as its input. Returns its exit status, `None` if it was killed at
@@ -187,8 +182,8 @@ fn drain(from: &mut UnixStream, kept: &mut Vec<u8>) {
 }
 
 /// Returns the first line of a command's error output in printable ASCII, for the log; not if it has
-/// the link, or a part of it from which the rest can be derived.
-fn first_line(stderr: &[u8], link: &str) -> String {
+/// the link of the mail, or a part of it from which the rest can be derived.
+fn first_line(stderr: &[u8], mail: &str) -> String {
     let stderr = stderr.trim_ascii_start();
     let first = stderr
         .split(|byte| *byte == b'\n')
@@ -200,7 +195,7 @@ fn first_line(stderr: &[u8], link: &str) -> String {
     });
     let text: String = printable.collect();
     // The token's MAC is one of these; a label of a domain may be another.
-    let mut macs = link.split('.').filter(|field| field.len() == MAC_CHARS);
+    let mut macs = mail.split('.').filter(|field| field.len() == MAC_CHARS);
     let has_link = text.contains("pass=") || macs.any(|field| text.contains(field));
     match (text.is_empty(), has_link) {
         (true, _) => String::new(),

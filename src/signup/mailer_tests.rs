@@ -42,7 +42,7 @@ fn start(command: &str, timeout: Duration) -> (Mailer, Receiver<String>) {
 impl Scene {
     fn send(&self) {
         let to = "ann@x.test".parse().unwrap();
-        assert!(self.mailer.send(&to, "https://x.test", LINK.to_owned()));
+        assert!(self.mailer.send(&to, "https://x.test", LINK));
     }
 
     /// Sends one mail and returns the log lines.
@@ -110,7 +110,7 @@ fn a_failure_is_logged_with_the_first_line_of_the_error_output() {
     assert_eq!(lines, ["mail was not sent: sh: signal: 15 (SIGTERM)"]);
     let (mailer, lines) = start("/nowhere/sendmail", TIMEOUT);
     let to = "ann@x.test".parse().unwrap();
-    assert!(mailer.send(&to, "https://x.test", LINK.to_owned()));
+    assert!(mailer.send(&to, "https://x.test", LINK));
     drop(mailer);
     let lines = lines_until_the_end(&lines);
     assert!(

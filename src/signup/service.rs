@@ -18,8 +18,8 @@ use super::policy::{
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
-    KeyAddress, KeyFileVersion, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyRole, KeyStore,
-    KeyStoreError, NewKey,
+    KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyRole, KeyStore, KeyStoreError, NewKey,
+    StoredKeys,
 };
 use crate::model::Tier;
 
@@ -97,9 +97,7 @@ pub(crate) struct SignupService {
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
     secret: Secret,
-    records: KeyRecords,
-    /// The version of the key file that has these records; `None` without a file.
-    version: Option<KeyFileVersion>,
+    stored: StoredKeys,
     requests: GcraLimiter,
     mails_by_client: GcraLimiter,
     mails_to_mailbox: GcraLimiter,
@@ -136,15 +134,16 @@ impl SignupService {
                 Some(mailer.map_err(SignupStartError::Thread)?)
             }
         };
+        let mut store = KeyStore::new(state);
+        store.lock_timeout = Some(LOCK_TIMEOUT);
         Ok(SignupService {
-            store: KeyStore::new(state).with_lock_timeout(LOCK_TIMEOUT),
+            store,
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
             mailer,
             secret: read_or_create_secret(state)?,
-            records: KeyRecords::default(),
-            version: None,
+            stored: StoredKeys::default(),
             // A page and a few tries at once; a /64 may be a household or an office.
             requests: GcraLimiter::new(30, 2),
             mails_by_client: GcraLimiter::new(10, 360),
@@ -237,7 +236,7 @@ impl SignupService {
         }
         let token = self.sign(TokenPurpose::AddressHolder, &address, expiry(now));
         let link = format!("{}/keys?pass={token}", self.base_url);
-        if !mailer.send(&address, &self.base_url, link) {
+        if !mailer.send(&address, &self.base_url, &link) {
             return Err(self.fail(&"the thread that sends mail has ended", now));
         }
         self.mails_today.1 += 1;
@@ -252,12 +251,12 @@ impl SignupService {
             check_issue(keys, address, token.number, daily_max, now)
         };
         // Without the lock first: a rejected request reads no file and delays no other.
-        check(&self.records)?;
+        check(&self.stored.records)?;
         let allowed = self.network.take(client.network, now);
         allowed.map_err(SignupError::RateLimited)?;
         let check_locked = |records: &KeyRecords| {
             // A lost file would be replaced by one with this key only, which disables all others.
-            if are_lost(&self.records, records) {
+            if are_lost(&self.stored.records, records) {
                 return Err(None);
             }
             check(records).map_err(Some)
@@ -265,9 +264,9 @@ impl SignupService {
         let key = (address, Tier::Free);
         let issued = self.store.issue_if(&self.prefix, key, now, check_locked);
         let issued = issued.map_err(|error| self.store_failed(error, now))?;
-        let key = issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)))?;
-        // The key is issued even if this fails, which is logged.
-        let _ = self.refresh(now);
+        let issued = issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)));
+        let (key, stored) = issued?;
+        self.stored = stored;
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
@@ -276,7 +275,7 @@ impl SignupService {
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
-        let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
+        let found = keys_of(self.stored.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.revoke(id, now);
             revoked.map_err(|error| self.store_failed(error, now))?;
@@ -320,7 +319,9 @@ impl SignupService {
     ) -> SignupResponse {
         SignupResponse::Keys {
             address: address.clone(),
-            keys: keys_of(self.records.as_slice(), address).cloned().collect(),
+            keys: keys_of(self.stored.records.as_slice(), address)
+                .cloned()
+                .collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,
@@ -330,7 +331,7 @@ impl SignupService {
     fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
         let token = SignedToken {
             address: address.clone(),
-            number: number_of(self.records.as_slice(), address),
+            number: number_of(self.stored.records.as_slice(), address),
             expires,
         };
         token.sign(purpose, &self.secret)
@@ -338,16 +339,12 @@ impl SignupService {
 
     /// Reads the records again if the key file has changed.
     fn refresh(&mut self, now: UnixSeconds) -> Result<(), SignupError> {
-        // Before the records, so that a change in between is noticed the next time.
-        let version = self.store.version();
-        let version = version.map_err(|error| self.fail(&error, now))?;
-        if self.version != version {
-            let records = self.store.read();
-            let records = records.map_err(|error| self.fail(&error, now))?;
-            if are_lost(&self.records, &records) {
+        let changed = self.store.read_changed(&self.stored);
+        if let Some(changed) = changed.map_err(|error| self.fail(&error, now))? {
+            if are_lost(&self.stored.records, &changed.records) {
                 return Err(self.fail(&KEYS_MISSING, now));
             }
-            (self.records, self.version) = (records, version);
+            self.stored = changed;
         }
         Ok(())
     }

@@ -274,8 +274,8 @@ fn the_keys_of_another_leader_replace_those_of_this_server() {
     durable::create_private_directory(&other).unwrap();
     let leader = KeyStore::new(&other);
     leader.lead(1).unwrap();
-    let file = leader.shared_file().unwrap();
-    let dropped = KeyStore::new(&own).take_over(&file.bytes).unwrap();
+    let file = leader.read().unwrap().to_file();
+    let dropped = KeyStore::new(&own).take_over(&file).unwrap();
     assert_eq!((dropped.issued.len(), dropped.revoked.len()), (2, 0));
     let (page, _) = seen(service.handle(ip(1), show(""), now));
     assert!(matches!(page, Seen::Keys { keys, .. } if keys.is_empty()));

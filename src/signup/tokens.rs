@@ -4,8 +4,6 @@
 //! purpose and the other fields as written, and the address percent-encoded with `~` in place of `%`:
 //! the text is the same in a form, in a link and in a line of mail, however often it is decoded.
 
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use super::error::{SignupError, SignupStartError};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::keys::{KeyAddress, constant_time_eq};
-use crate::regular_file;
+use crate::regular_file::{self, forbidden_mode};
 
 /// Long enough for mail delayed by greylisting, short enough for a screen left open.
 const LIFETIME_SECONDS: i64 = 3600;
@@ -128,24 +126,21 @@ pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupSt
     durable::create_private_directory(directory).map_err(not_locked)?;
     // Processes that start concurrently get the same secret.
     let _lock = durable::lock_within(directory, LOCK_TIMEOUT).map_err(not_locked)?;
-    let Some(file) = regular_file::open(&path).map_err(failed)? else {
+    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1).map_err(failed)?;
+    let Some((secret, metadata)) = read else {
         let mut secret = [0; SECRET_BYTES];
         // The kernel's generator does not fail once the system has booted.
         getrandom::fill(&mut secret).expect("the system gives random numbers");
         durable::replace_private(&path, &secret).map_err(failed)?;
         return Ok(secret);
     };
-    let (metadata, path) = (file.metadata().map_err(failed)?, path.display());
-    let (mode, bytes) = (metadata.mode() & 0o777, metadata.len());
-    if mode & 0o077 != 0 {
+    let (path, bytes) = (path.display(), metadata.len());
+    if let Some(mode) = forbidden_mode(&metadata, 0o077) {
         return Err(SignupStartError::Setting(format!(
             "{path}: the file's mode must be 600, got {mode:o}: anyone who can read it can act for every \
              address; if others may have read it, remove it to create a new one"
         )));
     }
-    let mut secret = Vec::with_capacity(SECRET_BYTES + 1);
-    let read = file.take(SECRET_BYTES as u64 + 1).read_to_end(&mut secret);
-    read.map_err(failed)?;
     secret.try_into().map_err(|_| {
         SignupStartError::Damaged(format!(
             "{path}: the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \

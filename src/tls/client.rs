@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
-use super::{TlsError, certificates, open, provider, read_pem};
+use super::{certificates, fault, provider, read_pem, refused};
 
 /// Paths of the bundle of trusted certificates in common distributions.
 const BUNDLES: [&str; 4] = [
@@ -40,10 +40,7 @@ pub fn handshake_problem(error: &io::Error, ca_flag: &str) -> String {
 
 /// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of
 /// `$SSL_CERT_FILE` or the distribution's bundle. `ca_flag` is the flag that names `ca_file`.
-pub fn client_config(
-    ca_file: Option<&Path>,
-    ca_flag: &'static str,
-) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn client_config(ca_file: Option<&Path>, ca_flag: &str) -> Result<Arc<ClientConfig>, String> {
     let from_environment = || {
         env::var_os("SSL_CERT_FILE")
             .filter(|path| !path.is_empty())
@@ -54,19 +51,22 @@ pub fn client_config(
         .map(Path::to_owned)
         .or_else(from_environment)
         .or_else(of_distribution);
-    let path = path.ok_or(TlsError::NoBundle { ca_flag })?;
+    let path = path.ok_or_else(|| {
+        format!(
+            "no trusted certificates were found; install ca-certificates, or name a PEM file with {ca_flag}"
+        )
+    })?;
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(&path, &read_pem(&path, open(&path)?)?)? {
+    for certificate in certificates(&path, &read_pem(&path)?.0)? {
         // A bundle may contain certificates that the library does not support.
         let _ = roots.add(certificate);
     }
     if roots.is_empty() {
-        let problem = "none of its certificates can be used".to_owned();
-        return Err(TlsError::Pem { path, problem });
+        return Err(fault(&path, &"none of its certificates can be used"));
     }
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(TlsError::Refused)?
+        .map_err(|error| refused(&error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Arc::new(config))

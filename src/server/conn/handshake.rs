@@ -74,7 +74,7 @@ impl TlsAcceptor {
         handle: &ConnectionHandle,
     ) -> Result<Box<TlsStream<TcpStream>>, HandshakeError> {
         handle.enter(ConnectionPhase::Handshake);
-        self.admit(handle.state());
+        self.admit(&handle.state);
         // In a box, so that the connection does not keep its kilobytes.
         let mut handshake = Box::pin(self.handshake(stream));
         let ended = poll_fn(|cx| handle.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
@@ -160,20 +160,16 @@ async fn next_wake() {
     .await;
 }
 
-impl HandshakeError {
-    /// Returns the result that is counted.
-    pub(in crate::server) fn result(&self) -> HandshakeResult {
-        match self {
-            HandshakeError::NotTls(_) => HandshakeResult::NotTls,
-            HandshakeError::Failed(_) | HandshakeError::Closed(_) => HandshakeResult::Failed,
-        }
-    }
-}
-
-/// Returns the result of a handshake that succeeded.
-pub(in crate::server) fn result(stream: &TlsStream<TcpStream>) -> HandshakeResult {
-    match stream.get_ref().1.handshake_kind() {
-        Some(HandshakeKind::Resumed) => HandshakeResult::Resumed,
-        _ => HandshakeResult::Full,
+/// Returns the result of a handshake that is counted.
+pub(in crate::server) fn result(
+    accepted: &Result<Box<TlsStream<TcpStream>>, HandshakeError>,
+) -> HandshakeResult {
+    match accepted {
+        Ok(stream) => match stream.get_ref().1.handshake_kind() {
+            Some(HandshakeKind::Resumed) => HandshakeResult::Resumed,
+            _ => HandshakeResult::Full,
+        },
+        Err(HandshakeError::NotTls(_)) => HandshakeResult::NotTls,
+        Err(HandshakeError::Failed(_) | HandshakeError::Closed(_)) => HandshakeResult::Failed,
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct ConnectionRegistry {
 #[derive(Debug)]
 pub(crate) struct ConnectionHandle {
     registry: Arc<ConnectionRegistry>,
-    state: Arc<ConnectionState>,
+    pub(super) state: Arc<ConnectionState>,
     /// The tick at which the connection was accepted.
     accepted: u64,
     /// `None` where connections are not limited.
@@ -77,22 +77,14 @@ impl Default for ConnectionRegistry {
 
 impl ConnectionRegistry {
     pub(crate) fn new(limits: ConnectionLimits) -> ConnectionRegistry {
-        let [handshake, first_byte, head, send, idle] = [
-            limits.handshake,
-            limits.first_byte,
-            limits.head,
-            limits.send,
-            limits.idle,
-        ]
-        .map(ticks);
         ConnectionRegistry {
             timeouts: [
-                handshake,
-                first_byte,
-                head,
+                ticks(limits.handshake),
+                ticks(limits.first_byte),
+                ticks(limits.head),
                 DISK_TICKS,
-                send,
-                idle,
+                ticks(limits.send),
+                ticks(limits.idle),
                 CLOSING_TICKS,
             ],
             connections: Mutex::default(),
@@ -259,12 +251,6 @@ fn duration(ticks: u64) -> Duration {
 }
 
 impl ConnectionHandle {
-    /// The state that the registry has of the connection.
-    #[cfg(feature = "tls")]
-    pub(in crate::server) fn state(&self) -> &Arc<ConnectionState> {
-        &self.state
-    }
-
     #[inline]
     pub(crate) fn phase(&self) -> ConnectionPhase {
         self.state.phase().0

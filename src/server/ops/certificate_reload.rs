@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::calendar::UnixSeconds;
 use crate::observe::Log;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
@@ -55,8 +54,8 @@ fn report(certificate: &ServerCertificate, expiry: &AtomicI64, log: &Log) {
     let expires = certificate.expires;
     expiry.store(expires.0, Ordering::Relaxed);
     log.write(&format!("TLS certificate loaded, valid until {expires}"));
-    for line in certificate.warnings(UnixSeconds::now()) {
-        log.write(&line);
+    for line in &certificate.warnings {
+        log.write(line);
     }
 }
 
@@ -76,7 +75,6 @@ impl CertificateReloader {
                 }
             }
             Err(error) => {
-                let error = error.to_string();
                 if self.error.as_ref() == Some(&error) {
                     self.refuse(&error);
                 }

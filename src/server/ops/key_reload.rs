@@ -2,7 +2,6 @@
 //! be loaded is refused, and the previous keys stay valid.
 
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use crate::keys::{KeyFileVersion, KeyPrefix, KeyStore, KeyStoreError, KeyTable};
@@ -18,30 +17,13 @@ pub(crate) struct KeyReloader {
     /// The version that was read last, valid or not.
     version: Option<KeyFileVersion>,
     status: ReloadStatus,
-    reserved_fds: ReservedFds,
+    /// File descriptors kept in reserve, so that the key file can be opened when connections use all
+    /// others.
+    reserved_fds: Vec<File>,
 }
 
-/// File descriptors kept in reserve, so that the key file can be opened when connections use all
-/// others.
-#[derive(Default)]
-struct ReservedFds(Vec<File>);
-
-impl ReservedFds {
-    /// More than one, because a waiting connection can take a descriptor between release and use.
-    const COUNT: usize = 8;
-
-    fn release_one(&mut self) {
-        self.0.pop();
-    }
-
-    fn refill(&mut self) {
-        while self.0.len() < ReservedFds::COUNT
-            && let Ok(file) = File::open("/dev/null")
-        {
-            self.0.push(file);
-        }
-    }
-}
+/// More than one, because a waiting connection can take a descriptor between release and use.
+const RESERVED_FDS: usize = 8;
 
 impl KeyReloader {
     /// Loads the keys that the server starts with.
@@ -57,21 +39,19 @@ impl KeyReloader {
             quota,
             version: None,
             status,
-            reserved_fds: ReservedFds::default(),
+            reserved_fds: Vec::new(),
         };
-        reloader.reserved_fds.refill();
+        reloader.reserve_fds();
         reloader.version = reloader.store.version().map_err(StartError::Keys)?;
-        let reserved = reloader.load().map_err(StartError::Keys)?;
-        reserved.map_err(StartError::State)?;
+        reloader.load()?;
         Ok(reloader)
     }
 
     /// Reads the key file and reserves the quota counters of its keys, before the keys become
-    /// valid: a key without a counter is refused. The inner error is that counters could not be
-    /// reserved.
-    fn load(&self) -> Result<io::Result<()>, KeyStoreError> {
+    /// valid: a key without a counter is refused.
+    fn load(&self) -> Result<(), StartError> {
         let log = |line: &str| self.status.log.write(line);
-        let records = self.store.read()?;
+        let records = self.store.read().map_err(StartError::Keys)?;
         let today = self.quota.clock.now().day;
         let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
         let keys = KeyTable::new(self.prefix.clone(), &records);
@@ -80,16 +60,24 @@ impl KeyReloader {
             log(&format!("{} key{plural} loaded", keys.len()));
         }
         self.quota.keys.swap(keys);
-        Ok(reserved)
+        reserved.map_err(StartError::State)
     }
 
     /// Loads the keys if the file has changed.
     pub(crate) fn poll(&mut self) {
-        self.reserved_fds.release_one();
+        self.reserved_fds.pop();
         if let Err(error) = self.load_changed() {
             self.status.refused(error);
         }
-        self.reserved_fds.refill();
+        self.reserve_fds();
+    }
+
+    fn reserve_fds(&mut self) {
+        while self.reserved_fds.len() < RESERVED_FDS
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.reserved_fds.push(file);
+        }
     }
 
     fn load_changed(&mut self) -> Result<(), String> {
@@ -104,16 +92,16 @@ impl KeyReloader {
             return Err(format!("{} is missing; {KEPT}", path.display()));
         }
         match self.load() {
-            Ok(Ok(())) => {
+            Ok(()) => {
                 self.status.loaded();
                 self.version = version;
                 Ok(())
             }
             // The next poll tries again.
-            Ok(Err(error)) => Err(format!("{error}; the newest keys are refused")),
+            Err(StartError::State(error)) => Err(format!("{error}; the newest keys are refused")),
             Err(error) => {
                 // A damaged file is read once: only another change can repair it.
-                if matches!(error, KeyStoreError::Damaged(_)) {
+                if matches!(error, StartError::Keys(KeyStoreError::Damaged(_))) {
                     self.version = version;
                 }
                 Err(format!("{error}; {KEPT}"))

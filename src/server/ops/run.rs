@@ -91,13 +91,6 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-/// The listening sockets of a worker.
-struct WorkerListeners {
-    sockets: Vec<Listener<TcpListener>>,
-    are_inherited: bool,
-    limiter: Arc<ConnectionLimiter>,
-}
-
 /// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
@@ -110,11 +103,6 @@ fn start_workers(
     let limiter = Arc::new(settings.connection_limiter(listeners));
     let mut threads = Vec::new();
     for (worker, own) in state.workers.iter().zip(sockets.of_workers) {
-        let listeners = WorkerListeners {
-            sockets: own,
-            are_inherited: sockets.are_inherited,
-            limiter: Arc::clone(&limiter),
-        };
         let number = threads.len();
         let mut runtime = Builder::new_current_thread();
         // Timers only where requests wait for a store: a runtime that has them reads the clock in each
@@ -127,9 +115,14 @@ fn start_workers(
             .thread_name(format!("disk-{number}"))
             .max_blocking_threads(READERS_MAX)
             .build()?;
-        let worker = Arc::clone(worker);
+        let work = work(
+            Arc::clone(worker),
+            own,
+            sockets.are_inherited,
+            Arc::clone(&limiter),
+        );
         let body = move || {
-            runtime.block_on(work(worker, listeners));
+            runtime.block_on(work);
             // Does not wait for threads that a disk blocks.
             runtime.shutdown_background();
         };
@@ -140,16 +133,24 @@ fn start_workers(
 }
 
 /// Accepts connections until the server stops, then waits until all of them have ended.
-async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
+async fn work(
+    worker: Arc<Worker>,
+    listeners: Vec<Listener<TcpListener>>,
+    are_inherited: bool,
+    limiter: Arc<ConnectionLimiter>,
+) {
     tokio::spawn(Arc::clone(&worker).live());
     let mut accepting = Vec::new();
-    for Listener { socket, is_tls } in listeners.sockets {
+    for Listener { socket, is_tls } in listeners {
         let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
             return;
         };
         let listener = Arc::new(Listener { socket, is_tls });
-        let limiter = Arc::clone(&listeners.limiter);
-        let task = accept(Arc::clone(&listener), Arc::clone(&worker), limiter);
+        let task = accept(
+            Arc::clone(&listener),
+            Arc::clone(&worker),
+            Arc::clone(&limiter),
+        );
         accepting.push((tokio::spawn(task), listener));
     }
     worker.registry.stopped().await;
@@ -157,8 +158,8 @@ async fn work(worker: Arc<Worker>, listeners: WorkerListeners) {
         task.abort();
         let _ = task.await;
         // Closing the last handle of a socket refuses the connections in its queue.
-        if !listeners.are_inherited {
-            accept_rest(&listener, &worker, &listeners.limiter);
+        if !are_inherited {
+            accept_rest(&listener, &worker, &limiter);
         }
     }
     worker.registry.emptied().await;

@@ -57,7 +57,13 @@ impl ServerState {
         base_url: &str,
         log: &Log,
     ) -> Result<ServerState, StartError> {
-        let access_log = open_access_log(settings, log)?;
+        let access_log = settings.access_log.as_ref().map(|path| {
+            AccessLog::open(path, log).map_err(|source| StartError::AccessLog {
+                path: path.clone(),
+                source,
+            })
+        });
+        let access_log = access_log.transpose()?;
         let service = Arc::new(settings.service(base_url));
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
@@ -165,17 +171,6 @@ impl ServerState {
     }
 }
 
-fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
-    let Some(path) = &settings.access_log else {
-        return Ok(None);
-    };
-    let opened = AccessLog::open(path, log).map_err(|source| {
-        let path = path.clone();
-        StartError::AccessLog { path, source }
-    });
-    opened.map(Some)
-}
-
 /// Connects to the store of shared limits, if there is one.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(
@@ -187,16 +182,9 @@ fn shared_quota(
     let Some(shared) = &settings.shared_quota else {
         return Ok(None);
     };
-    let number = getrandom::u64().expect("the system gives random numbers");
-    let name = format!("{number:016x}");
     let clock = Arc::clone(&quota.clock);
-    Ok(Some(SharedQuota::start(
-        shared.clone(),
-        &name,
-        clock,
-        log.clone(),
-        keys,
-    )?))
+    let started = SharedQuota::start(shared.clone(), clock, log.clone(), keys)?;
+    Ok(Some(started))
 }
 
 /// Starts to share the keys of the state directory, or makes them this server's own.
