@@ -233,7 +233,7 @@ pub(super) fn newer(old: &Metrics, new: &Metrics) -> (Metrics, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::scratch::Scratch;
+    use crate::collect::scratch_tests::Scratch;
 
     const DAY: UtcDay = UtcDay(20_700);
 

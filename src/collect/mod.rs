@@ -47,13 +47,13 @@ mod wire;
 #[cfg(test)]
 mod chain_tests;
 #[cfg(test)]
-pub(crate) mod scratch;
+mod scratch_tests;
 #[cfg(test)]
-mod simulation;
+mod simulated_collector_tests;
 #[cfg(test)]
 mod simulation_tests;
 #[cfg(test)]
-mod virtual_upstream;
+mod virtual_upstream_tests;
 
 pub use error::CollectError;
 pub use run::Event;

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::collector::Next;
-use super::simulation::{Simulation, open};
-use super::virtual_upstream::{FIRST_DAY, VirtualUpstream, code, hash, number};
+use super::simulated_collector_tests::{Simulation, open};
+use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::model::SortField;

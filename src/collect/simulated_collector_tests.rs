@@ -1,9 +1,9 @@
 //! A collector driven against the virtual upstream, in virtual time.
 
 use super::collector::{Collector, Next, Options};
-use super::scratch::Scratch;
+use super::scratch_tests::Scratch;
 use super::settings::PlatformSeries;
-use super::virtual_upstream::{VirtualUpstream, start};
+use super::virtual_upstream_tests::{VirtualUpstream, start};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Files, validate};
 
