@@ -6,7 +6,7 @@
 //! below five players. One response holds seven days, so each of 300,000 islands must be asked once in seven
 //! days: 0.5 requests/s. Files in reading order:
 //!
-//! - `run`: the loop: pace, request, response, and what is written on time; signals and the admin listener.
+//! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
 //! - `window`, `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
@@ -18,7 +18,6 @@
 //!
 //! Never: requests from users, published files, keys.
 
-mod admin;
 mod clean;
 mod client;
 mod collector;
