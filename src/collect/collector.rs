@@ -15,7 +15,7 @@ use super::day_log::DayLogs;
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
 use super::live::{LivePass, Steps};
-use super::plan::{Plan, PlanSizes};
+use super::plan::Plan;
 use super::progress::Progress;
 use super::request::Request;
 use super::settings::CollectSettings;
@@ -249,12 +249,9 @@ impl Collector {
             return None;
         }
         let progress = &self.progress;
-        if now.0 - progress.full_crawl >= FULL_CRAWL_SECONDS {
-            let crawl = self.crawl.insert(Crawl::full());
-            return Some(crawl.request());
-        }
-        if now.0 - progress.top_crawl >= TOP_CRAWL_SECONDS {
-            let crawl = self.crawl.insert(Crawl::top());
+        let is_full = now.0 - progress.full_crawl >= FULL_CRAWL_SECONDS;
+        if is_full || now.0 - progress.top_crawl >= TOP_CRAWL_SECONDS {
+            let crawl = self.crawl.insert(Crawl::new(is_full));
             return Some(crawl.request());
         }
         if now.0 - progress.rankings >= RANKINGS_SECONDS {
@@ -292,11 +289,6 @@ impl Collector {
     pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
         let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
         is_old.then_some("the upstream's catalogue could not be read to the end")
-    }
-
-    /// Counts what is due.
-    pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
-        self.plan.sizes(now)
     }
 }
 

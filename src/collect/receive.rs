@@ -68,12 +68,8 @@ impl Collector {
             }
             Request::Platform { .. } => self.platform_failed = now,
             Request::Days { code, .. } => self.plan.postpone(*code, now),
-            Request::Steps { .. } => {
-                if let Some(pass) = &mut self.live {
-                    pass.skip();
-                }
-                self.finish_live();
-            }
+            // Without its values.
+            Request::Steps { code, .. } => self.advance_live(*code, &[]),
         }
     }
 
@@ -100,7 +96,7 @@ impl Collector {
                 self.progress.top_crawl = now.0;
                 if crawl.is_full {
                     self.progress.full_crawl = now.0;
-                    let (islands, pages) = (self.catalogue.len(), crawl.pages());
+                    let (islands, pages) = (self.catalogue.len(), crawl.pages);
                     let cleaned = crawl.cleaned;
                     self.log.push(format!(
                         "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
@@ -145,7 +141,7 @@ impl Collector {
 
     fn finish_rankings(&mut self, now: UnixSeconds) {
         if let Some(rankings) = self.rankings.take_if(|rankings| rankings.is_done()) {
-            self.plan.set_ranks(rankings.ranks());
+            self.plan.set_ranks(rankings.ranks.into_iter());
             self.progress.rankings = now.0;
         }
     }
@@ -203,14 +199,14 @@ impl Collector {
 
     fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
         let steps = empty_if_gone(classify(raw, wire::island_steps))?;
-        if let Some(pass) = &mut self.live {
-            pass.advance(code, &steps);
-        }
-        self.finish_live();
+        self.advance_live(code, &steps);
         Ok(())
     }
 
-    fn finish_live(&mut self) {
+    fn advance_live(&mut self, code: IslandCode, steps: &[(UnixSeconds, u64)]) {
+        if let Some(pass) = &mut self.live {
+            pass.advance(code, steps);
+        }
         let Some(pass) = self.live.take_if(|pass| pass.is_done()) else {
             return;
         };

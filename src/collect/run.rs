@@ -269,7 +269,7 @@ impl<'a> Loop<'a> {
         self.drain_log();
         let (mut sizes, counted) = self.sizes;
         if counted.elapsed() >= COUNTING_PAUSE * u32::try_from(sizes.islands).unwrap_or(u32::MAX) {
-            sizes = self.collector.sizes(now);
+            sizes = self.collector.plan.sizes(now);
             self.sizes = (sizes, Instant::now());
         }
         let problem = match self.collector.counts.last_usable {
