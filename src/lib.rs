@@ -22,9 +22,10 @@
 //! | module | contents | independent of |
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
-//! | [`server`] | sockets, requests, operation; with `collect`, `shared` and `tls` alone names hyper or tokio | the members of responses |
+//! | [`server`] | sockets, requests, operation; with `collect`, `admin`, `shared` and `tls` alone names hyper or tokio | the members of responses |
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
+//! | `admin` | the listener for metrics and health checks of a server or a collector | what it reports |
 //! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
 //! | `shared` | the store from which several servers lease quotas; feature `shared-quota` | HTTP, data |
 //! | [`snapshot`] | published files: opening, lookup, row orders, search, pages, dumps | sockets, clients |
@@ -65,6 +66,7 @@
 //! - Payload files are read into memory where they are needed on every request, and with `read_at`
 //!   elsewhere. `mmap` was rejected: a file truncated by another process would kill the server.
 
+mod admin;
 pub mod arena;
 pub mod calendar;
 pub mod cli;

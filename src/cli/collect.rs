@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
-use crate::collect::{self, CollectSettings, Contact, Event, PlatformSeries, rate_problem};
+use crate::collect::{self, CollectSettings, Event, PlatformSeries, rate_problem};
 use crate::observe::{Notifier, SystemdEnvironment};
 
 /// Collects until a signal; with `--once`, until nothing is due. With `--plan`, prints what is due.
@@ -29,11 +29,10 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
-    let contact: Contact = arguments.required("contact", |text| text.parse().ok())?;
     Ok(CollectSettings {
         dataset: arguments.required_path("dataset")?,
         state: arguments.required_path("state")?,
-        contact,
+        contact: arguments.required("contact", |text| text.parse().ok())?,
         upstream: arguments.required("upstream", |text| text.parse().ok())?,
         rate: arguments.required("rate", |text| text.parse().ok())?,
         live: arguments.number("live")?,

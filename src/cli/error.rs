@@ -66,7 +66,7 @@ impl CliError {
         match error {
             CollectError::Dataset(error) => error.into(),
             CollectError::Setting(_) => CliError::configuration(error),
-            CollectError::Io { .. } => CliError::new(IO, error),
+            CollectError::Io(_) => CliError::new(IO, error),
             CollectError::Unavailable(_) => CliError::new(UNAVAILABLE, error),
         }
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 
-use super::simulation::Simulation;
-use super::virtual_upstream::{VirtualUpstream, hash, start};
+use super::simulated_collector_tests::Simulation;
+use super::virtual_upstream_tests::{VirtualUpstream, hash, start};
 use crate::calendar::{Clock, DAY_SECONDS, ManualTime, UnixSeconds, UtcDay};
 use crate::dataset::Files;
 use crate::keys::{KeyRecords, KeyTable};

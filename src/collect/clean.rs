@@ -69,7 +69,8 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
         return None;
     };
     let title = raw.title.as_str().unwrap_or_default();
-    let kept = cut(&title.replace(char::is_control, ""), MAX_FIELD_BYTES).to_owned();
+    let mut kept = title.replace(char::is_control, "");
+    kept.truncate(kept.floor_char_boundary(MAX_FIELD_BYTES));
     // Parts of the body that are no text were replaced before it was parsed.
     let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
     cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
@@ -111,11 +112,6 @@ fn join_tags(raw: &serde_json::Value, cleaned: &mut Cleaned) -> String {
         }
     }
     joined
-}
-
-/// Returns the longest beginning of at most `bytes` bytes that ends between characters.
-fn cut(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::io::Read;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -18,7 +18,7 @@ use hyper::rt::{Read as HyperRead, Write as HyperWrite};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -39,8 +39,8 @@ pub(super) struct Client {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     user_agent: String,
     sender: Option<SendRequest<Empty<Bytes>>>,
-    /// Time at which the last request was sent, after its connection was open.
-    sent_at: Option<Instant>,
+    /// Time at which the last request was sent, after its connection was open; `None` if it was not.
+    pub(super) sent_at: Option<Instant>,
 }
 
 impl Client {
@@ -63,11 +63,6 @@ impl Client {
             sender: None,
             sent_at: None,
         })
-    }
-
-    /// Returns the time at which the last request was sent; `None` if it was not.
-    pub(super) fn sent_at(&self) -> Option<Instant> {
-        self.sent_at
     }
 
     /// Sends a GET request and reads the response whole. An error says what was wrong.

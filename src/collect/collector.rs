@@ -7,8 +7,6 @@
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
 //! ended, it comes before all islands.
 
-use std::path::{Path, PathBuf};
-
 use super::clean::Cleaned;
 use super::coverage::Coverage;
 use super::crawl::{Crawl, Rankings};
@@ -17,10 +15,10 @@ use super::day_log::DayLogs;
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
 use super::live::{LivePass, Steps};
-use super::plan::{Plan, PlanSizes};
+use super::plan::Plan;
 use super::progress::Progress;
 use super::request::Request;
-use super::settings::PlatformSeries;
+use super::settings::CollectSettings;
 use super::window::{WINDOW_DAYS, fresh_day};
 use super::wire;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
@@ -34,24 +32,13 @@ pub(super) const RANKINGS_SECONDS: i64 = 3600;
 /// Time for which the platform's points are asked for after a start or an outage.
 const PLATFORM_BACK_SECONDS: i64 = 6 * DAY_SECONDS;
 
-/// Options of a collector.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Options {
-    /// Islands of the live snapshot.
-    pub(super) live: usize,
-    /// Series of the platform.
-    pub(super) platform: PlatformSeries,
-    /// Ends when nothing is due.
-    pub(super) once: bool,
-}
-
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Send a request.
     Send(Request),
-    /// Nothing is due before this time.
-    Sleep(UnixSeconds),
+    /// Nothing is due now.
+    Wait,
     /// Everything that was due is done; with `once` only.
     Done,
 }
@@ -80,9 +67,8 @@ pub(super) struct Counts {
 /// The state of collecting.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Collector {
-    pub(super) options: Options,
+    pub(super) settings: CollectSettings,
     pub(super) started: UnixSeconds,
-    pub(super) state: PathBuf,
     pub(super) dataset: Dataset,
     pub(super) catalogue: Catalogue,
     /// The catalogue has changes that islands.csv lacks.
@@ -127,19 +113,16 @@ pub(super) struct Collector {
 impl Collector {
     /// Opens a dataset and a state directory, both locked by the caller.
     pub(super) fn open(
-        dataset: &Path,
-        state: &Path,
-        options: Options,
+        settings: CollectSettings,
         now: UnixSeconds,
     ) -> Result<Collector, CollectError> {
-        let directory = dataset;
-        let dataset = Dataset::open(directory)?;
+        let state = &*settings.state;
+        let dataset = Dataset::open(&settings.dataset)?;
         dataset
             .remove_leftovers()
-            .map_err(io_error("clean up", directory))?;
-        let catalogue = dataset.catalogue()?;
-        let state_error = || io_error("read the state directory", state);
-        let contents = Ledger::read(state).map_err(state_error())?;
+            .map_err(io_error("clean up", &settings.dataset))?;
+        let catalogue = Dataset::catalogue(&settings.dataset)?;
+        let contents = Ledger::read(state).map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
         if contents.bytes_cut > 0 {
             let bytes = contents.bytes_cut;
@@ -151,17 +134,18 @@ impl Collector {
         plan.forget_after(now);
         // Islands of a dataset that another program made, or of a lost ledger.
         plan.add(catalogue.keys().copied(), now);
-        let mut progress = Progress::read(state).map_err(state_error())?;
+        let mut progress =
+            Progress::read(state).map_err(io_error("read the state directory", state))?;
         progress.limit(now);
         if progress.began == 0 {
             progress.began = now.0;
         }
         let logs = DayLogs::open(state).map_err(io_error("open the state directory", state))?;
-        let coverage = Coverage::measure(&dataset, &plan, fresh_day(now))?;
+        let day = fresh_day(now);
+        let coverage = Coverage::new(day, &dataset.day_before(day)?);
         Ok(Collector {
-            options,
+            settings,
             started: now,
-            state: state.to_owned(),
             dataset,
             catalogue,
             is_catalogue_changed: false,
@@ -192,7 +176,7 @@ impl Collector {
         })
     }
 
-    /// Returns the next request, or when there is one.
+    /// Returns the next action.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Next {
         if let Some((request, _)) = &self.failed {
             return Next::Send(request.clone());
@@ -225,8 +209,8 @@ impl Collector {
     }
 
     fn nothing_due(&mut self, now: UnixSeconds) -> Next {
-        if self.options.once {
-            if !self.has_retried && self.plan.release_postponed() {
+        if self.settings.once {
+            if !self.has_retried && self.plan.release_postponed(UnixSeconds(i64::MAX)) {
                 self.has_retried = true;
                 return self.next(now);
             }
@@ -238,17 +222,7 @@ impl Collector {
             }
             return Next::Done;
         }
-        let after = |last: i64, seconds: i64| UnixSeconds((last + seconds).max(self.not_before.0));
-        let progress = &self.progress;
-        let due = [
-            self.plan.next_due(now),
-            after(progress.top_crawl, TOP_CRAWL_SECONDS),
-            after(progress.full_crawl, FULL_CRAWL_SECONDS),
-            after(progress.rankings, RANKINGS_SECONDS),
-            UnixSeconds((now.0 / wire::STEP_SECONDS + 1) * wire::STEP_SECONDS),
-        ];
-        let first = due.into_iter().min().unwrap_or(now);
-        Next::Sleep(first.max(UnixSeconds(now.0 + 1)))
+        Next::Wait
     }
 
     /// Returns the next request of the catalogue, the rankings, or live.
@@ -257,7 +231,7 @@ impl Collector {
             return Some(request);
         }
         // With `once`, live comes last: it needs the peaks of the days.
-        if self.options.once {
+        if self.settings.once {
             None
         } else {
             self.live(now)
@@ -275,12 +249,9 @@ impl Collector {
             return None;
         }
         let progress = &self.progress;
-        if now.0 - progress.full_crawl >= FULL_CRAWL_SECONDS {
-            let crawl = self.crawl.insert(Crawl::full());
-            return Some(crawl.request());
-        }
-        if now.0 - progress.top_crawl >= TOP_CRAWL_SECONDS {
-            let crawl = self.crawl.insert(Crawl::top());
+        let is_full = now.0 - progress.full_crawl >= FULL_CRAWL_SECONDS;
+        if is_full || now.0 - progress.top_crawl >= TOP_CRAWL_SECONDS {
+            let crawl = self.crawl.insert(Crawl::new(is_full));
             return Some(crawl.request());
         }
         if now.0 - progress.rankings >= RANKINGS_SECONDS {
@@ -304,11 +275,11 @@ impl Collector {
 
     fn live(&mut self, now: UnixSeconds) -> Option<Request> {
         self.live.take_if(|pass| pass.is_stale(now));
-        if self.live.is_none() && self.options.live > 0 {
+        if self.live.is_none() && self.settings.live > 0 {
             let step = LivePass::due_step(now);
             if step.0 > self.progress.live_step {
                 // None while no island has data.
-                self.live = LivePass::new(step, self.options.live, &self.plan);
+                self.live = LivePass::new(step, self.settings.live, &self.plan);
             }
         }
         self.live.as_ref().and_then(|pass| pass.request(now))
@@ -318,11 +289,6 @@ impl Collector {
     pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
         let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
         is_old.then_some("the upstream's catalogue could not be read to the end")
-    }
-
-    /// Counts what is due.
-    pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
-        self.plan.sizes(now)
     }
 }
 

@@ -25,22 +25,18 @@ pub(super) struct Crawl {
     /// Rows that were changed or left out.
     pub(super) cleaned: Cleaned,
     after: Option<String>,
-    pages: usize,
+    /// Number of pages read.
+    pub(super) pages: usize,
     cursors: HashSet<String, ahash::RandomState>,
 }
 
 impl Crawl {
-    /// Begins a crawl of the whole catalogue.
-    pub(super) fn full() -> Crawl {
+    /// Begins a crawl of the whole catalogue, or of the newest pages.
+    pub(super) fn new(is_full: bool) -> Crawl {
         Crawl {
-            is_full: true,
+            is_full,
             ..Crawl::default()
         }
-    }
-
-    /// Begins a crawl of the newest pages.
-    pub(super) fn top() -> Crawl {
-        Crawl::default()
     }
 
     /// Returns the request of the next page.
@@ -48,11 +44,6 @@ impl Crawl {
         Request::Catalogue {
             after: self.after.clone(),
         }
-    }
-
-    /// Number of pages read.
-    pub(super) fn pages(&self) -> usize {
-        self.pages
     }
 
     /// Records a page and the cursor behind it. Returns whether the crawl is done, or an error if the upstream
@@ -81,7 +72,8 @@ pub(super) struct Rankings {
     genres: Option<Vec<String>>,
     after: Option<String>,
     pages: usize,
-    ranks: HashMap<IslandCode, u32, ahash::RandomState>,
+    /// Best rank of each island.
+    pub(super) ranks: HashMap<IslandCode, u32, ahash::RandomState>,
 }
 
 impl Rankings {
@@ -122,11 +114,6 @@ impl Rankings {
     pub(super) fn is_done(&self) -> bool {
         self.genres.as_ref().is_some_and(Vec::is_empty)
     }
-
-    /// Returns the best rank of each island.
-    pub(super) fn ranks(&self) -> impl Iterator<Item = (IslandCode, u32)> {
-        self.ranks.iter().map(|(code, rank)| (*code, *rank))
-    }
 }
 
 #[cfg(test)]
@@ -136,20 +123,20 @@ mod tests {
     #[test]
     fn a_full_crawl_ends_with_its_last_page_and_a_top_crawl_after_two() {
         let cursor = |number: usize| Some(number.to_string());
-        let mut crawl = Crawl::full();
+        let mut crawl = Crawl::new(true);
         assert_eq!(crawl.request(), Request::Catalogue { after: None });
         assert_eq!(crawl.advance(cursor(1)), Ok(false));
         assert_eq!(crawl.request(), Request::Catalogue { after: cursor(1) });
         assert_eq!(crawl.advance(cursor(2)), Ok(false));
         assert_eq!(crawl.advance(None), Ok(true));
-        let mut crawl = Crawl::top();
+        let mut crawl = Crawl::new(false);
         assert_eq!(crawl.advance(cursor(1)), Ok(false));
         assert_eq!(crawl.advance(cursor(2)), Ok(true));
     }
 
     #[test]
     fn a_catalogue_that_leads_in_a_circle_is_given_up() {
-        let mut crawl = Crawl::full();
+        let mut crawl = Crawl::new(true);
         crawl.advance(Some("a".to_owned())).unwrap();
         crawl.advance(Some("b".to_owned())).unwrap();
         assert!(crawl.advance(Some("a".to_owned())).is_err());
@@ -172,7 +159,8 @@ mod tests {
             rankings.advance(page(code(1), 10 - u32::try_from(number).unwrap(), next));
         }
         assert!(rankings.is_done());
-        assert_eq!(rankings.ranks().collect::<Vec<_>>(), [(code(1), 7)]);
+        let ranks: Vec<_> = rankings.ranks.into_iter().collect();
+        assert_eq!(ranks, [(code(1), 7)]);
         assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");
         assert_eq!(asked[3], "/genres/b/rankings?size=1000");
     }

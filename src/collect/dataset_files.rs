@@ -45,16 +45,16 @@ impl Dataset {
         let dataset = Dataset {
             directory: directory.to_owned(),
         };
-        let error = || io_error("create", directory);
-        durable::create_directory(directory).map_err(error())?;
+        let error = io_error("create", directory);
+        durable::create_directory(directory).map_err(&error)?;
         if !directory.join(ISLANDS).exists() {
             dataset.replace("create", |set| set.islands(&Catalogue::new()))?;
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
-            drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(error())?);
+            drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(&error)?);
         }
         for folder in [DAILY, LIVE] {
-            durable::create_directory(&directory.join(folder)).map_err(error())?;
+            durable::create_directory(&directory.join(folder)).map_err(&error)?;
         }
         Ok(dataset)
     }
@@ -66,24 +66,13 @@ impl Dataset {
         durable::lock_folder(&folder)
     }
 
-    /// Path of the directory.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Reads islands.csv.
-    pub(super) fn catalogue(&self) -> Result<Catalogue, CollectError> {
-        let islands = read(&self.directory, |reader| Ok(reader.islands_only()?.islands))?;
-        Ok(islands.into_iter().map(|row| (row.code, row)).collect())
-    }
-
-    /// Returns the codes of islands.csv; none if there is no file. Writes nothing.
-    pub(super) fn codes(directory: &Path) -> Result<Vec<IslandCode>, CollectError> {
+    /// Reads islands.csv; no islands if there is no file. Writes nothing.
+    pub(super) fn catalogue(directory: &Path) -> Result<Catalogue, CollectError> {
         if !directory.join(ISLANDS).exists() {
-            return Ok(Vec::new());
+            return Ok(Catalogue::new());
         }
         let islands = read(directory, |reader| Ok(reader.islands_only()?.islands))?;
-        Ok(islands.iter().map(|island| island.code).collect())
+        Ok(islands.into_iter().map(|row| (row.code, row)).collect())
     }
 
     /// Returns whether there is a file of a day.
@@ -93,9 +82,6 @@ impl Dataset {
 
     /// Reads the rows of a day; none if there is no file.
     pub(super) fn day(&self, day: UtcDay) -> Result<DayRows, CollectError> {
-        if !self.has_day(day) {
-            return Ok(DayRows::new());
-        }
         let rows = read(&self.directory, |reader| reader.daily_rows(day))?;
         Ok(rows.into_iter().collect())
     }
@@ -108,11 +94,13 @@ impl Dataset {
         Ok(points.into_iter().collect())
     }
 
-    /// Returns the newest day before `day` that has a file.
-    pub(super) fn newest_day_before(&self, day: UtcDay) -> io::Result<Option<UtcDay>> {
-        let stems = Files::Directory(self.directory.clone()).stems(DAILY)?;
+    /// Reads the rows of the newest day before `day` that has a file; none if there is no such day.
+    pub(super) fn day_before(&self, day: UtcDay) -> Result<DayRows, CollectError> {
+        let stems = Files::Directory(self.directory.clone()).stems(DAILY);
+        let stems = stems.map_err(io_error("list the days of", &self.directory))?;
         let days = stems.iter().filter_map(|stem| UtcDay::parse(stem));
-        Ok(days.filter(|held| *held < day).max())
+        let newest = days.filter(|held| *held < day).max();
+        newest.map_or_else(|| Ok(DayRows::new()), |newest| self.day(newest))
     }
 
     /// Reads a live step; no rows if there is no file.

@@ -6,9 +6,9 @@
 //! log aside, so that records that come meanwhile go to a new one, and removes it after `daily/` is durable.
 //! A crash in between merges the same records again, which changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::calendar::UtcDay;
@@ -29,14 +29,10 @@ pub(super) type DayRows = BTreeMap<IslandCode, Metrics>;
 #[derive(Debug)]
 pub(super) struct DayLogs {
     folder: PathBuf,
-    open: BTreeMap<UtcDay, DayLog>,
-}
-
-#[derive(Debug)]
-struct DayLog {
-    file: File,
-    pending: Vec<u8>,
-    is_synced: bool,
+    /// Records that are not written yet.
+    pending: BTreeMap<UtcDay, Vec<u8>>,
+    /// Files that were written and are not durable yet.
+    unsynced: BTreeMap<UtcDay, File>,
 }
 
 impl DayLogs {
@@ -46,55 +42,54 @@ impl DayLogs {
         crate::durable::create_directory(&folder)?;
         Ok(DayLogs {
             folder,
-            open: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            unsynced: BTreeMap::new(),
         })
     }
 
-    /// Returns the days that have records, written or not, oldest first.
-    pub(super) fn days(&self) -> io::Result<Vec<UtcDay>> {
-        let mut days: Vec<UtcDay> = self.open.keys().copied().collect();
+    /// Returns the days that have written records, oldest first.
+    pub(super) fn days(&self) -> io::Result<BTreeSet<UtcDay>> {
+        let mut days = BTreeSet::new();
         for entry in fs::read_dir(&self.folder)? {
             let name = entry?.file_name();
-            let name = Path::new(&name);
-            let stem = name.file_stem().and_then(|stem| stem.to_str());
+            let stem = Path::new(&name).file_stem().and_then(|stem| stem.to_str());
             days.extend(stem.and_then(UtcDay::parse));
         }
-        days.sort_unstable();
-        days.dedup();
         Ok(days)
     }
 
     /// Adds the metrics of an island on a day. They are written by the next [`flush`](Self::flush).
-    pub(super) fn push(
-        &mut self,
-        day: UtcDay,
-        code: IslandCode,
-        metrics: &Metrics,
-    ) -> io::Result<()> {
-        let log = match self.open.entry(day) {
-            std::collections::btree_map::Entry::Occupied(log) => log.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(DayLog::open(&path(&self.folder, day, LOG))?)
-            }
-        };
-        log.pending.extend_from_slice(&encode(code, metrics));
-        log.is_synced = false;
-        Ok(())
+    pub(super) fn push(&mut self, day: UtcDay, code: IslandCode, metrics: &Metrics) {
+        let pending = self.pending.entry(day).or_default();
+        pending.extend_from_slice(&encode(code, metrics));
     }
 
-    /// Writes the added records: they then survive the end of this process.
+    /// Writes the added records: they then survive the end of this process. After an error, such as a full
+    /// disk, they stay pending and are written again.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.open.values_mut().try_for_each(DayLog::flush)
+        while let Some(pending) = self.pending.first_entry() {
+            let path = path(&self.folder, *pending.key(), LOG);
+            let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+            // A torn record would hide all behind it.
+            let bytes = file.metadata()?.len();
+            file.set_len(bytes / RECORD_BYTES as u64 * RECORD_BYTES as u64)?;
+            file.write_all(pending.get())?;
+            let (day, _) = pending.remove_entry();
+            self.unsynced.insert(day, file);
+        }
+        Ok(())
     }
 
     /// Writes the added records and makes them durable: they then survive the end of this machine.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
-        for log in self.open.values_mut().filter(|log| !log.is_synced) {
-            log.file.sync_data()?;
-            log.is_synced = true;
+        if self.unsynced.is_empty() {
+            return Ok(());
         }
-        sync_directory(&self.folder)
+        self.unsynced.values().try_for_each(File::sync_data)?;
+        sync_directory(&self.folder)?;
+        self.unsynced.clear();
+        Ok(())
     }
 
     /// Takes all records of a day for a merge. Returns the newest non-null value of each metric.
@@ -103,23 +98,20 @@ impl DayLogs {
             path(&self.folder, day, LOG),
             path(&self.folder, day, MERGING),
         );
-        if let Some(mut open) = self.open.remove(&day) {
-            open.flush()?;
-            open.file.sync_data()?;
-        }
+        self.sync()?;
         let mut rows = DayRows::new();
         // Left over from an interrupted merge: it is older than the log.
-        let is_left = read(&merging, &mut rows)?;
-        let has_log = read(&log, &mut rows)?;
-        if has_log && is_left {
-            // Together in one file, so that the removal is one step.
-            let mut bytes = fs::read(&merging)?;
-            bytes.truncate(bytes.len() / RECORD_BYTES * RECORD_BYTES);
-            bytes.extend(fs::read(&log)?);
-            crate::durable::replace(&merging, &bytes)?;
-            fs::remove_file(&log)?;
-        } else if has_log {
-            fs::rename(&log, &merging)?;
+        let left = read(&merging, &mut rows)?;
+        match (left, read(&log, &mut rows)?) {
+            (Some(mut bytes), Some(newer)) => {
+                // Together in one file, so that the removal is one step.
+                bytes.truncate(bytes.len() / RECORD_BYTES * RECORD_BYTES);
+                bytes.extend(newer);
+                crate::durable::replace(&merging, &bytes)?;
+                fs::remove_file(&log)?;
+            }
+            (None, Some(_)) => fs::rename(&log, &merging)?,
+            (_, None) => {}
         }
         sync_directory(&self.folder)?;
         Ok(rows)
@@ -128,34 +120,6 @@ impl DayLogs {
     /// Removes the records taken by [`take`](Self::take), after their values are durable elsewhere.
     pub(super) fn finish(&mut self, day: UtcDay) -> io::Result<()> {
         crate::durable::remove(&path(&self.folder, day, MERGING))
-    }
-}
-
-impl DayLog {
-    fn open(path: &Path) -> io::Result<DayLog> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        // A torn record would hide all behind it.
-        let bytes = file.metadata()?.len();
-        file.set_len(bytes / RECORD_BYTES as u64 * RECORD_BYTES as u64)?;
-        Ok(DayLog {
-            file,
-            pending: Vec::new(),
-            is_synced: false,
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let before = self.file.metadata()?.len();
-        if let Err(error) = self.file.write_all(&self.pending) {
-            // Such as a full disk. The records stay pending, and are written whole later.
-            self.file.set_len(before)?;
-            return Err(error);
-        }
-        self.pending.clear();
-        Ok(())
     }
 }
 
@@ -193,25 +157,19 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Option<(IslandCode, Metrics)> {
     ))
 }
 
-/// Reads the sound records of a log. Returns whether the log exists.
-fn read(path: &Path, rows: &mut DayRows) -> io::Result<bool> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        file => file?,
+/// Adds the sound records of a log. Returns its bytes, or `None` if it does not exist.
+fn read(path: &Path, rows: &mut DayRows) -> io::Result<Option<Vec<u8>>> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes?,
     };
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
     // A damaged record does not hide those behind it: all have the same length.
-    for (code, metrics) in bytes
-        .as_chunks::<RECORD_BYTES>()
-        .0
-        .iter()
-        .filter_map(decode)
-    {
+    let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
+    for (code, metrics) in records.iter().filter_map(decode) {
         let row = rows.entry(code).or_insert(Metrics::NULL);
         *row = newer(row, &metrics).0;
     }
-    Ok(true)
+    Ok(Some(bytes))
 }
 
 /// Returns the values of `new` where it has one, else those of `old`, and whether one of them replaced another.
@@ -233,7 +191,7 @@ pub(super) fn newer(old: &Metrics, new: &Metrics) -> (Metrics, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::scratch::Scratch;
+    use crate::collect::scratch_tests::Scratch;
 
     const DAY: UtcDay = UtcDay(20_700);
 
@@ -296,7 +254,7 @@ mod tests {
                     }
                     _ => {
                         let (code, metrics) = (code(u.int_in_range(0..=3)?), metrics(u)?);
-                        logs.push(DAY, code, &metrics).unwrap();
+                        logs.push(DAY, code, &metrics);
                         let row = want.entry(code).or_insert(Metrics::NULL);
                         *row = newer(row, &metrics).0;
                     }
@@ -319,17 +277,17 @@ mod tests {
         let mut logs = DayLogs::open(scratch.path()).unwrap();
         let row = |count| Metrics::new([Some(count); 6], [None; 3]);
         for number in 0..3 {
-            logs.push(DAY, code(number), &row(number)).unwrap();
+            logs.push(DAY, code(number), &row(number));
         }
         logs.sync().unwrap();
-        assert_eq!(logs.days().unwrap(), [DAY]);
+        assert_eq!(logs.days().unwrap(), [DAY].into());
         let log = path(&scratch.path().join(FOLDER), DAY, LOG);
         let mut bytes = fs::read(&log).unwrap();
         bytes[RECORD_BYTES + 9] ^= 1;
         bytes.truncate(3 * RECORD_BYTES - 1);
         crate::durable::replace(&log, &bytes).unwrap();
         let mut logs = DayLogs::open(scratch.path()).unwrap();
-        logs.push(DAY, code(7), &row(7)).unwrap();
+        logs.push(DAY, code(7), &row(7));
         let rows = logs.take(DAY).unwrap();
         assert_eq!(
             rows.keys().map(|code| code.number()).collect::<Vec<_>>(),

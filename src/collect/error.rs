@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::dataset::LoadError;
 
@@ -11,15 +11,8 @@ use crate::dataset::LoadError;
 pub enum CollectError {
     /// A setting that cannot work; exit code 78.
     Setting(String),
-    /// A file that could not be read or written; exit code 74.
-    Io {
-        /// Purpose of the failed operation.
-        purpose: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// A file that could not be read or written; exit code 74. The error has the purpose and the path.
+    Io(io::Error),
     /// The dataset has faults, so it cannot be continued; exit code 65, or 74 if it could not be read.
     Dataset(LoadError),
     /// The admin address could not be bound; exit code 69. With `--once` also: the upstream gave no usable
@@ -33,13 +26,7 @@ impl fmt::Display for CollectError {
             CollectError::Setting(problem) | CollectError::Unavailable(problem) => {
                 f.write_str(problem)
             }
-            CollectError::Io {
-                purpose,
-                path,
-                source,
-            } => {
-                write!(f, "cannot {purpose} {}: {source}", path.display())
-            }
+            CollectError::Io(error) => error.fmt(f),
             CollectError::Dataset(error) => error.fmt(f),
         }
     }
@@ -50,7 +37,7 @@ impl std::error::Error for CollectError {}
 impl CollectError {
     /// Returns whether readers of the dataset have held its lock for too long. A later attempt may succeed.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self, CollectError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+        matches!(self, CollectError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 }
 
@@ -61,14 +48,9 @@ impl From<LoadError> for CollectError {
 }
 
 /// Returns a conversion of I/O errors for one purpose and path.
-pub(super) fn io_error(
-    purpose: &'static str,
-    path: impl Into<PathBuf>,
-) -> impl FnOnce(io::Error) -> CollectError {
-    let path = path.into();
-    move |source| CollectError::Io {
-        purpose,
-        path,
-        source,
+pub(super) fn io_error(purpose: &str, path: &Path) -> impl Fn(io::Error) -> CollectError {
+    move |error| {
+        let problem = format!("cannot {purpose} {}: {error}", path.display());
+        CollectError::Io(io::Error::new(error.kind(), problem))
     }
 }

@@ -213,7 +213,7 @@ fn path(state: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::scratch::Scratch;
+    use crate::collect::scratch_tests::Scratch;
 
     fn island(
         u: &mut arbtest::arbitrary::Unstructured<'_>,

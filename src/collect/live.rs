@@ -82,11 +82,6 @@ impl LivePass {
         }
     }
 
-    /// Goes on without the next island.
-    pub(super) fn skip(&mut self) {
-        self.islands.pop();
-    }
-
     /// Returns whether all islands were asked.
     pub(super) fn is_done(&self) -> bool {
         self.islands.is_empty()

@@ -81,7 +81,7 @@ const METRICS: &[Metric] = &[
     ("island_metrics_collect_live_written_timestamp_seconds",
         "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0.",
         Kind::Gauge, |it, page| {
-            let has_live = it.collector.options.live > 0;
+            let has_live = it.collector.settings.live > 0;
             page.optional(has_live.then(|| it.since_start(it.collector.counts.live_written)));
         }),
     ("island_metrics_collect_full_crawl_timestamp_seconds",

@@ -6,7 +6,7 @@
 //! below five players. One response holds seven days, so each of 300,000 islands must be asked once in seven
 //! days: 0.5 requests/s. Files in reading order:
 //!
-//! - `run`: the loop: pace, request, response, and what is written on time; signals and the admin listener.
+//! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
 //! - `window`, `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
@@ -18,7 +18,6 @@
 //!
 //! Never: requests from users, published files, keys.
 
-mod admin;
 mod clean;
 mod client;
 mod collector;
@@ -47,13 +46,13 @@ mod wire;
 #[cfg(test)]
 mod chain_tests;
 #[cfg(test)]
-pub(crate) mod scratch;
+mod scratch_tests;
 #[cfg(test)]
-mod simulation;
+mod simulated_collector_tests;
 #[cfg(test)]
 mod simulation_tests;
 #[cfg(test)]
-mod virtual_upstream;
+mod virtual_upstream_tests;
 
 pub use error::CollectError;
 pub use run::Event;

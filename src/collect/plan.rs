@@ -17,11 +17,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::ledger::IslandState;
-use super::window::{FRESH_AFTER_SECONDS, RISK_SECONDS, WINDOW_DAYS, fresh_day, is_at_risk};
+use super::window::{WINDOW_DAYS, fresh_day, is_at_risk};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
-
-pub(super) use sizes::PlanSizes;
 
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
@@ -43,8 +41,6 @@ pub(super) struct Plan {
     fresh_day: UtcDay,
     /// Islands of step 2 since the last one of the queue `fresh`.
     since_fresh: u32,
-    #[cfg(test)]
-    active_first: bool,
 }
 
 #[derive(Debug)]
@@ -53,6 +49,19 @@ struct Entry {
     /// Place in the genre rankings, best of all genres.
     rank: u32,
     postponed_until: Option<UnixSeconds>,
+}
+
+/// Sizes of the queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PlanSizes {
+    pub(super) islands: usize,
+    pub(super) at_risk: usize,
+    pub(super) fresh: usize,
+    pub(super) unasked: usize,
+    pub(super) inactive_due: usize,
+    pub(super) gone: usize,
+    /// Time at which the first day that was not asked for leaves the upstream's window, in Unix seconds.
+    pub(super) next_loss: Option<i64>,
 }
 
 /// The queues of islands. An island is in at most two.
@@ -86,8 +95,6 @@ impl Plan {
             queues: Default::default(),
             fresh_day: fresh_day(now),
             since_fresh: 0,
-            #[cfg(test)]
-            active_first: false,
         };
         for state in states {
             plan.insert(state);
@@ -170,11 +177,14 @@ impl Plan {
         self.rebuild();
     }
 
-    /// Returns postponed islands to their queues. Returns whether there were any.
-    pub(super) fn release_postponed(&mut self) -> bool {
-        let any = self.first(Queue::Postponed).is_some();
-        while let Some((_, at)) = self.first(Queue::Postponed) {
+    /// Returns islands to their queues that were postponed until `now` or earlier. Returns whether there were any.
+    pub(super) fn release_postponed(&mut self, now: UnixSeconds) -> bool {
+        let mut any = false;
+        while let Some((until, at)) = self.first(Queue::Postponed)
+            && until <= now.0
+        {
             self.change(at, |entry| entry.postponed_until = None);
+            any = true;
         }
         any
     }
@@ -209,30 +219,21 @@ impl Plan {
         });
     }
 
-    /// Returns the island to ask now, if one is due.
+    /// Returns the island to ask now if one is at risk: the first island of step 1.
+    pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
+        self.advance(now);
+        let (deadline, at) = self.first(Queue::Deadlines)?;
+        is_at_risk(deadline, now).then(|| self.islands[at as usize].state.code)
+    }
+
+    /// Returns the island to ask now if none is at risk: the first island of step 2 or 3.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Option<IslandCode> {
         self.advance(now);
-        let at = self.first_at_risk(now);
-        #[cfg(test)]
-        let at = at.filter(|_| !self.active_first);
-        let at = at.or_else(|| self.first_in_turn()).or_else(|| {
+        let at = self.first_in_turn().or_else(|| {
             let (due, at) = self.first(Queue::Inactive)?;
             (due <= now.0).then_some(at)
         })?;
         Some(self.islands[at as usize].state.code)
-    }
-
-    /// Returns the island to ask now if one is at risk.
-    pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
-        self.advance(now);
-        let at = self.first_at_risk(now)?;
-        Some(self.islands[at as usize].state.code)
-    }
-
-    /// Returns the first island of step 1.
-    fn first_at_risk(&self, now: UnixSeconds) -> Option<u32> {
-        let (deadline, at) = self.first(Queue::Deadlines)?;
-        is_at_risk(deadline, now).then_some(at)
     }
 
     /// Returns the first island of step 2, from the two queues in turn.
@@ -254,15 +255,6 @@ impl Plan {
         Some(at)
     }
 
-    /// Returns the time at which [`next`](Self::next) has an island again, if it has none now.
-    pub(super) fn next_due(&self, now: UnixSeconds) -> UnixSeconds {
-        let next_day = fresh_day(now).end().0 + DAY_SECONDS + FRESH_AFTER_SECONDS;
-        let first = |queue, delay: i64| self.first(queue).map_or(next_day, |(due, _)| due + delay);
-        let at_risk = first(Queue::Deadlines, 1 - RISK_SECONDS);
-        let other = first(Queue::Inactive, 0).min(first(Queue::Postponed, 0));
-        UnixSeconds(next_day.min(at_risk).min(other))
-    }
-
     /// Returns whether all active islands have been asked for yesterday.
     pub(super) fn is_fresh(&mut self, now: UnixSeconds) -> bool {
         self.advance(now);
@@ -277,6 +269,28 @@ impl Plan {
         any_ranked.then(|| first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED)))
     }
 
+    /// Counts the queues.
+    pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
+        self.advance(now);
+        let until = |queue, is_due: &dyn Fn(i64) -> bool| {
+            let keys = self.queue(queue).map(|(key, _)| key);
+            keys.take_while(|key| is_due(*key)).count()
+        };
+        let queued = self.first(Queue::Deadlines).map(|(time, _)| time);
+        // Islands that fail again and again are still asked every hour.
+        let postponed = self.queue(Queue::Postponed);
+        let postponed = postponed.map(|(_, at)| deadline(&self.islands[at as usize].state));
+        PlanSizes {
+            islands: self.islands.len(),
+            at_risk: until(Queue::Deadlines, &|deadline| is_at_risk(deadline, now)),
+            fresh: self.queue(Queue::Fresh).len(),
+            unasked: self.queue(Queue::Unasked).len(),
+            inactive_due: until(Queue::Inactive, &|due| due <= now.0),
+            gone: self.states().filter(|state| state.is_gone).count(),
+            next_loss: postponed.chain(queued).min(),
+        }
+    }
+
     /// Moves to a new day, and returns postponed islands to their queues.
     fn advance(&mut self, now: UnixSeconds) {
         // Another day also if the clock was set back: islands would never be up to date otherwise.
@@ -284,11 +298,7 @@ impl Plan {
             self.fresh_day = fresh_day(now);
             self.rebuild();
         }
-        while let Some((until, at)) = self.first(Queue::Postponed)
-            && until <= now.0
-        {
-            self.change(at, |entry| entry.postponed_until = None);
-        }
+        self.release_postponed(now);
     }
 
     fn rebuild(&mut self) {
@@ -305,12 +315,12 @@ impl Plan {
         self.enqueue(at);
     }
 
-    fn queue(&self, queue: Queue) -> &BTreeSet<(i64, u32)> {
-        &self.queues[queue as usize]
+    fn queue(&self, queue: Queue) -> impl ExactSizeIterator<Item = (i64, u32)> {
+        self.queues[queue as usize].iter().copied()
     }
 
     fn first(&self, queue: Queue) -> Option<(i64, u32)> {
-        self.queue(queue).first().copied()
+        self.queue(queue).next()
     }
 
     /// Returns the queues of an island, with what they are sorted by.
@@ -350,8 +360,6 @@ impl Plan {
     }
 }
 
-#[path = "plan_sizes.rs"]
-mod sizes;
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;

@@ -1,8 +1,6 @@
 //! Handling of responses: changes of the plan, the catalogue, the day logs and the ledger.
 
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
-use super::error::{CollectError, io_error};
-use super::ledger::IslandState;
 use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
 use super::request::Request;
 use super::window::fresh_day;
@@ -20,13 +18,13 @@ impl Collector {
         request: &Request,
         raw: Result<RawReply, String>,
         now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    ) -> Reply<()> {
         let reply = match request {
             Request::Catalogue { .. } => self.receive_catalogue(raw, now),
             Request::Genres => self.receive_genres(raw, now),
             Request::Ranking { .. } => self.receive_ranking(raw, now),
             Request::Platform { .. } => self.receive_platform(raw, now),
-            Request::Days { code, from, to } => self.receive_days(raw, *code, (*from, *to), now)?,
+            Request::Days { code, from, to } => self.receive_days(raw, *code, (*from, *to), now),
             Request::Steps { code, .. } => self.receive_steps(raw, *code),
         };
         let counts = &mut self.counts;
@@ -46,13 +44,13 @@ impl Collector {
         } else {
             let before = self.failed.take().map_or(0, |(_, failures)| failures);
             // With `once`, nothing can be done without the catalogue.
-            if before + 1 < ATTEMPTS || (is_catalogue && self.options.once) {
+            if before + 1 < ATTEMPTS || (is_catalogue && self.settings.once) {
                 self.failed = Some((request.clone(), before + 1));
             } else {
                 self.give_up(request, now);
             }
         }
-        Ok(reply)
+        reply
     }
 
     /// Goes on without a request that failed several times in a row. It is tried again later.
@@ -70,12 +68,8 @@ impl Collector {
             }
             Request::Platform { .. } => self.platform_failed = now,
             Request::Days { code, .. } => self.plan.postpone(*code, now),
-            Request::Steps { .. } => {
-                if let Some(pass) = &mut self.live {
-                    pass.skip();
-                }
-                self.finish_live();
-            }
+            // Without its values.
+            Request::Steps { code, .. } => self.advance_live(*code, &[]),
         }
     }
 
@@ -102,7 +96,7 @@ impl Collector {
                 self.progress.top_crawl = now.0;
                 if crawl.is_full {
                     self.progress.full_crawl = now.0;
-                    let (islands, pages) = (self.catalogue.len(), crawl.pages());
+                    let (islands, pages) = (self.catalogue.len(), crawl.pages);
                     let cleaned = crawl.cleaned;
                     self.log.push(format!(
                         "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
@@ -147,13 +141,13 @@ impl Collector {
 
     fn finish_rankings(&mut self, now: UnixSeconds) {
         if let Some(rankings) = self.rankings.take_if(|rankings| rankings.is_done()) {
-            self.plan.set_ranks(rankings.ranks());
+            self.plan.set_ranks(rankings.ranks.into_iter());
             self.progress.rankings = now.0;
         }
     }
 
     fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let series = self.options.platform;
+        let series = self.settings.platform;
         let reply = classify(raw, |body| wire::platform_steps(body, series));
         // An upstream without the series is not asked again for this step either.
         if is_answered(&reply) {
@@ -169,19 +163,18 @@ impl Collector {
         code: IslandCode,
         (from, to): (UnixSeconds, UnixSeconds),
         now: UnixSeconds,
-    ) -> Result<Reply<()>, CollectError> {
+    ) -> Reply<()> {
         let Some(mut state) = self.plan.state(code).copied() else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let reply = classify(raw, wire::island_days);
         match &reply {
             Ok(answer) => {
                 self.counts.refused += answer.refused;
                 let range = from.day()..to.day();
-                let error = || io_error("write the collected days in", &self.state);
                 state.empty_responses = state.empty_responses.saturating_add(1);
                 for (day, metrics) in answer.days.iter().filter(|(day, _)| range.contains(day)) {
-                    self.logs.push(*day, code, metrics).map_err(error())?;
+                    self.logs.push(*day, code, metrics);
                     if state.data_day.is_none_or(|newest| *day >= newest) {
                         state.data_day = Some(*day);
                         let peak = metrics.count(SortField::PeakCcu).unwrap_or(0);
@@ -198,33 +191,28 @@ impl Collector {
             Err(_) => {}
         }
         if is_answered(&reply) {
-            self.record(state);
+            self.plan.record(state);
+            self.ledger.push(&state);
         }
-        Ok(reply.map(drop))
-    }
-
-    fn record(&mut self, state: IslandState) {
-        self.plan.record(state);
-        self.ledger.push(&state);
-        self.coverage.record(&state);
+        reply.map(drop)
     }
 
     fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
         let steps = empty_if_gone(classify(raw, wire::island_steps))?;
-        if let Some(pass) = &mut self.live {
-            pass.advance(code, &steps);
-        }
-        self.finish_live();
+        self.advance_live(code, &steps);
         Ok(())
     }
 
-    fn finish_live(&mut self) {
+    fn advance_live(&mut self, code: IslandCode, steps: &[(UnixSeconds, u64)]) {
+        if let Some(pass) = &mut self.live {
+            pass.advance(code, steps);
+        }
         let Some(pass) = self.live.take_if(|pass| pass.is_done()) else {
             return;
         };
         self.progress.live_step = pass.step.0;
         self.has_live = true;
-        for (step, players) in pass.into_steps(self.options.once) {
+        for (step, players) in pass.into_steps(self.settings.once) {
             self.live_steps.entry(step).or_default().extend(players);
         }
     }

@@ -48,11 +48,12 @@ pub(super) fn classify<T>(
     parse: impl FnOnce(&[u8]) -> Result<T, String>,
 ) -> Reply<T> {
     let raw = raw.map_err(ReplyError::Broken)?;
+    let with_id = |problem| with_correlation_id(problem, raw.correlation_id.as_deref());
     let throttled = |reason: String| ReplyError::Throttled {
-        reason: with_id(reason, &raw),
+        reason: with_id(reason),
         retry_after_seconds: raw.retry_after_seconds,
     };
-    let broken = |problem: String| ReplyError::Broken(with_id(problem, &raw));
+    let broken = |problem: String| ReplyError::Broken(with_id(problem));
     let media_type = raw
         .content_type
         .split(';')
@@ -72,16 +73,12 @@ pub(super) fn classify<T>(
         status if media_type.eq_ignore_ascii_case("text/html") => {
             throttled(format!("an HTML page with status {status}"))
         }
-        400 => ReplyError::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)), &raw)),
+        400 => ReplyError::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)))),
         status => broken(format!(
             "the status must be 200, got {status}: {}",
             excerpt(&raw.body)
         )),
     })
-}
-
-fn with_id(problem: String, raw: &RawReply) -> String {
-    with_correlation_id(problem, raw.correlation_id.as_deref())
 }
 
 /// Adds the upstream's id of a response to a problem.

@@ -2,19 +2,19 @@
 //! due. One thread, one connection, one request in flight.
 
 use std::future::poll_fn;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
+use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
-use tokio::time::{Instant, sleep};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
 
-use super::admin::{self, Page};
 use super::client::Client;
-use super::collector::{Collector, Next, Options};
+use super::collector::{Collector, Next};
 use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
 use super::metrics;
@@ -23,6 +23,7 @@ use super::plan::PlanSizes;
 use super::reply::{Reply, ReplyError};
 use super::request::Request;
 use super::settings::{CollectSettings, check};
+use crate::admin;
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::observe::Notifier;
@@ -66,45 +67,46 @@ pub(crate) fn run(
     report: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), CollectError> {
     check(&settings)?;
-    let _state_lock = lock_state(&settings.state)?;
-    let dataset_lock = Dataset::lock(&settings.dataset);
-    let _dataset_lock = dataset_lock.map_err(io_error("lock the dataset", &settings.dataset))?;
+    let (state, dataset) = (settings.state.clone(), settings.dataset.clone());
+    durable::create_directory(&state).map_err(io_error("create", &state))?;
+    let lock = durable::lock_within(&state, Duration::ZERO);
+    let _state_lock = lock.map_err(io_error("lock the state directory", &state))?;
+    let lock = Dataset::lock(&dataset);
+    let _dataset_lock = lock.map_err(io_error("lock the dataset", &dataset))?;
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(io_error("start the runtime for", &settings.state))?;
+    let runtime = runtime.map_err(io_error("start the runtime for", &state))?;
     runtime.block_on(async { Loop::open(settings, notifier, report)?.run().await })
 }
 
-fn lock_state(state: &Path) -> Result<std::fs::File, CollectError> {
-    durable::create_directory(state).map_err(io_error("create", state))?;
-    durable::lock_within(state, Duration::ZERO).map_err(io_error("lock the state directory", state))
+/// Content of the admin listener's responses. The collector replaces it about once a second.
+struct Page {
+    metrics: String,
+    /// Why the collector is not ready; `None` if it has had a usable response recently.
+    problem: Option<&'static str>,
 }
 
-/// Returns the output of a future, or `None` if a signal comes first.
-async fn until_signal<T>(
-    future: impl Future<Output = T>,
-    (terminate, interrupt): (&mut UnixSignal, &mut UnixSignal),
-) -> Option<T> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        if terminate.poll_recv(context).is_ready() || interrupt.poll_recv(context).is_ready() {
-            return Poll::Ready(None);
+impl Page {
+    fn respond(&self, path: &str) -> (StatusCode, String) {
+        match (path, self.problem) {
+            ("/metrics", _) => (StatusCode::OK, self.metrics.clone()),
+            ("/livez", _) => (StatusCode::OK, "alive\n".to_owned()),
+            ("/readyz", None) => (StatusCode::OK, "ready\n".to_owned()),
+            ("/readyz", Some(problem)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
+            _ => {
+                let problem = "the paths are /metrics, /livez and /readyz\n";
+                (StatusCode::NOT_FOUND, problem.to_owned())
+            }
         }
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
+    }
 }
 
 struct Loop<'a> {
-    settings: CollectSettings,
     notifier: &'a mut Notifier,
     report: &'a mut dyn FnMut(Event<'_>),
     collector: Collector,
     client: Client,
     pace: Pace,
-    begun: Instant,
     page: Arc<Mutex<Page>>,
-    terminate: UnixSignal,
-    interrupt: UnixSignal,
     /// Sizes of the plan's queues, and when they were counted.
     sizes: (PlanSizes, Instant),
     /// Failed attempts in a row, and when the first was.
@@ -119,96 +121,52 @@ impl<'a> Loop<'a> {
         notifier: &'a mut Notifier,
         report: &'a mut dyn FnMut(Event<'_>),
     ) -> Result<Loop<'a>, CollectError> {
-        let now = UnixSeconds::now();
-        let options = Options {
-            live: settings.live,
-            platform: settings.platform,
-            once: settings.once,
-        };
-        let tls = if settings.upstream.is_tls {
+        let upstream = settings.upstream.clone();
+        let tls = if upstream.is_tls {
             let config = tls::client_config(settings.ca_file.as_deref(), "--ca-file");
             Some(config.map_err(CollectError::Setting)?)
         } else {
             None
         };
-        let user_agent = format!(
-            "island-metrics/{} (+{})",
-            env!("CARGO_PKG_VERSION"),
-            settings.contact
-        );
-        let client = Client::new(settings.upstream.clone(), tls, user_agent)
-            .map_err(CollectError::Setting)?;
-        let collector = Collector::open(&settings.dataset, &settings.state, options, now)?;
+        let contact = &settings.contact;
+        let user_agent = format!("island-metrics/{} (+{contact})", env!("CARGO_PKG_VERSION"));
         let rate = settings.rate.per_second();
-        let seed = now.0.unsigned_abs() ^ (u64::from(std::process::id()) << 32);
-        let on_signal =
-            |kind| signal(kind).map_err(io_error("handle signals for", &settings.state));
+        let page = Page {
+            metrics: String::new(),
+            problem: Some("starting"),
+        };
         Ok(Loop {
-            terminate: on_signal(SignalKind::terminate())?,
-            interrupt: on_signal(SignalKind::interrupt())?,
-            pace: Pace::new(rate, settings.upstream.is_loopback(), 0, seed),
-            settings,
+            pace: Pace::new(rate, upstream.is_loopback(), Instant::now()),
+            client: Client::new(upstream, tls, user_agent).map_err(CollectError::Setting)?,
+            collector: Collector::open(settings, UnixSeconds::now())?,
             notifier,
             report,
-            collector,
-            client,
-            begun: Instant::now(),
             sizes: (PlanSizes::default(), Instant::now()),
-            page: Arc::new(Mutex::new(Page::starting())),
+            page: Arc::new(Mutex::new(page)),
             failures: None,
             write_error: None,
         })
     }
 
+    /// Collects until a signal comes or everything is done, and makes what was collected durable.
     async fn run(mut self) -> Result<(), CollectError> {
-        if let Some(address) = self.settings.admin {
-            let started = admin::start(address, Arc::clone(&self.page)).await;
-            started.map_err(|error| {
-                CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
-            })?;
-        }
-        self.notifier.ready("collecting");
-        let mut ticked = None;
-        loop {
-            if ticked.is_none_or(|at: Instant| at.elapsed() >= TICK) {
-                ticked = Some(Instant::now());
-                self.notifier.alive();
-                let result = self.tick();
-                if self.wait_on_error(result).await? {
-                    break;
+        let on_signal = |kind| {
+            let state = &self.collector.settings.state;
+            signal(kind).map_err(io_error("handle signals for", state))
+        };
+        let mut terminate = on_signal(SignalKind::terminate())?;
+        let mut interrupt = on_signal(SignalKind::interrupt())?;
+        {
+            let mut collecting = pin!(self.collect());
+            poll_fn(|context| {
+                if terminate.poll_recv(context).is_ready()
+                    || interrupt.poll_recv(context).is_ready()
+                {
+                    return Poll::Ready(Ok(()));
                 }
-            }
-            let now_ms = self.now_ms();
-            let wait = self.pace.next_at().saturating_sub(now_ms);
-            if wait > 0 {
-                if self.pause(Duration::from_millis(wait).min(TICK)).await {
-                    break;
-                }
-                continue;
-            }
-            match self.collector.next(UnixSeconds::now()) {
-                Next::Send(request) => {
-                    if self.send(&request).await? {
-                        break;
-                    }
-                }
-                Next::Sleep(until) => {
-                    let seconds = (until.0 - UnixSeconds::now().0).clamp(0, 1);
-                    if self
-                        .pause(Duration::from_secs(seconds.unsigned_abs()))
-                        .await
-                    {
-                        break;
-                    }
-                }
-                Next::Done => {
-                    self.finish().await?;
-                    if let Some(problem) = self.collector.missing(UnixSeconds::now()) {
-                        return Err(CollectError::Unavailable(problem.to_owned()));
-                    }
-                    break;
-                }
-            }
+                collecting.as_mut().poll(context)
+            })
+            .await?;
         }
         self.notifier.stopping("stopping");
         let synced = self.collector.sync();
@@ -216,20 +174,55 @@ impl<'a> Loop<'a> {
         synced
     }
 
-    /// Sends a request and passes on the response. Returns whether a signal came.
-    async fn send(&mut self, request: &Request) -> Result<bool, CollectError> {
-        self.pace.sent(self.now_ms());
-        let target = request.target();
-        let signals = (&mut self.terminate, &mut self.interrupt);
-        let Some(raw) = until_signal(self.client.get(&target), signals).await else {
-            return Ok(true);
-        };
-        if let Some(at) = self.client.sent_at() {
-            // Later than planned if a connection was opened first.
-            self.pace.sent(self.ms(at));
+    /// Runs the loop. It can be dropped while it waits: nothing is written then.
+    async fn collect(&mut self) -> Result<(), CollectError> {
+        if let Some(address) = self.collector.settings.admin {
+            let listener = TcpListener::bind(address).await.map_err(|error| {
+                CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
+            })?;
+            let page = Arc::clone(&self.page);
+            let respond = move |_: &_, path: &str| lock(&page).respond(path);
+            tokio::spawn(admin::serve(listener, respond));
         }
-        let received = self.collector.receive(request, raw, UnixSeconds::now());
-        let result = received.and_then(|reply| self.heed(reply, &target));
+        self.notifier.ready("collecting");
+        let mut ticked: Option<Instant> = None;
+        loop {
+            if ticked.is_none_or(|at| at.elapsed() >= TICK) {
+                ticked = Some(Instant::now());
+                self.notifier.alive();
+                let result = self.tick();
+                self.wait_on_error(result).await?;
+            }
+            let wait = self.pace.next_at.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                sleep(wait.min(TICK)).await;
+                continue;
+            }
+            match self.collector.next(UnixSeconds::now()) {
+                Next::Send(request) => self.send(&request).await?,
+                Next::Wait => sleep(TICK).await,
+                Next::Done => {
+                    self.finish().await?;
+                    let problem = self.collector.missing(UnixSeconds::now());
+                    return problem.map_or(Ok(()), |problem| {
+                        Err(CollectError::Unavailable(problem.to_owned()))
+                    });
+                }
+            }
+        }
+    }
+
+    /// Sends a request and passes on the response.
+    async fn send(&mut self, request: &Request) -> Result<(), CollectError> {
+        self.pace.sent(Instant::now());
+        let target = request.target();
+        let raw = self.client.get(&target).await;
+        if let Some(at) = self.client.sent_at {
+            // Later than planned if a connection was opened first.
+            self.pace.sent(at);
+        }
+        let reply = self.collector.receive(request, raw, UnixSeconds::now());
+        let result = self.heed(reply, &target);
         self.wait_on_error(result).await
     }
 
@@ -241,32 +234,21 @@ impl<'a> Loop<'a> {
             self.drain_log();
             match result {
                 Err(error) if error.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
-                    if self.pause(TICK).await {
-                        return Ok(());
-                    }
+                    sleep(TICK).await;
                 }
                 result => return result,
             }
         }
     }
 
-    /// Waits. Returns whether a signal came.
-    async fn pause(&mut self, time: Duration) -> bool {
-        until_signal(sleep(time), (&mut self.terminate, &mut self.interrupt))
-            .await
-            .is_none()
-    }
-
     /// With `once`, returns an error. Otherwise logs it once and waits: nothing that was collected is lost, and
-    /// it is written when that works again. Returns whether a signal came.
+    /// it is written when that works again.
     async fn wait_on_error(
         &mut self,
         result: Result<(), CollectError>,
-    ) -> Result<bool, CollectError> {
-        let Err(error) = result else {
-            return Ok(false);
-        };
-        if self.settings.once {
+    ) -> Result<(), CollectError> {
+        let Err(error) = result else { return Ok(()) };
+        if self.collector.settings.once {
             return Err(error);
         }
         let shown = error.to_string();
@@ -276,7 +258,8 @@ impl<'a> Loop<'a> {
             ));
         }
         self.write_error = Some(shown);
-        Ok(self.pause(WRITE_PAUSE).await)
+        sleep(WRITE_PAUSE).await;
+        Ok(())
     }
 
     /// Writes what is due, and shows how it goes.
@@ -286,17 +269,17 @@ impl<'a> Loop<'a> {
         self.drain_log();
         let (mut sizes, counted) = self.sizes;
         if counted.elapsed() >= COUNTING_PAUSE * u32::try_from(sizes.islands).unwrap_or(u32::MAX) {
-            sizes = self.collector.sizes(now);
+            sizes = self.collector.plan.sizes(now);
             self.sizes = (sizes, Instant::now());
         }
-        let readiness = match self.collector.counts.last_usable {
+        let problem = match self.collector.counts.last_usable {
             0 => Some("no usable response yet"),
             last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
             _ => None,
         };
         *lock(&self.page) = Page {
-            metrics: metrics::page(&self.collector, sizes, self.pace.rate()),
-            readiness,
+            metrics: metrics::page(&self.collector, sizes, self.pace.rate),
+            problem,
         };
         let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
@@ -314,7 +297,7 @@ impl<'a> Loop<'a> {
 
     /// Adapts the pace to a response.
     fn heed(&mut self, reply: Reply<()>, target: &str) -> Result<(), CollectError> {
-        let now_ms = self.now_ms();
+        let now = Instant::now();
         let (reason, pause) = match reply {
             Ok(()) | Err(ReplyError::Gone) => {
                 self.pace.succeeded();
@@ -330,24 +313,27 @@ impl<'a> Loop<'a> {
                 reason,
                 retry_after_seconds,
             }) => {
-                let pause = self.pace.throttled(now_ms, retry_after_seconds);
+                let pause = self.pace.throttled(now, retry_after_seconds);
                 (format!("throttled by {reason}"), pause)
             }
             Err(ReplyError::Rejected(reason) | ReplyError::Broken(reason)) => {
-                (reason, self.pace.failed(now_ms))
+                (reason, self.pace.failed(now))
             }
         };
         let (count, since) = self
             .failures
-            .map_or((1, Instant::now()), |(count, since)| (count + 1, since));
+            .map_or((1, now), |(count, since)| (count + 1, since));
         if count == 1 {
-            let seconds = pause / 1000;
+            let seconds = pause.as_secs();
             self.log(&format!(
                 "{target}: {reason}; the next attempt is in {seconds} s"
             ));
         }
         self.failures = Some((count, since));
-        if self.settings.once && count >= MAX_FAILURES && since.elapsed() >= MAX_FAILURE_TIME {
+        if self.collector.settings.once
+            && count >= MAX_FAILURES
+            && since.elapsed() >= MAX_FAILURE_TIME
+        {
             self.collector.finish(UnixSeconds::now())?;
             return Err(CollectError::Unavailable(format!(
                 "the upstream gave no usable response to {count} requests in a row; the last one: {reason}"
@@ -364,14 +350,5 @@ impl<'a> Loop<'a> {
         for line in std::mem::take(&mut self.collector.log) {
             self.log(&line);
         }
-    }
-
-    /// Milliseconds since the start, by a clock that is never set.
-    fn now_ms(&self) -> u64 {
-        self.ms(Instant::now())
-    }
-
-    fn ms(&self, at: Instant) -> u64 {
-        u64::try_from((at - self.begun).as_millis()).unwrap_or(u64::MAX)
     }
 }

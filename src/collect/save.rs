@@ -35,9 +35,10 @@ impl Collector {
         }
         self.ticked = now;
         if now.0 - self.flushed.0 >= FLUSH_SECONDS {
-            self.logs
-                .flush()
-                .map_err(io_error("write the collected days in", &self.state))?;
+            self.logs.flush().map_err(io_error(
+                "write the collected days in",
+                &self.settings.state,
+            ))?;
             self.flushed = now;
         }
         if now.0 - self.synced.0 >= SYNC_SECONDS {
@@ -46,7 +47,7 @@ impl Collector {
         }
         let day = fresh_day(now);
         if day != self.coverage.day {
-            self.coverage = Coverage::measure(&self.dataset, &self.plan, day)?;
+            self.coverage = Coverage::new(day, &self.dataset.day_before(day)?);
         }
         let is_waiting = |(_, tried): (_, UnixSeconds)| now.0 - tried.0 < BUSY_SECONDS;
         if self.busy.is_some_and(is_waiting) {
@@ -78,7 +79,7 @@ impl Collector {
         let since = self.busy.map_or(now, |(since, _)| since);
         let is_long = |at: UnixSeconds| at.0 - since.0 >= LONG_BUSY_SECONDS;
         if is_long(now) && !self.busy.is_some_and(|(_, tried)| is_long(tried)) {
-            let directory = self.dataset.directory().display();
+            let directory = self.settings.dataset.display();
             self.log.push(format!(
                 "readers have held the lock on {directory} for ten minutes; files are written when they release it"
             ));
@@ -107,12 +108,13 @@ impl Collector {
 
     /// Makes everything durable that was collected, and then the ledger that accounts for it.
     pub(super) fn sync(&mut self) -> Result<(), CollectError> {
-        self.logs
-            .sync()
-            .map_err(io_error("write the collected days in", &self.state))?;
+        self.logs.sync().map_err(io_error(
+            "write the collected days in",
+            &self.settings.state,
+        ))?;
         self.ledger
             .sync(self.plan.states())
-            .map_err(io_error("write the ledger in", &self.state))?;
+            .map_err(io_error("write the ledger in", &self.settings.state))?;
         self.write_progress()
     }
 
@@ -135,10 +137,10 @@ impl Collector {
     /// Merges the collected days into `daily/`. An existing row keeps its values where there is no new one.
     pub(super) fn merge(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
         self.sync()?;
-        let state = self.state.clone();
-        let state_error = || io_error("read the collected days in", &state);
-        for day in self.logs.days().map_err(state_error())? {
-            let collected = self.logs.take(day).map_err(state_error())?;
+        let state = self.settings.state.clone();
+        let state_error = io_error("read the collected days in", &state);
+        for day in self.logs.days().map_err(&state_error)? {
+            let collected = self.logs.take(day).map_err(&state_error)?;
             let mut rows = self.dataset.day(day)?;
             let (mut revised, mut is_changed) = (0, false);
             for (code, metrics) in &collected {
@@ -161,7 +163,7 @@ impl Collector {
                 self.log
                     .push(format!("{day}: the upstream revised {revised} islands"));
             }
-            self.logs.finish(day).map_err(state_error())?;
+            self.logs.finish(day).map_err(&state_error)?;
         }
         let refused = self.counts.refused - self.refused_logged;
         if refused > 0 {
@@ -268,8 +270,8 @@ impl Collector {
     }
 
     fn write_progress(&self) -> Result<(), CollectError> {
-        let written = self.progress.write(&self.state);
-        written.map_err(io_error("write the progress in", &self.state))
+        let written = self.progress.write(&self.settings.state);
+        written.map_err(io_error("write the progress in", &self.settings.state))
     }
 }
 

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::collector::Next;
-use super::simulation::{Simulation, open};
-use super::virtual_upstream::{FIRST_DAY, VirtualUpstream, code, hash, number};
+use super::simulated_collector_tests::Simulation;
+use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::model::SortField;
@@ -128,7 +128,7 @@ fn one_run_collects_everything_and_the_next_one_asks_for_nothing() {
             .collect()
     };
     let before = daily();
-    let mut again = open(&run.scratch, run.options, run.now);
+    let mut again = run.open();
     assert_eq!(again.next(run.now), Next::Done);
     again.finish(run.now).unwrap();
     assert_eq!(daily(), before);
@@ -139,8 +139,8 @@ fn one_run_collects_everything_and_the_next_one_asks_for_nothing() {
 #[test]
 fn one_run_ends_also_at_a_rate_at_which_steps_become_due_faster_than_a_pass_ends() {
     let mut run = Simulation::new(VirtualUpstream::new(3, 30, 0), true);
-    run.options.live = 20;
-    run.collector = open(&run.scratch, run.options, run.now);
+    run.live = 20;
+    run.collector = run.open();
     run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
     assert_eq!(run.collector.next(run.now), Next::Done);
     run.collector.finish(run.now).unwrap();
@@ -218,10 +218,7 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
         for number in 0..60_000 {
             let counts = [Some(number + round), Some(7), None, Some(3), Some(99), None];
             let metrics = Metrics::new(counts, [Some(12.25), Some(0.5), None]);
-            run.collector
-                .logs
-                .push(day, code(number), &metrics)
-                .unwrap();
+            run.collector.logs.push(day, code(number), &metrics);
         }
         let begun = std::time::Instant::now();
         run.collector.finish(run.now).unwrap();
@@ -241,14 +238,10 @@ fn a_merge_that_changes_no_row_writes_no_file() {
     let mut inode_after = |metrics: &[Metrics]| {
         for (number, metrics) in (0..).zip(metrics) {
             let logs = &mut run.collector.logs;
-            logs.push(day, code(number), metrics).unwrap();
+            logs.push(day, code(number), metrics);
         }
         run.collector.finish(run.now).unwrap();
-        let file = run
-            .collector
-            .dataset
-            .directory()
-            .join(format!("daily/{day}.csv"));
+        let file = run.scratch.path().join(format!("dataset/daily/{day}.csv"));
         fs::metadata(file).unwrap().ino()
     };
     let known = Metrics::new([Some(1); 6], [None, Some(0.5), None]);

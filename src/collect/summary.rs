@@ -15,11 +15,11 @@ const REAL_ISLANDS: usize = 300_000;
 pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     check(settings)?;
     let now = UnixSeconds::now();
-    let state_error = || io_error("read the state directory", &settings.state);
-    let contents = Ledger::read(&settings.state).map_err(state_error())?;
-    let progress = Progress::read(&settings.state).map_err(state_error())?;
+    let state_error = io_error("read the state directory", &settings.state);
+    let contents = Ledger::read(&settings.state).map_err(&state_error)?;
+    let progress = Progress::read(&settings.state).map_err(&state_error)?;
     let mut plan = Plan::new(contents.islands, now);
-    plan.add(Dataset::codes(&settings.dataset)?.into_iter(), now);
+    plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
     let sizes = plan.sizes(now);
     let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
     #[expect(clippy::cast_precision_loss, reason = "counts of islands")]

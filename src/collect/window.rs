@@ -5,9 +5,9 @@ use crate::calendar::{UnixSeconds, UtcDay};
 /// Whole days that a response covers.
 pub(super) const WINDOW_DAYS: i32 = 7;
 /// Time before a day leaves the window at which its island comes first.
-pub(super) const RISK_SECONDS: i64 = 36 * 3600;
+const RISK_SECONDS: i64 = 36 * 3600;
 /// Time after midnight from which yesterday's metrics are asked for.
-pub(super) const FRESH_AFTER_SECONDS: i64 = 20 * 60;
+const FRESH_AFTER_SECONDS: i64 = 20 * 60;
 
 /// Returns the newest day whose metrics can be asked for.
 pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {

@@ -7,7 +7,7 @@ use std::path::Path;
 const ROWS: [&[&str]; 7] = [
     &["cli"],
     &["server", "publish", "collect"],
-    &["signup", "snapshot", "shared"],
+    &["admin", "signup", "snapshot", "shared"],
     &["request", "dataset", "keys", "quota", "observe", "site"],
     &["model", "tls"],
     &["calendar", "durable", "regular_file"],
@@ -70,7 +70,7 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
 fn strays(path: &str, source: &str) -> Vec<String> {
     const WORDS: [(&[&str], &[&str]); 4] = [
         (
-            &["server/", "collect/", "shared/", "tls/"],
+            &["server/", "collect/", "admin.rs", "shared/", "tls/"],
             &["hyper", "hyper_util", "tokio", "http_body_util"],
         ),
         (

@@ -64,7 +64,10 @@ fn serve(
     let state = Arc::new(ServerState::open(settings, &base_url, log)?);
     let threads = start_workers(settings, &state, sockets)?;
     if let Some(listener) = admin_listener {
-        runtime.spawn(admin::serve(listener, Arc::clone(&state)));
+        let server = Arc::clone(&state);
+        runtime.spawn(crate::admin::serve(listener, move |method, path| {
+            admin::respond(method, path, &server)
+        }));
     }
     for line in started(&urls) {
         log.write(&line);

@@ -1,9 +1,9 @@
 //! A collector driven against the virtual upstream, in virtual time.
 
-use super::collector::{Collector, Next, Options};
-use super::scratch::Scratch;
-use super::settings::PlatformSeries;
-use super::virtual_upstream::{VirtualUpstream, start};
+use super::collector::{Collector, Next};
+use super::scratch_tests::Scratch;
+use super::settings::{CollectSettings, PlatformSeries};
+use super::virtual_upstream_tests::{VirtualUpstream, start};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Files, validate};
 
@@ -16,7 +16,9 @@ pub(super) struct Simulation {
     /// Seconds by which the collector's clock is ahead of the upstream's.
     pub(super) skew: i64,
     pub(super) collector: Collector,
-    pub(super) options: Options,
+    pub(super) once: bool,
+    /// Islands of the live snapshot.
+    pub(super) live: usize,
     /// Virtual time between two ticks: a second in the binary; fewer here, since each may write durably.
     pub(super) tick_seconds: i64,
     ticked: UnixSeconds,
@@ -25,18 +27,14 @@ pub(super) struct Simulation {
 impl Simulation {
     pub(super) fn new(upstream: VirtualUpstream, once: bool) -> Simulation {
         let scratch = Scratch::new();
-        let options = Options {
-            live: 3,
-            platform: PlatformSeries::InMatch,
-            once,
-        };
         Simulation {
-            collector: open(&scratch, options, start()),
+            collector: open(&scratch, once, 3, start()),
             scratch,
             upstream,
             now: start(),
             skew: 0,
-            options,
+            once,
+            live: 3,
             tick_seconds: 600,
             ticked: UnixSeconds(0),
         }
@@ -47,11 +45,16 @@ impl Simulation {
         UnixSeconds(self.now.0 + self.skew)
     }
 
+    /// Opens another collector of the same directories.
+    pub(super) fn open(&self) -> Collector {
+        open(&self.scratch, self.once, self.live, self.clock())
+    }
+
     /// Ends the collector without a last write, as SIGKILL does, and begins again.
     pub(super) fn crash(&mut self) {
         let upstream = &mut self.upstream;
         upstream.uncertain.append(&mut upstream.unsynced);
-        self.collector = open(&self.scratch, self.options, self.clock());
+        self.collector = self.open();
         self.validate();
     }
 
@@ -71,14 +74,10 @@ impl Simulation {
                 Next::Send(request) => {
                     let raw = self.upstream.reply(&request, self.now);
                     let clock = self.clock();
-                    let _reply = self.collector.receive(&request, raw, clock).unwrap();
+                    let _reply = self.collector.receive(&request, raw, clock);
                     self.now.0 += seconds;
                 }
-                Next::Sleep(due) => {
-                    let wait = due.0 - self.clock().0;
-                    assert!(wait > 0);
-                    self.now.0 += wait.min(self.tick_seconds);
-                }
+                Next::Wait => self.now.0 += self.tick_seconds.min(60),
                 Next::Done => return,
             }
         }
@@ -91,9 +90,20 @@ impl Simulation {
     }
 }
 
-/// Opens the collector of a scratch directory.
-pub(super) fn open(scratch: &Scratch, options: Options, now: UnixSeconds) -> Collector {
+fn open(scratch: &Scratch, once: bool, live: usize, now: UnixSeconds) -> Collector {
     let (dataset, state) = (scratch.path().join("dataset"), scratch.path().join("state"));
     std::fs::create_dir_all(&state).unwrap();
-    Collector::open(&dataset, &state, options, now).unwrap()
+    let settings = CollectSettings {
+        dataset,
+        state,
+        contact: "ann@example.com".parse().unwrap(),
+        upstream: "http://localhost".parse().unwrap(),
+        rate: "1".parse().unwrap(),
+        live,
+        platform: PlatformSeries::InMatch,
+        ca_file: None,
+        once,
+        admin: None,
+    };
+    Collector::open(settings, now).unwrap()
 }

@@ -1,0 +1,73 @@
+//! The admin listener of a server or a collector: `/metrics`, `/livez` and `/readyz`. It must not be public.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::observe::Exposition;
+
+/// Simultaneous connections. Scrapers and probes are few.
+const CONNECTIONS_MAX: usize = 64;
+/// Lifetime of a connection, which serves one request.
+const CONNECTION_MAX: Duration = Duration::from_secs(10);
+
+/// Accepts connections for the life of the process. `respond` returns the response to a path.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    respond: impl Fn(&Method, &str) -> (StatusCode, String) + Clone + Send + 'static,
+) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = listener.accept().await;
+        match (accepted, Arc::clone(&permits).try_acquire_owned()) {
+            (Ok((stream, _)), Ok(permit)) => {
+                let respond = respond.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let path = request.uri().path();
+                    let (status, text) = respond(request.method(), path);
+                    std::future::ready(Ok::<_, Infallible>(response(path, status, text)))
+                });
+                let connection = http1::Builder::new()
+                    .keep_alive(false)
+                    .header_read_timeout(None)
+                    .serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move {
+                    // A scraper that disconnects is no fault.
+                    let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
+                    drop(permit);
+                });
+            }
+            // Too many connections: this one is closed.
+            (Ok(_), Err(_)) => {}
+            // No file descriptor is left, for example.
+            (Err(_), _) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+fn response(path: &str, status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let media_type = match (path, status) {
+        ("/metrics", StatusCode::OK) => Exposition::MEDIA_TYPE,
+        _ => "text/plain; charset=utf-8",
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    response
+}
