@@ -57,13 +57,7 @@ impl ServerState {
         base_url: &str,
         log: &Log,
     ) -> Result<ServerState, StartError> {
-        let access_log = settings.access_log.as_ref().map(|path| {
-            AccessLog::open(path, log).map_err(|source| StartError::AccessLog {
-                path: path.clone(),
-                source,
-            })
-        });
-        let access_log = access_log.transpose()?;
+        let access_log = open_access_log(settings, log)?;
         let service = Arc::new(settings.service(base_url));
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
@@ -82,12 +76,7 @@ impl ServerState {
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
-        let shared_quota = shared_quota(settings, &quota, log)?;
-        #[cfg(feature = "shared-quota")]
-        if shared_quota.is_some() {
-            // The keys that were taken over; after the timeout they are valid a moment later.
-            let _ = pollers[0].poll_now().recv_timeout(KEYS_LOADED_MAX);
-        }
+        let shared_quota = shared_quota(settings, &quota, &pollers[0], log)?;
         #[cfg(feature = "shared-quota")]
         let (leases, shared_keys) = shared_quota.as_ref().map(SharedQuota::shared).unzip();
         #[cfg(not(feature = "shared-quota"))]
@@ -171,11 +160,23 @@ impl ServerState {
     }
 }
 
+fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
+    let Some(path) = &settings.access_log else {
+        return Ok(None);
+    };
+    let opened = AccessLog::open(path, log).map_err(|source| {
+        let path = path.clone();
+        StartError::AccessLog { path, source }
+    });
+    opened.map(Some)
+}
+
 /// Connects to the store of shared limits, if there is one.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(
     settings: &Settings,
     quota: &QuotaState,
+    keys_poller: &PollTrigger,
     log: &Log,
 ) -> Result<Option<SharedQuota>, StartError> {
     let keys = shared_keys(settings, log)?;
@@ -184,6 +185,8 @@ fn shared_quota(
     };
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), clock, log.clone(), keys)?;
+    // The keys that were taken over; after the timeout they are valid a moment later.
+    let _ = keys_poller.poll_now().recv_timeout(KEYS_LOADED_MAX);
     Ok(Some(started))
 }
 
