@@ -209,33 +209,25 @@ impl Collector {
     }
 
     fn nothing_due(&mut self, now: UnixSeconds) -> Next {
-        if self.settings.once {
-            if !self.has_retried && self.plan.release_postponed(UnixSeconds(i64::MAX)) {
-                self.has_retried = true;
-                return self.next(now);
-            }
-            // One pass, however many steps become due meanwhile.
-            if !self.has_live
-                && let Some(request) = self.live(now)
-            {
-                return Next::Send(request);
-            }
-            return Next::Done;
+        if !self.settings.once {
+            return Next::Wait;
         }
-        Next::Wait
+        if !self.has_retried && self.plan.release_postponed(UnixSeconds(i64::MAX)) {
+            self.has_retried = true;
+            return self.next(now);
+        }
+        // One pass, however many steps become due meanwhile.
+        let live = (!self.has_live).then(|| self.live(now)).flatten();
+        live.map_or(Next::Done, Next::Send)
     }
 
     /// Returns the next request of the catalogue, the rankings, or live.
     fn task(&mut self, now: UnixSeconds) -> Option<Request> {
-        if let Some(request) = self.catalogue_task(now) {
-            return Some(request);
-        }
-        // With `once`, live comes last: it needs the peaks of the days.
-        if self.settings.once {
-            None
-        } else {
-            self.live(now)
-        }
+        self.catalogue_task(now).or_else(|| {
+            // With `once`, live comes last: it needs the peaks of the days.
+            let has_live = !self.settings.once;
+            has_live.then(|| self.live(now)).flatten()
+        })
     }
 
     fn catalogue_task(&mut self, now: UnixSeconds) -> Option<Request> {

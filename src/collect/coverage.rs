@@ -36,7 +36,7 @@ impl Coverage {
         }
     }
 
-    /// Returns whether the day may be shown.
+    /// Returns whether the day may be shown. Asked once a second until the day is written.
     pub(super) fn is_enough(&self, plan: &Plan, began: UnixSeconds, now: UnixSeconds) -> bool {
         if now.0 >= self.day.end().0 + LATEST_SECONDS {
             return true;

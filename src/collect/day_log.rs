@@ -64,16 +64,19 @@ impl DayLogs {
         pending.extend_from_slice(&encode(code, metrics));
     }
 
-    /// Writes the added records: they then survive the end of this process. After an error, such as a full
-    /// disk, they stay pending and are written again.
+    /// Writes the added records: they then survive the end of this process.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while let Some(pending) = self.pending.first_entry() {
             let path = path(&self.folder, *pending.key(), LOG);
             let mut file = OpenOptions::new().append(true).create(true).open(path)?;
             // A torn record would hide all behind it.
-            let bytes = file.metadata()?.len();
-            file.set_len(bytes / RECORD_BYTES as u64 * RECORD_BYTES as u64)?;
-            file.write_all(pending.get())?;
+            let before = file.metadata()?.len() / RECORD_BYTES as u64 * RECORD_BYTES as u64;
+            file.set_len(before)?;
+            if let Err(error) = file.write_all(pending.get()) {
+                // Such as a full disk. The records stay pending, and are written whole later.
+                file.set_len(before)?;
+                return Err(error);
+            }
             let (day, _) = pending.remove_entry();
             self.unsynced.insert(day, file);
         }
