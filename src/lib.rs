@@ -12,6 +12,15 @@
 //! Entry points: `server/pipeline.rs`, the service as one function; `publish/run.rs`, how
 //! responses are rendered; [`quota`], the proof that no client gets more than its quota.
 //!
+//! # Where to change
+//!
+//! - A query parameter: `request/lists.rs`.
+//! - An endpoint: `request/endpoint.rs`.
+//! - A section or a body of a payload file: `snapshot/format.rs`.
+//! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
+//!
+//! The head of each of these files lists the other places.
+//!
 //! # Modules
 //!
 //! Imports point down this table, never up; modules in the same table row do not import each other.
@@ -22,7 +31,7 @@
 //! | module | contents | independent of |
 //! | --- | --- | --- |
 //! | [`cli`] | commands, flags, exit codes; alone prints or exits | how anything is done |
-//! | [`server`] | sockets, requests, operation; with `collect`, `admin`, `shared` and `tls` alone names hyper or tokio | the members of responses |
+//! | [`server`] | sockets, requests, operation; only this, `collect`, `admin`, `shared` and `tls` use hyper or tokio | the members of responses |
 //! | [`publish`] | dataset to payload files and dumps; `render` names the members of responses | requests, clients |
 //! | `collect` | dataset from the public API of the platform; feature `collect` | published files, clients |
 //! | `admin` | the listener for metrics and health checks of a server or a collector | what it reports |
@@ -46,21 +55,12 @@
 //! the running binary, `tests/fuzz` its parsers, `tests/ops` the files of `data/` (`tests/README.md`);
 //! `tests/FAULTS.md` lists known faults with their tests. `benches/README.md` describes the benches.
 //!
-//! # Where to change
-//!
-//! - A query parameter: `request/lists.rs`.
-//! - An endpoint: `request/endpoint.rs`.
-//! - A section or a body of a payload file: `snapshot/format.rs`.
-//! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
-//!
-//! The head of each of these files lists the other places.
-//!
 //! # Three decisions
 //!
 //! - Bodies and list rows are stored, not computed: a body costs a lookup and a write, a list page a
-//!   copy of its rows, and what a publish made can be checked byte for byte. Serializing at request time was rejected. Bodies are stored as
-//!   gzip and inflated when a client asks for the identity form: microseconds, for a fifth of the
-//!   bytes.
+//!   copy of its rows, and what a publish made can be checked byte for byte. Serializing at request
+//!   time was rejected. Bodies are stored as gzip and inflated when a client asks for the identity
+//!   form: microseconds, for a fifth of the bytes.
 //! - Rows are numbered by code. For each sort field, direction and filter value, the row numbers
 //!   are stored in final order, so that a page costs O(limit) at any size. A database was rejected.
 //! - Payload files are read into memory where they are needed on every request, and with `read_at`

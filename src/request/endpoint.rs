@@ -1,18 +1,19 @@
-//! The table of endpoints. The path of an endpoint is also its label in metrics and the access log.
+//! The table of endpoints. A path is also the label in metrics and the access log. The rows before
+//! `OpenApi` are the API.
 //!
-//! The rows before `OpenApi` are the API, which `/v1` lists. A new row of the API is also in these places. A
-//! test finds the files of the last row that lack it.
+//! Places of a new row of the API:
 //!
-//! - `route.rs`: a `Route`, and its arm in `route`;
-//! - `snapshot/lookup.rs`: arms in `unpublished`, and in `get` for a body in memory or `find_body` for one in
-//!   the file. An arm that is missing compiles, and the response is 503;
-//! - `publish/render`: its members; `snapshot/format.rs`: its body, in the live payload if it changes with
-//!   each publish, else in the history;
-//! - `server/pipeline.rs` and `server/web/rendered.rs`: a `Missing` and its messages, if the path has a
-//!   parameter;
-//! - `snapshot/service_bodies.rs` and `read.rs`, if it has an entry in `/v1/health`;
-//! - `server/allocation_tests.rs`, `benches/scenario/targets.rs`, `site/changelog.md`;
-//! - `tests/it/places.rs`: all files in `ENDPOINT_FILES`.
+//! - `route.rs`: a `Route`, made in `route`;
+//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm is a
+//!   503;
+//! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
+//!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
+//!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
+//! - a new kind of 404: `snapshot/error.rs`, `server/pipeline.rs`, `server/web/rendered.rs`;
+//! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
+//! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
+//!   `benches/scenario/targets.rs`;
+//! - `ENDPOINT_FILES` in `tests/it/places.rs`: a test names those that lack it.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

@@ -1,15 +1,15 @@
-//! The queries of the two lists: parsed from the query string, and written into links.
+//! The queries of the two lists, parsed and written into links. Equal queries share a cache entry.
 //!
-//! Equal queries have the same response from one snapshot, so they serve as cache keys.
+//! Places of a new parameter:
 //!
-//! A new parameter is also in these places. A test finds the files of the last row that lack it.
-//!
-//! - `route.rs`: a text in `Route::text_bytes`; another type in `IslandQuery::given` below;
-//! - `snapshot/select.rs` and `list_page.rs`: what it selects. Payload files have the ranks of values only:
-//!   a filter by values needs a section (`snapshot/format.rs`);
-//! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`; `site/changelog.md`;
-//! - `publish/selection_tests.rs`: the oracle of `select.rs`;
-//! - `tests/it/places.rs`: all files in `PARAMETER_FILES`.
+//! - `route.rs`: `Route::text_bytes`, if it is text; else `given`, here and in `server/web/rendered.rs`;
+//! - `snapshot/select.rs`; `snapshot/list_page.rs`: `is_computed`;
+//! - a filter by values (payload files have ranks only): a `Section`, written in `publish/row_orders.rs`,
+//!   opened in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
+//!   (`publish/changes.rs`);
+//! - `site/lists_pages.rs`: `form`, both matches of `filters`; `site/templates/filters.html`;
+//! - `site/changelog.md`, `publish/selection_tests.rs`;
+//! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

@@ -2,8 +2,8 @@
 //! store of shared quotas is returned as a `PendingBody`, which the worker completes.
 //!
 //! Order of checks (CONTRACT section 6): host, method, transfer coding, key, quota, readiness,
-//! parameters. Only a request that is admitted is counted, so one that finds nothing published spends
-//! nothing. Metering is decided here and nowhere else.
+//! parameters. Only an admitted request spends quota; one that finds nothing published does not.
+//! Metering is decided here and nowhere else.
 
 use std::net::IpAddr;
 use std::sync::Arc;

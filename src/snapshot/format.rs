@@ -1,6 +1,6 @@
 //! The format of a payload file, byte by byte.
 //!
-//! A new section or body, or another order of them, is in these places:
+//! Places of a new section or body, or of a new order:
 //!
 //! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
 //!   file and a publish renders it again;
@@ -9,7 +9,7 @@
 //!   (`read.rs`): the bodies of the live payload;
 //! - the writer: `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` or `row_orders.rs`; the
 //!   reader: `History::open`;
-//! - `tests/fuzz/src/payload.rs`: its list of sections.
+//! - `tests/fuzz/src/payload.rs`: `OF_BODIES`, for a section of bodies.
 //!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian

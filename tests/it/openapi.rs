@@ -1,5 +1,6 @@
 //! The `OpenAPI` document: its examples are responses of the server on the sample dataset.
 
+use island_metrics::request::Endpoint;
 use serde_json::Value;
 
 use crate::dump_files::{Files, HTTP_TIME, index, install, published, some_files};
@@ -16,7 +17,7 @@ fn every_example_is_the_answer_of_the_sample() {
     let paths = document["paths"].as_object().unwrap();
     let (api, outside): (Vec<_>, Vec<_>) =
         paths.iter().partition(|(path, _)| path.starts_with("/v1"));
-    assert_eq!((api.len(), outside.len()), (13, 2));
+    assert_eq!((api.len(), outside.len()), (Endpoint::API_PATHS.len(), 2));
     for (path, item) in api {
         let mut target = path
             .replace("{code}", &code)

@@ -31,7 +31,7 @@ const ENDPOINT_FILES: [&str; 15] = [
 ];
 
 /// Files that name every query parameter of `/v1/islands`.
-const PARAMETER_FILES: [&str; 12] = [
+const PARAMETER_FILES: [&str; 11] = [
     // Documentation. In openapi.json the parameters have the order of `IslandQuery::PARAMETERS`.
     "README.md",
     "src/site/openapi.json",
@@ -47,7 +47,6 @@ const PARAMETER_FILES: [&str; 12] = [
     "tests/fuzz/src/snapshot.rs",
     "tests/fuzz/query.dict",
     "tests/fuzz/request.dict",
-    "benches/scenario/targets.rs",
 ];
 
 /// Which words are missing in which of the files.
@@ -71,7 +70,8 @@ fn missing(files: &[&str], words: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_endpoint_is_in_all_its_places() {
-    // An endpoint is known by the last segment of its path that is no parameter.
+    // The files write parameters in different ways. The last fixed segment stands for the path, so a path
+    // that ends in the same segment as another is not checked.
     let segments = Endpoint::API_PATHS.iter().map(|path| {
         let mut segments = path.rsplit('/').filter(|segment| !segment.starts_with('{'));
         segments.next().unwrap()

@@ -3,8 +3,9 @@
 //! A new metric of responses is in these places:
 //!
 //! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`; labels are exported by `observe/mod.rs`;
-//! - `Worker::finish` (`server/worker.rs`): an increment. What is known only before that comes there in a
-//!   field of `ApiResponse` (`server/http/response.rs`) or `Handled` (`server/pipeline.rs`);
+//! - `Worker::finish` (`server/worker.rs`): an increment. Inputs that it lacks are fields of `Handled`
+//!   (`server/pipeline.rs`); inputs that only the lookup knows, of `ApiResponse` and of the entries of
+//!   `server/http/worker_cache.rs`. Heads that cannot be read pass `Worker::error_response` instead;
 //! - here: a row;
 //! - `tests/ops/metrics.py`: its name and labels. `tests/it/admin.rs` compares values with requests.
 //!
