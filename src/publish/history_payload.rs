@@ -65,7 +65,7 @@ pub(crate) fn write<W: Write>(
     out.section(Section::Stamp, &stamp.to_bytes())?;
     let row_end = render::null_metrics_suffix(input.latest_day());
     out.section(
-        Section::Frames,
+        Section::PageTemplates,
         &render::page_templates(input.published, &row_end),
     )?;
     let days = input.days.iter().flat_map(|day| day.0.to_le_bytes());

@@ -19,13 +19,13 @@ impl RowOrders {
         out: &mut SnapshotWriter<W>,
     ) -> io::Result<RowOrders> {
         let rows = row_number(latest.len());
-        let (mut levels, mut orders, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ranks, mut orders, mut positions) = (Vec::new(), Vec::new(), Vec::new());
         for field in SortField::ALL {
             let value = |row: u32| latest[row as usize].count(field);
             let mut distinct: Vec<u64> = (0..rows).filter_map(value).collect();
             distinct.sort_unstable();
             distinct.dedup();
-            levels.extend((0..rows).map(|row| match value(row) {
+            ranks.extend((0..rows).map(|row| match value(row) {
                 Some(count) => row_number(distinct.partition_point(|other| *other <= count)),
                 None => 0,
             }));
@@ -46,7 +46,7 @@ impl RowOrders {
                 orders.append(&mut sorted);
             }
         }
-        out.ints(Section::Levels, &levels)?;
+        out.ints(Section::Ranks, &ranks)?;
         out.ints(Section::Orders, &orders)?;
         Ok(RowOrders(positions))
     }

@@ -45,12 +45,12 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 )]
 pub enum Section {
     Stamp = 1,
-    Frames,
+    PageTemplates,
     Days,
     RowText,
     RowEnds,
     Codes,
-    Levels,
+    Ranks,
     Orders,
     TagNames,
     TagNameEnds,

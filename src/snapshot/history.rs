@@ -68,7 +68,7 @@ pub struct History {
     codes: U64Slice,
     /// The JSON of each island in lists.
     pub(super) rows: Texts,
-    levels: U32Slice,
+    ranks: U32Slice,
     orders: U32Slice,
     tag_names: Texts,
     /// The groups of each [`Family`].
@@ -113,7 +113,7 @@ impl History {
         let ([titles, slugs], groups) = indexes_and_groups(&file, islands, creators)?;
         let [tags, creator_groups, tools] = &groups;
         let [island_template, creator_template] =
-            PageTemplate::pair(&file.section(Section::Frames)?)?;
+            PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
         let page_tag = |gzip| EntityTag::new(stamp.published, identity.checksum, gzip);
         let orders = file.positions(Section::Orders, islands)?;
         Section::Orders.expect_items(orders.len(), islands * ORDERINGS)?;
@@ -123,7 +123,7 @@ impl History {
             stamp,
             codes,
             rows: file.texts(Section::RowText, Section::RowEnds, islands)?,
-            levels: file.slice(Section::Levels, islands * SortField::ALL.len())?,
+            ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
             tag_names: file.texts(Section::TagNames, Section::TagNameEnds, tags.len())?,
             groups,
@@ -217,13 +217,13 @@ impl History {
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
     /// code.
     pub(super) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
-        let level = self.levels[sort as usize * self.rows.len() + row as usize].get();
-        let level = match (level, order) {
+        let rank = self.ranks[sort as usize * self.rows.len() + row as usize].get();
+        let rank = match (rank, order) {
             (0, _) => u32::MAX,
-            (level, SortOrder::Asc) => level - 1,
-            (level, SortOrder::Desc) => u32::MAX - level,
+            (rank, SortOrder::Asc) => rank - 1,
+            (rank, SortOrder::Desc) => u32::MAX - rank,
         };
-        u64::from(level) << 32 | u64::from(row)
+        u64::from(rank) << 32 | u64::from(row)
     }
 }
 

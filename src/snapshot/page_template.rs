@@ -26,7 +26,9 @@ impl PageTemplate {
             [islands, creators] if rest.is_empty() => {
                 Ok([islands, creators].map(|parts: &[Bytes; PARTS]| PageTemplate(parts.clone())))
             }
-            _ => Err(Section::Frames.malformed("it does not have the parts of two templates")),
+            _ => {
+                Err(Section::PageTemplates.malformed("it does not have the parts of two templates"))
+            }
         }
     }
 
