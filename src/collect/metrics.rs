@@ -1,4 +1,8 @@
 //! Metrics of a collector in the Prometheus text format.
+//!
+//! Places of a new metric: `Counts` in `collector.rs`, where events are counted; here, a row;
+//! `tests/ops/metrics.py`, `COLLECTOR` and `VALUES`; `tests/it/collect_service.rs`; if they use it,
+//! `data/grafana/dashboard.json` and `data/prometheus/rules.yml`.
 
 use std::fmt::Display;
 

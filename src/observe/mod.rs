@@ -5,8 +5,8 @@
 //!
 //! Files in reading order: `log` is the server log with its rate limit and its deduplication,
 //! `access_log` one line per request; `worker_metrics` are the counters of a worker (the table of
-//! all metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition` the page that they are written to; `systemd` is the
-//! notification protocol.
+//! all metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition` the
+//! page that they are written to; `systemd` is the notification protocol.
 
 mod access_log;
 mod exposition;

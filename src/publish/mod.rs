@@ -1,9 +1,9 @@
 //! Publishing: renders a dataset to the published directory.
 //!
 //! In: a [`crate::dataset::DatasetReader`] and the publish timestamp. Out: the history payload, the
-//! live payload, with all response bodies but those of `/v1` and `/v1/health` and the rows of list pages
-//! already rendered, and the dumps; in a directory or in memory. Parts whose inputs did not change since the previous publish are kept. Independent of
-//! requests, clients and sockets.
+//! live payload and the dumps, in a directory or in memory. The payloads have all bodies and all rows
+//! of list pages; a server adds only the bodies of `/v1` and `/v1/health`. Parts whose inputs did not
+//! change since the previous publish are kept. Independent of requests, clients and sockets.
 //!
 //! In reading order:
 //!

@@ -3,17 +3,20 @@
 //!
 //! Places of a new row of the API:
 //!
-//! - `route.rs`: a `Route`, made in `route`;
+//! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`, since caches count them; a path
+//!   of five segments also in `SEGMENTS_MAX`;
 //! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm is a
 //!   503;
 //! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
 //!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
 //!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
-//! - a new kind of 404: `snapshot/error.rs`, `server/pipeline.rs`, `server/web/rendered.rs`;
+//! - a 404: `not_found` in `server/pipeline.rs`; a new kind of it also in `snapshot/error.rs` and
+//!   `server/web/rendered.rs`;
 //! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`;
-//! - `ENDPOINT_FILES` in `tests/it/places.rs`: a test names those that lack it.
+//! - `ENDPOINT_FILES` in `tests/it/places.rs`: a test names those that lack the last fixed segment of the
+//!   path.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

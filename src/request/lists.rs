@@ -2,14 +2,21 @@
 //!
 //! Places of a new parameter:
 //!
-//! - `route.rs`: `Route::text_bytes`, if it is text; else `given`, here and in `server/web/rendered.rs`;
-//! - `snapshot/select.rs`; `snapshot/list_page.rs`: `is_computed`;
-//! - a filter by values (payload files have ranks only): a `Section`, written in `publish/row_orders.rs`,
-//!   opened in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
+//! - here: a field, `PARAMETERS`, `parse`, and `given`. A text also in `Route::text_bytes` (`route.rs`).
+//!   `given` has `&str` only: for a number, its items change, also in `server/web/rendered.rs`;
+//! - `snapshot/select.rs` selects the rows; `is_computed` (`snapshot/list_page.rs`) is set if a page is not a
+//!   part of a stored order. Pages may depend on the history payload only: its publish time is their tag;
+//! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values,
+//!   written in `publish/row_orders.rs`. A filter by one of few words, as `createdIn`: a `Family` with its
+//!   groups, written in `publish/list_sections.rs`, and one more of the `Filters` (`snapshot/select.rs`).
+//!   Both are opened in `snapshot/history.rs`, and need a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
 //!   (`publish/changes.rs`);
-//! - `site/lists_pages.rs`: `form`, both matches of `filters`; `site/templates/filters.html`;
-//! - `site/changelog.md`, `publish/selection_tests.rs`;
+//! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`;
+//! - `site/changelog.md`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
+//!
+//! No test finds the places of a parameter of `/v1/creators`. It is also in `creators` of
+//! `server/web/rendered.rs` and of `site/lists_pages.rs`, which pass on only `q`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

@@ -317,8 +317,8 @@ impl Worker {
         out
     }
 
-    /// Heartbeat: runs a health request, records that it succeeded, and flushes the access log.
-    pub(crate) async fn live(self: Arc<Self>) {
+    /// Runs a health request at each beat, records that it succeeded, and flushes the access log.
+    pub(crate) async fn heartbeat(self: Arc<Self>) {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("localhost"));
         let identity = self.gate.connect(IpAddr::from([127, 0, 0, 1]));

@@ -96,16 +96,13 @@ fn form(query: ListQuery<'_>) -> String {
 
 /// Returns the filters in words.
 fn filters(query: ListQuery<'_>) -> String {
-    let filters = query
-        .given
-        .iter()
-        .filter(|(name, _)| matches!(*name, "tag" | "creator" | "createdIn" | "q"));
-    let filters = each(filters, |(name, value)| {
+    let filters = each(query.given, |(name, value)| {
         let words = match *name {
             "tag" => "with the tag",
             "creator" => "by",
             "createdIn" => "made with",
-            _ => "with a title that contains",
+            "q" => "with a title that contains",
+            _ => return String::new(),
         };
         format!(", {words} <b><bdi>{}</bdi></b>", Escaped(value))
     });

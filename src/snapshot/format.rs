@@ -1,12 +1,14 @@
 //! The format of a payload file, byte by byte.
 //!
-//! Places of a new section or body, or of a new order:
+//! Places of a new section or body:
 //!
 //! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
 //!   file and a publish renders it again;
 //! - [`Section`]: sections of bodies come last, in the order of `History::bodies`;
-//! - `lookup.rs` and `history.rs`: the number and the count of the history's fixed bodies; `Live::open`
-//!   (`read.rs`): the bodies of the live payload;
+//! - a fixed body of the history: its index in `find_body` (`lookup.rs`), the number of them in
+//!   `History::open`; a body for each row or day: its count in `Stamp`, and `BodyWriter::all`
+//!   (`publish/history_payload.rs`), which is the whole of the progress; a body of the live payload:
+//!   `Live::open` (`read.rs`);
 //! - the writer: `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` or `row_orders.rs`; the
 //!   reader: `History::open`;
 //! - `tests/fuzz/src/payload.rs`: `OF_BODIES`, for a section of bodies.
@@ -41,7 +43,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 #[repr(u32)]
 #[expect(
     missing_docs,
-    reason = "each is described where it is written: publish::{history_payload, list_sections, row_orders}"
+    reason = "each is described where it is written: publish::{history_payload, list_sections, row_orders}; the indexes in search.rs"
 )]
 pub enum Section {
     Stamp = 1,

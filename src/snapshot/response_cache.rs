@@ -1,8 +1,8 @@
 //! `ResponseCache`: the second level of the response cache, shared by all workers and bounded in
 //! bytes.
 //!
-//! Its key is that of the first level, which each worker has for itself: the route and the
-//! encoding. It has sixteen shards, each behind its own lock, each with two queues as in a
+//! Its key is the route and the encoding; that of the first level, which each worker has for itself,
+//! is the target as sent. It has sixteen shards, each behind its own lock, each with two queues as in a
 //! segmented LRU. A new entry enters the probation queue. It moves to the protected queue only if
 //! *another* client requests it before it is evicted: a single client can evict only entries that
 //! no two clients have requested. The protected queue is a clock: an entry that was used since the

@@ -1,16 +1,22 @@
 //! The table of all metrics of a server, and the page written from it.
 //!
-//! A new metric of responses is in these places:
+//! A new metric of responses is in these places. A count by endpoint or status needs none of them:
+//! `http_requests_total` has both as labels.
 //!
-//! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`; labels are exported by `observe/mod.rs`;
+//! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`. A new list of label values is exported again in
+//!   `observe/mod.rs`;
 //! - `Worker::finish` (`server/worker.rs`): an increment. Inputs that it lacks are fields of `Handled`
 //!   (`server/pipeline.rs`); inputs that only the lookup knows, of `ApiResponse` and of the entries of
-//!   `server/http/worker_cache.rs`. Heads that cannot be read pass `Worker::error_response` instead;
+//!   `server/http/worker_cache.rs`. A request whose head hyper cannot parse does not reach `finish`: it is
+//!   counted in `Worker::error_response`;
 //! - here: a row;
-//! - `tests/ops/metrics.py`: its name and labels. `tests/it/admin.rs` compares values with requests.
+//! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values.
+//!   `tests/it/admin.rs` compares values with requests;
+//! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`.
 //!
-//! Connections are counted in `server/accept.rs` and `server/conn/timed_io.rs`, polls in `StateMetrics`
-//! (`server/ops/reload.rs`).
+//! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
+//! bytes, durations), `server/conn/context.rs` (panics), `quota/lease/table.rs` and `shared/service.rs` (the
+//! store); gauges are read from `ServerState`, polls from `StateMetrics` (`server/ops/reload.rs`).
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -142,7 +142,7 @@ async fn work(
     are_inherited: bool,
     limiter: Arc<ConnectionLimiter>,
 ) {
-    tokio::spawn(Arc::clone(&worker).live());
+    tokio::spawn(Arc::clone(&worker).heartbeat());
     let mut accepting = Vec::new();
     for Listener { socket, is_tls } in listeners {
         let Ok(socket) = tokio::net::TcpListener::from_std(socket) else {
